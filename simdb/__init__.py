@@ -120,6 +120,8 @@ from simdb.results import (
     Stats,
 )
 from simdb.upkeep.calibrate import Calibration
+from simdb.upkeep.labelling import Labels
+from simdb.upkeep.uncertain import UncertainPair
 from simdb.upkeep.weigh import PairEvidence, Weights
 
 __all__ = [
@@ -160,6 +162,7 @@ __all__ = [
     "Key",
     "KeyExistsError",
     "KeyNotFoundError",
+    "Labels",
     "Match",
     "Matches",
     "MissingExtraError",
@@ -196,6 +199,7 @@ __all__ = [
     "Text",
     "ThresholdTooLowError",
     "Tokens",
+    "UncertainPair",
     "UnknownKindError",
     "UnknownTokeniserError",
     "UsageError",

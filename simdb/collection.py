@@ -49,7 +49,7 @@ from simdb.kinds.base import plan_request
 from simdb.linkage.clusters import Method as Clusters
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
-from simdb.opened import catalogue
+from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
@@ -79,8 +79,20 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
-from simdb.upkeep import audit, calibrate, check, rebuild, repack, stats, weigh
+from simdb.upkeep import (
+    audit,
+    calibrate,
+    check,
+    labelling,
+    rebuild,
+    repack,
+    stats,
+    uncertain,
+    weigh,
+)
 from simdb.upkeep.calibrate import Calibration
+from simdb.upkeep.labelling import Labels
+from simdb.upkeep.uncertain import UncertainPair
 from simdb.upkeep.weigh import PairEvidence, Weights
 from simdb.work import Work
 
@@ -801,7 +813,7 @@ class CollectionView:
         threshold: ThresholdLike | None = None,
         edges: Sequence[float] | None = None,
         certain: float = 1.0,
-        matched: float | None = None,
+        matched: float | Literal["labelled"] | None = None,
         random: float | None = None,
         sample: int = 10_000,
         seed: int = 0,
@@ -826,7 +838,8 @@ class CollectionView:
             edges: of the buckets of scores; by default 0.05 apart.
             certain: the score from which on pairs surely match, by which h0 is measured; below 1 it
                 is also tried whether they differ by their score.
-            matched: h0, where it is known.
+            matched: h0, where it is known; or ``"labelled"``, measured on the pairs that are
+                labelled as matches (``label``).
             random: h1, where it is known.
             sample: random pairs by which h1 is measured.
             seed: of their choice, and of the items that are resampled for the intervals.
@@ -849,7 +862,7 @@ class CollectionView:
 
     def learn(
         self,
-        labels: Iterable[tuple[Key, Key, bool]] | None = None,
+        labels: Iterable[tuple[Key, Key, bool]] | Literal["stored"] | None = None,
         *,
         other: CollectionView | None = None,
         sample: int = 100_000,
@@ -862,12 +875,12 @@ class CollectionView:
         ``Field.levels`` has it. Without labels each level gets the evidence of Fellegi and Sunter:
         u, the share of random pairs on it, is measured, and m, that of matches, is found by
         expectation maximisation among the candidates of each rule, from the fields that it does
-        not look at. With labels a logistic regression says what each level counts. Nothing is
+        not look at. Labels change that, by a logistic regression, as far as they say so. Nothing is
         changed: ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` takes the points over.
 
         Args:
             labels: (key, key, whether they match), the left key of this collection and the right
-                one of the other.
+                one of the other; or ``"stored"``, those that the store keeps (``label``).
             other: the collection that this one is joined with; by default, pairs of this one.
             sample: random pairs by which u is measured, among 2,000 items of either side.
             seed: of their choice.
@@ -875,8 +888,8 @@ class CollectionView:
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
-                or none leaves two fields; nothing looks like a match; all labels are the same; or
-                no field says anything.
+                or none leaves two fields; nothing looks like a match; there are no labels, or all
+                are the same; or no field says anything.
             KeyNotFoundError: a key of a label is not stored.
         """
         require_whole("sample", sample, 1, optional=False)
@@ -884,7 +897,7 @@ class CollectionView:
             sides = calibrate.Sides(*both)
             if labels is None:
                 return weigh.learn(sides, sample=sample, seed=seed, progress=progress)
-            return weigh.learn_from(sides, labels)
+            return weigh.learn_from(sides, labels, sample=sample, seed=seed, progress=progress)
 
     def explain_pair(
         self, left: Key, right: Key, weights: Weights, *, other: CollectionView | None = None
@@ -929,6 +942,43 @@ class CollectionView:
             sides = calibrate.Sides(*both)
             bits = weigh.evidence(sides, weights, *weigh.numbers_of(sides, lefts, rights))
         return [weights.probability(own) for own in (bits - weights.prior).tolist()]
+
+    def labels(self, *, other: CollectionView | None = None) -> Labels:
+        """Return what the store keeps of what was said of pairs; see ``Collection.label``.
+
+        Args:
+            other: the collection of the right keys; by default, pairs of this one.
+        """
+        with self._sides(other) as both:
+            return labelling.stored(*both)
+
+    def uncertain(
+        self,
+        weights: Weights | None = None,
+        *,
+        other: CollectionView | None = None,
+        limit: int = 20,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> list[UncertainPair]:
+        """Return the pairs of records of which it would help most to know whether they match.
+
+        Candidates nearest to a probability of one half first, without those that are labelled; a
+        further pair whose fields agree in the same way counts as one bit surer.
+
+        Args:
+            weights: of the present settings, by ``learn``; learnt without labels if not given.
+            other: the collection that this one is joined with; by default, pairs of this one.
+            limit: how many.
+            progress: called now and then.
+
+        Raises:
+            ConfigurationError: as for ``learn``; or the weights are of other fields or levels.
+        """
+        require_whole("limit", limit, 1, optional=False)
+        if weights is None:
+            weights = self.learn(other=other, progress=progress)
+        with self._sides(other) as both:
+            return uncertain.uncertain(calibrate.Sides(*both), weights, limit, progress)
 
     def self_audit(
         self,
@@ -1236,6 +1286,40 @@ class Collection(CollectionView):
         with self._handle.write() as transaction:
             present = catalogue.present_settings(transaction, self._known.settings)
             catalogue.note_key_source(transaction, present, source, also=also)
+
+    def label(
+        self,
+        pairs: Iterable[tuple[Key, Key, bool | None]],
+        *,
+        other: CollectionView | None = None,
+    ) -> int:
+        """Keep what is said of pairs, whether they match, in one durable transaction.
+
+        ``learn(labels="stored")`` and ``calibrate(matched="labelled")`` take it from there. A later
+        answer takes the place of an earlier one. Labels are of keys: they outlive ``rebuild``,
+        ``compact``, backup, dump and repair, and the items, of which one that is deleted leaves
+        them aside (``Labels.deleted``). They go with the collection.
+
+        Args:
+            pairs: (key, key, whether they match), the left key of this collection and the right one
+                of the other; None in the place of an answer forgets it.
+            other: the collection of the right keys, which labels know by its name.
+
+        Returns:
+            How many labels are kept of those given.
+
+        Raises:
+            KeyNotFoundError: a key is not stored; nothing is kept.
+            WrongTypeError: something is no label.
+            ConfigurationError: a label is of one item twice.
+        """
+        with self._sides(other) as both:
+            kept, forgotten = labelling.said(*both, pairs)
+        with self._handle.write() as transaction:
+            number = catalogue.present_settings(transaction, self._known.settings).number
+            labels.put(transaction, number, kept)
+            labels.forget(transaction, number, forgotten)
+        return len(kept)
 
     def _duplicate_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None

@@ -18,7 +18,7 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import USUAL_RECALL
-from simdb.opened import catalogue
+from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Handle
 from simdb.opened.request import (
@@ -385,9 +385,9 @@ class Database:
     ) -> None:
         """Write the whole store into a new folder of Parquet files, from which ``load`` makes it.
 
-        Items, metadata and settings, not the indexes: a store that is loaded from it answers the
-        same. One state is written, while others read and write. The folder has the secrets of
-        the collections, and only its owner may read it.
+        Items, metadata, labels and settings, not the indexes: a store that is loaded from it
+        answers the same. One state is written, while others read and write. The folder has the
+        secrets of the collections, and only its owner may read it.
 
         Args:
             folder: does not exist yet; it appears when it is complete.
@@ -399,11 +399,12 @@ class Database:
             MissingExtraError: pyarrow is not installed.
         """
         with self._handle.read() as transaction:
-            parts = [
-                DumpedPart(catalogue.require_settings(transaction, name), len(view), view.items)
-                for name in catalogue.names(transaction)
-                for view in (CollectionView(self._handle, name, transaction),)
-            ]
+            parts = []
+            for name in catalogue.names(transaction):
+                settings = catalogue.require_settings(transaction, name)
+                view = CollectionView(self._handle, name, transaction)
+                said = tuple(labels.of_collection(transaction, settings.number))
+                parts.append(DumpedPart(settings, len(view), view.items, said))
             dump.write(folder, parts, progress)
 
     def compact(
@@ -491,7 +492,7 @@ def load(
 ) -> None:
     """Make a store of a folder that ``Database.dump`` wrote; it answers what the old one did.
 
-    Keys, items, metadata, settings and secrets are those that were dumped, and the order of
+    Keys, items, metadata, labels, settings and secrets are those that were dumped, and the order of
     insertion; the numbers of items, and so tokens and checkpoints, are new.
 
     Args:
@@ -514,7 +515,8 @@ def load(
         with open_database(temporary, threads=threads) as database:
             for one in collections:
                 with database._handle.write() as transaction:
-                    catalogue.create(transaction, one.settings)
+                    made = catalogue.create(transaction, one.settings)
+                    labels.put(transaction, made.number, one.labels)
                 filled = database[one.settings.name]
                 filled.add_many(one.rows(), progress=progress)
                 if len(filled) != one.count:

@@ -26,6 +26,7 @@ COMMANDS = {
         "audit",
         "calibrate",
         "learn",
+        "label",
         "rebuild",
     ),
     "A store as a whole": (

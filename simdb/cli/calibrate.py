@@ -34,8 +34,13 @@ def calibrate(
         float, typer.Option("--certain", help="The score from which on pairs surely match.")
     ] = 1.0,
     matched: Annotated[
-        float | None,
-        typer.Option("--matched", help="The mean difference of true matches, where it is known."),
+        str | None,
+        typer.Option(
+            "--matched",
+            metavar="NUMBER",
+            help="The mean difference of true matches, where it is known; or labelled: that of the "
+            "pairs that simdb label has as matches.",
+        ),
     ] = None,
     random: Annotated[
         float | None,
@@ -65,7 +70,7 @@ def calibrate(
             threshold=None if threshold is None else rational(threshold),
             edges=None if edges is None else _numbers(edges),
             certain=certain,
-            matched=matched,
+            matched=_matched(matched),
             random=random,
             sample=sample,
             seed=seed,
@@ -81,6 +86,13 @@ def calibrate(
     _print(found, precision, lowest)
     for warning in found.warnings:
         note(f"warning: {warning}")
+
+
+def _matched(text: str | None) -> Any:
+    try:
+        return text if text in (None, "labelled") else float(text)
+    except ValueError:
+        raise UsageError(f"--matched is a number or labelled, not {text!r}") from None
 
 
 def _numbers(text: str) -> list[float]:

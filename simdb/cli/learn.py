@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from simdb import Weights, kinds
-from simdb.cli.options import IntegerKeys, key_from, rows_of_keys
+from simdb.cli.options import IntegerKeys, key_from, labels_of
 from simdb.cli.output import Working, counted, note, print_json, print_table
 from simdb.cli.stores import OneOrTwo
 from simdb.errors import UsageError
 from simdb.files.writing import written_together
-from simdb.results import Key
-
-_LABELS = {"1": True, "0": False, "true": True, "false": False}
 
 
 def learn(
@@ -31,6 +28,9 @@ def learn(
             ".jsonl file objects with left, right, match.",
         ),
     ] = None,
+    stored_labels: Annotated[
+        bool, typer.Option("--stored-labels", help="Learn from what simdb label keeps.")
+    ] = False,
     sample: Annotated[
         int, typer.Option("--sample", min=1, help="Random pairs to compare with.")
     ] = 100_000,
@@ -57,9 +57,14 @@ def learn(
     For each level on which a field may agree: the share of matches and of other pairs that do, and
     the evidence in bits. The settings give points for it, 100 a bit; nothing is changed.
     """
+    if stored_labels and labels is not None:
+        raise UsageError("--labels and --stored-labels contradict each other")
+    said: Any = "stored" if stored_labels else None
+    if labels is not None:
+        said = labels_of(labels, integer_keys=integer_keys)
     with stored.both() as (source, partner), telling.bar() as bar:
         found = source.learn(
-            None if labels is None else _labelled(labels, integer_keys=integer_keys),
+            said,
             other=partner,
             sample=sample,
             seed=seed,
@@ -85,17 +90,6 @@ def learn(
         print(evidence)
     for warning in found.warnings:
         note(f"warning: {warning}")
-
-
-def _labelled(name: str, *, integer_keys: bool) -> list[tuple[Key, Key, bool]]:
-    labelled = []
-    for left, right, label in rows_of_keys(name, "left", "right", "match"):
-        known = _LABELS.get(str(label).lower())
-        if known is None:
-            raise UsageError(f"{name}: a label is 1 or 0, not {label!r}")
-        one, other = (key_from(key, integer_keys=integer_keys) for key in (left, right))
-        labelled.append((one, other, known))
-    return labelled
 
 
 def _print(found: Weights) -> None:

@@ -345,6 +345,24 @@ def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
     return rows
 
 
+_LABELS = {"1": True, "0": False, "true": True, "false": False}
+
+
+def labels_of(
+    name: str, *, integer_keys: bool, forgets: bool = False
+) -> list[tuple[Key, Key, bool | None]]:
+    """Return the labels of a file: left key, right key, 1 or 0, or ? where that forgets one."""
+    labelled = []
+    for left, right, said in rows_of_keys(name, "left", "right", "match"):
+        label = _LABELS.get(str(said).lower())
+        if label is None and not (forgets and said == "?"):
+            known = "1, 0, or ? to forget it" if forgets else "1 or 0"
+            raise UsageError(f"{name}: a label is {known}, not {said!r}")
+        one, other = (key_from(key, integer_keys=integer_keys) for key in (left, right))
+        labelled.append((one, other, label))
+    return labelled
+
+
 def rational(text: str, *, name: str = "threshold") -> Fraction:
     """Return a share between 0 and 1 exactly as it was written."""
     return Threshold.parse(text, name=name).fraction

@@ -129,6 +129,19 @@ class OneOrTwo(StoredCollection):
             with others.view(self.right or self.name) as right:
                 yield left, right
 
+    @contextlib.contextmanager
+    def changed_with_other(
+        self,
+    ) -> Iterator[tuple[simdb.Collection, simdb.CollectionView | None]]:
+        """Open it to be written, and the second one, if there is one, as it is at present."""
+        with self.changed() as left:
+            if self.right is None and self.right_store is None:
+                yield left, None
+                return
+            others = Store(self.context, self.right_store or self.path)
+            with others.opened(read_only=True) as database:
+                yield left, existing(database, self.right or self.name)
+
 
 @dataclass(frozen=True, slots=True)
 class StoreOrCollection(Store):

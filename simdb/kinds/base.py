@@ -354,8 +354,11 @@ class Agreement(ABC):
         """Count the values of each field."""
 
     @abstractmethod
-    def weighed(self, bits: Sequence[Float64s]) -> Kind:
-        """Return settings whose points are evidence: of each field, bits that rise by level."""
+    def weighed(self, bits: Sequence[Float64s], frequent: Sequence[Mapping[str, float]]) -> Kind:
+        """Return settings whose points are evidence: of each field, bits that rise by level.
+
+        And of each the bits, at most 0, by which equality of a value says more than of others.
+        """
 
 
 # -- kinds ---------------------------------------------------------------------------------------

@@ -76,14 +76,15 @@ class Evidence:
 
 
 def learn_unlabelled(
-    patterns: Patterns, random: Levels, seen: Sequence[float], looks_at: Bools, pairs: int
+    patterns: Patterns, random: Levels, least: Levels, looks_at: Bools, pairs: int
 ) -> Evidence:
     """Estimate m, u and the share of matches by expectation maximisation.
 
     Args:
         patterns: of all candidates.
         random: of each field, the share of random pairs on each level.
-        seen: of each field, the least share that the sample could see; no share of u is below it.
+        least: of each field, what u is at least on each level: what the sample could see, or what
+            is known of pairs that surely do not match.
         looks_at: (rules, fields), which fields a rule looks at.
         pairs: candidates or not.
 
@@ -100,7 +101,7 @@ def learn_unlabelled(
             "that leaves two, from which can be learnt who matches"
         )
     everywhere: Bools = np.asarray(looks_at[rules].all(axis=0), np.bool_)
-    u = [_above(share, least) for share, least in zip(random, seen, strict=True)]
+    u = [_above(share, own) for share, own in zip(random, least, strict=True)]
     m = [_agreeing(share.size) for share in u]
     unsettled: list[int] = []
     prior = matches = 0.0
@@ -122,8 +123,8 @@ def learn_unlabelled(
         prior = _prior(patterns, likelihoods, pairs)
         matches = float((patterns.counts * _posterior(likelihoods, prior)).sum())
         u = [
-            _above((share - prior * own) / (1.0 - prior), least)
-            for share, own, least in zip(random, m, seen, strict=True)
+            _above((share - prior * own) / (1.0 - prior), lowest)
+            for share, own, lowest in zip(random, m, least, strict=True)
         ]
     if matches < 1.0:
         raise ConfigurationError(
@@ -213,8 +214,8 @@ def _agreeing(levels: int) -> Float64s:
     return shares
 
 
-def _above(shares: Float64s, least: float) -> Float64s:
-    """Return shares of which none is below the least that could be seen."""
+def _above(shares: Float64s, least: Float64s) -> Float64s:
+    """Return shares of which none is below the least that it can be."""
     kept: Float64s = np.maximum(shares, least)
     return np.asarray(kept / kept.sum(), np.float64)
 
@@ -243,22 +244,44 @@ class Regression(NamedTuple):
     settled: bool
 
 
-def learn_labelled(codes: Int64s, labels: Bools, levels: Sequence[int]) -> Regression:
+def require_both(labels: Sequence[bool]) -> None:
+    """Raise ConfigurationError if labels are all the same, or there are none."""
+    if all(labels) or not any(labels):
+        raise ConfigurationError("labels must be of some pairs that match and some that do not")
+
+
+class Known(NamedTuple):
+    """What is known before labels are looked at, in bits.
+
+    Attributes:
+        bits: of each field, the evidence of each level.
+        prior: the evidence before any field.
+        besides: (n,), of each labelled pair, what else is evidence, whatever the labels say.
+    """
+
+    bits: Levels
+    prior: float
+    besides: Float64s
+
+
+def learn_labelled(
+    codes: Int64s, labels: Bools, levels: Sequence[int], known: Known | None = None
+) -> Regression:
     """Fit the evidence of each level to labelled pairs, by logistic regression with a ridge.
 
-    The ridge holds back what few pairs say; a field without a value says nothing, and no higher
-    level says less than a lower one (isotonic regression).
+    The ridge holds what few pairs say to what is known without them, or to none; a field without a
+    value says nothing, and no higher level says less than a lower one (isotonic regression).
 
     Args:
         codes: (n, fields), as those of ``Patterns``.
         labels: (n,), whether the pairs match.
         levels: of each field, how many.
+        known: before the labels, to which the prior is held as well; None for nothing.
 
     Raises:
         ConfigurationError: the labels are all the same.
     """
-    if labels.all() or not labels.any():
-        raise ConfigurationError("labels must be of some pairs that match and some that do not")
+    require_both(labels.tolist())
     from scipy.optimize import isotonic_regression, minimize
 
     ends = np.cumsum([0, *levels]).tolist()
@@ -267,15 +290,23 @@ def learn_labelled(codes: Int64s, labels: Bools, levels: Sequence[int]) -> Regre
     ]
     there = np.concatenate(columns, axis=1).astype(np.float64)
     signs = np.where(labels, 1.0, -1.0)
+    ridge = np.full(ends[-1] + 1, _RIDGE)
+    if known is None:
+        start, besides = np.zeros(ends[-1] + 1), np.zeros(labels.size)
+        ridge[-1] = 0.0
+    else:
+        start = np.log(2.0) * np.array([*np.concatenate(known.bits), known.prior])
+        besides = np.log(2.0) * known.besides
 
     def loss(given: Float64s) -> tuple[float, Float64s]:
-        margins = signs * (there @ given[:-1] + given[-1])
+        margins = signs * (there @ given[:-1] + given[-1] + besides)
         wrong = -signs / (1.0 + np.exp(np.clip(margins, -700, 700)))
-        slope = np.append(there.T @ wrong + _RIDGE * given[:-1], wrong.sum())
-        penalty = _RIDGE / 2 * float(np.square(given[:-1]).sum())
+        away = given - start
+        slope = np.append(there.T @ wrong, wrong.sum()) + ridge * away
+        penalty = float((ridge * np.square(away)).sum()) / 2
         return float(np.logaddexp(0.0, -margins).sum()) + penalty, slope
 
-    found = minimize(loss, np.zeros(ends[-1] + 1), jac=True, method="L-BFGS-B")
+    found = minimize(loss, start, jac=True, method="L-BFGS-B")
     bits = np.asarray(found.x, np.float64) / np.log(2.0)
     pairs = there.sum(axis=0) + _RIDGE  # on each level
     parts = [

@@ -275,7 +275,8 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     number = require_settings(transaction, name).number
     index = CollectionReader(transaction, number).manifest.index
     transaction.delete(Table.META, layout.collection_key(name))
-    for key in (layout.manifest_key(number), *layout.dictionary_keys(number)):
+    labels = [bytes(key) for key, _ in transaction.scan(Table.META, layout.label_key(number))]
+    for key in (layout.manifest_key(number), *layout.dictionary_keys(number), *labels):
         transaction.delete(Table.META, key)
     owned = [(table, number) for table in _COLLECTION_TABLES]
     add_garbage(transaction, [*owned, *index_tables(index)])

@@ -3,7 +3,7 @@
 =============  ====================================================================
 file           what it holds
 =============  ====================================================================
-simdb.json     the format, and of each collection its name, settings and secret
+simdb.json     the format, and of each collection its name, settings, secret and labels
 N.parquet      the items of one collection in order of insertion: key, item, metadata
 =============  ====================================================================
 
@@ -19,7 +19,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -29,6 +29,7 @@ from typing import Any
 from simdb import arrow as tables
 from simdb.errors import FormatVersionError, StorageError, UnknownKindError
 from simdb.opened.catalogue import CollectionSettings, check_name
+from simdb.opened.labels import Label
 from simdb.results import Entry, Key, Progress
 from simdb.storage.tables import layout
 from simdb.unfinished import held, remove_abandoned, sync_folder
@@ -50,6 +51,7 @@ class DumpedCollection:
     file: Path
     keys: str
     items: str
+    labels: tuple[Label, ...] = ()
 
     def rows(self) -> Iterator[tuple[Key, Any, Any]]:
         """Yield key, item and metadata, as inserted; StorageError if they cannot be read."""
@@ -80,6 +82,7 @@ class DumpedPart:
     settings: CollectionSettings
     count: int
     entries: Callable[[], Iterable[Entry]]
+    labels: Sequence[Label] = ()
 
 
 def write(
@@ -108,6 +111,7 @@ def write(
                     "count": part.count,
                     **(forms or {}),
                     "settings": plain,
+                    **({"labels": sorted(part.labels, key=repr)} if part.labels else {}),
                 }
             )
         document = {"format": FORMAT, "collections": described}
@@ -217,4 +221,5 @@ def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
         source / Path(described["file"]).name,
         described["keys"],
         described["items"],
+        tuple(Label.decode(layout.pack(label)) for label in described.get("labels", ())),
     )

@@ -1,9 +1,9 @@
 """Repair: a new store with all that can be read of a damaged one.
 
-Only settings, dictionaries, keys, tombstones, documents and items are read; signatures, buckets
-and postings follow from the items. A record is believed if its checksum holds. An item number is
-never used for another item, so an old copy of a lost document is the document itself; whether it is
-still stored is what the keys say (key to item number), or else the tombstones.
+Only settings, dictionaries, labels, keys, tombstones, documents and items are read; signatures,
+buckets and postings follow from the items. A record is believed if its checksum holds. An item
+number is never used for another item, so an old copy of a lost document is the document itself;
+whether it is still stored is what the keys say (key to item number), or else the tombstones.
 
 Nothing is read through LMDB, which damage can make end the process (``recovery.pages``).
 """
@@ -26,8 +26,9 @@ from simdb.errors import (
     DatabaseNotFoundError,
     StorageError,
 )
-from simdb.opened import catalogue
+from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.labels import Label
 from simdb.recovery.pages import (
     DamagedFile,
     RawRecord,
@@ -117,6 +118,7 @@ def _copy(
     collection = salvage.collections[number]
     with database._handle.write() as transaction:
         settings = catalogue.create(transaction, collection.settings)
+        labels.put(transaction, settings.number, salvage.labels.get(number, {}).values())
     items = settings.make_items()
     missing = dict(collection.numbers)
     uncertain = 0
@@ -176,6 +178,7 @@ class Salvage:
         self.lost: list[str] = []  # names, or numbers, of those whose settings could not
         self._removed: set[tuple[int, int]] = set()
         self._owners: set[int] = set()
+        self.labels: dict[int, dict[bytes, Label]] = {}  # by number of collection, and by key
         self._codecs: dict[int, Codec] = {}  # of the collections that have a dictionary
         self._read_settings()
         self._read_keys()
@@ -224,6 +227,10 @@ class Salvage:
         try:
             if key == layout.GARBAGE_KEY:
                 self._removed |= {tuple(entry) for entry in layout.unpack(payload)}
+            elif key.startswith(layout.LABEL_PREFIX):
+                self.labels.setdefault(int.from_bytes(key[1:5], "big"), {}).setdefault(
+                    key, Label.decode(payload)
+                )
             elif key.startswith(layout.DICTIONARY_PREFIX):
                 self._codecs.setdefault(int.from_bytes(key[1:5], "big"), Codec(payload))
             elif key.startswith(layout.COLLECTION_PREFIX):

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -32,13 +32,14 @@ import numpy.typing as npt
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.compare import read_items
-from simdb.answers.method import ProgressCallback, outer_pairs
+from simdb.answers.method import ProgressCallback, number_of, outer_pairs
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened
 from simdb.results import PairBatch, Progress
 from simdb.storage.collection.reader import CollectionReader
+from simdb.upkeep import labelling
 
 # The difference of two items, as they were given; None where it is unknown.
 Difference: TypeAlias = Callable[[Any, Any], float | None]
@@ -449,7 +450,7 @@ class Wanted:
 
     edges: Sequence[float] | None
     certain: float
-    matched: float | None
+    matched: float | Literal["labelled"] | None
     random: float | None
     sample: int
     seed: int
@@ -537,7 +538,10 @@ def calibrate(
             f"no pair with a known difference has a score of {wanted.certain:g}: give certain=, "
             "a lower score from which on pairs surely match, or matched=, their mean difference"
         )
-    matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
+    if isinstance(wanted.matched, str):
+        matched = _labelled_mean(sides, between, wanted.matched)
+    else:
+        matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
     random = _random_mean(sides, between, wanted) if wanted.random is None else Mean(wanted.random)
     return calibrate_sums(
         edges,
@@ -556,6 +560,25 @@ def _add_to(
     for place in np.unique(places[(places >= 0) & (places < len(tallies))]).tolist():
         own = places == place
         tallies[place].add(differences[own], signs[own])
+
+
+def _labelled_mean(sides: Sides, between: Between, which: str) -> Mean:
+    """Return the mean difference of the pairs that are labelled as matches."""
+    if which != "labelled":
+        raise ConfigurationError(f"matched is a number or 'labelled', not {which!r}")
+    said = labelling.stored(*sides).require()
+    lefts, rights = (
+        np.array([number_of(side, pair[place]) for pair in said if pair[2]], np.uint32)
+        for place, side in enumerate(sides)
+    )
+    sums = Sums()
+    for _, apart in _differences(sides, between, lefts, rights):
+        sums = sums.plus(Sums.of(apart))
+    if not sums.count:
+        raise ConfigurationError(
+            f"of {len(said):,} labelled pairs none matches and has a known difference"
+        )
+    return sums.mean
 
 
 def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:

@@ -15,6 +15,7 @@ from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys, mixed
 from simdb.opened.epochs import open_epoch
+from simdb.opened.labels import Label
 from simdb.opened.opened import Opened
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
@@ -22,7 +23,14 @@ from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader
-from simdb.storage.tables.layout import Document, Table, dictionary_keys, owner_prefix, pack_chunk
+from simdb.storage.tables.layout import (
+    Document,
+    Table,
+    dictionary_keys,
+    label_key,
+    owner_prefix,
+    pack_chunk,
+)
 from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
 
@@ -120,6 +128,7 @@ class Checker:
     def _check_documents(self) -> None:
         state, size = self._collection.manifest, 0
         self._check_dictionary()
+        self._check_labels()
         for block, alive in self._live_blocks("documents", self._collection.documents):
             for place, number in enumerate(block.numbers.tolist()):
                 try:
@@ -145,6 +154,15 @@ class Checker:
                 self._note("meta", key.hex(), str(error))
         if len(found) > 1:
             self._note("meta", self._settings.name, "the copies of its dictionary differ")
+
+    def _check_labels(self) -> None:
+        """Look at what people said of pairs."""
+        prefix = label_key(self._collection.number)
+        for key, value in self._collection.transaction.scan(Table.META, prefix):
+            try:
+                Label.decode(layout.unseal(Table.META, bytes(key), value))
+            except CorruptionError as error:
+                self._note("meta", bytes(key).hex(), str(error))
 
     def _check_document(self, document: Document) -> None:
         """Note a key that leads elsewhere, and contents that nobody could have stored."""

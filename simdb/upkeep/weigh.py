@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -27,12 +27,15 @@ from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.linkage.weights import (
     MISSING,
     Evidence,
+    Known,
     Patterns,
     learn_labelled,
     learn_unlabelled,
+    require_both,
     rising_bits,
 )
 from simdb.results import Key, Progress
+from simdb.upkeep import labelling
 from simdb.upkeep.calibrate import Sides, items_of
 
 COMPARED_AT_ONCE = 8_192  # pairs
@@ -84,8 +87,8 @@ class Weights:
         fields: those that are scored.
         prior: the evidence before a pair is looked at, in bits: the logarithm of the odds of two
             records drawn at random, or by labels of two that were labelled.
-        kind: the settings with points for the evidence, 100 a bit: the order of scores is that of
-            evidence, but for frequent values, which points do not know.
+        kind: the settings with points for the evidence, 100 a bit, less for values that are
+            frequent: the order of scores is that of evidence.
         pairs: candidates, or labelled pairs, that it was learnt from.
         matches: how many of them match, as is expected or was said.
         warnings: what is doubtful.
@@ -112,9 +115,21 @@ class Weights:
         if not 0 < probability < 1:
             raise ConfigurationError(f"the probability must be between 0 and 1: {probability!r}")
         bits = math.log2(probability / (1 - probability)) - self.prior
-        nothing = -sum(one.levels[-1].bits for one in self.fields)
-        most = nothing + sum(one.levels[0].bits for one in self.fields)
-        return Fraction(round(10_000 * min(max((bits + nothing) / most, 0.0001), 1.0)), 10_000)
+        least, most = self._range
+        share = (bits - least) / (most - least)
+        return Fraction(round(10_000 * min(max(share, 0.0001), 1.0)), 10_000)
+
+    def probability_at(self, similarity: float) -> float:
+        """Return how probably a pair matches that has a similarity by ``kind``."""
+        least, most = self._range
+        return self.probability(least + similarity * (most - least))
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        """The evidence of pairs that differ in all fields, and of pairs that agree in all."""
+        ends = ([one.levels[place].bits for one in self.fields] for place in (-1, 0))
+        least, most = map(sum, ends)
+        return least, most
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +193,7 @@ def learn(
     """Learn weights without labels; see ``Collection.learn``."""
     agreement = agreement_of(sides)
     seen: Counter[bytes] = Counter()
-    for part in _compared(sides, _candidates(sides, progress)):
+    for part in _compared(sides, candidates(sides, progress)):
         rows = np.column_stack([part.masks, part.codes.astype(np.uint64)])
         distinct, counts = np.unique(rows, axis=0, return_counts=True)
         for row, count in zip(distinct, counts.tolist(), strict=True):
@@ -193,7 +208,7 @@ def learn(
     drawn = _random_levels(sides, agreement, sample, seed)
     live = [side.reader.manifest.live for side in (sides.left, sides.right)]
     pairs = live[0] * (live[0] - 1) // 2 if sides.is_one else live[0] * live[1]
-    found = learn_unlabelled(patterns, drawn.shares, drawn.seen, agreement.looks_at, pairs)
+    found = learn_unlabelled(patterns, drawn.shares, drawn.least, agreement.looks_at, pairs)
     bits = [rising_bits(m, u) for m, u in zip(found.m, found.u, strict=True)]
     prior = math.log2(found.prior / (1 - found.prior))
     total = float(patterns.counts.sum())
@@ -223,24 +238,58 @@ def learn(
     )
 
 
-def learn_from(sides: Sides, labels: Iterable[tuple[Key, Key, bool]]) -> Weights:
-    """Learn weights from labelled pairs; see ``Collection.learn``."""
+def learn_from(
+    sides: Sides,
+    labels: Iterable[tuple[Key, Key, bool]] | Literal["stored"],
+    *,
+    sample: int,
+    seed: int,
+    progress: ProgressCallback | None = None,
+) -> Weights:
+    """Learn weights from labelled pairs, beginning with what is learnt without.
+
+    Few labels, and those of uncertain pairs only, would say nothing of what nobody asks about.
+    """
     agreement = agreement_of(sides)
+    doubts: list[str] = []
+    if isinstance(labels, str):
+        labels, doubts = _stored(labels, sides)
     lefts, rights, said = [], [], []
     for left, right, label in labels:
         lefts.append(left)
         rights.append(right)
         said.append(bool(label))
-    parts = [part.codes for part in _compared(sides, iter([numbers_of(sides, lefts, rights)]))]
-    codes = np.concatenate([np.empty((0, len(agreement.names)), np.int64), *parts])
+    numbers = numbers_of(sides, lefts, rights)
+    require_both(said)
+    before: Weights | None = None
+    try:
+        before = learn(sides, sample=sample, seed=seed, progress=progress)
+    except ConfigurationError as error:
+        doubts.append(f"learnt from labels alone, since nothing is learnt without: {error.problem}")
+    parts = list(_compared(sides, iter([numbers])))
+    codes = np.concatenate([part.codes for part in parts])
     levels = [len(leasts) + 1 for leasts in agreement.levels]
-    found = learn_labelled(codes, np.array(said, np.bool_), levels)
-    doubts = [] if found.settled else ["the regression did not settle"]
-    for place, name in enumerate(agreement.names):
-        present = codes[:, place] != MISSING
-        if 0 < present.sum() < FEW:
-            doubts.append(f"only {present.sum()} labelled pairs have the field {name!r}")
+    known = None
+    if before is not None:
+        risen = [np.array([one.bits for one in own.levels[::-1]]) for own in before.fields]
+        besides = [
+            np.sum([own.adjustments(one) for own, one in _of_fields(sides, before, part)], axis=0)
+            for part in parts
+        ]
+        known = Known(risen, before.prior, np.concatenate(besides))
+    found = learn_labelled(codes, np.array(said, np.bool_), levels, known)
+    if not found.settled:
+        doubts.append("the regression did not settle")
     missing = (codes == MISSING).mean(axis=0)
+    if before is None:
+        present = dict(zip(agreement.names, (codes != MISSING).sum(axis=0).tolist(), strict=True))
+        doubts += (
+            f"only {count} labelled pairs have the field {name!r}"
+            for name, count in present.items()
+            if 0 < count < FEW
+        )
+    else:
+        missing = np.array([own.missing for own in before.fields])
     return _weights(
         agreement,
         found.bits,
@@ -249,7 +298,16 @@ def learn_from(sides: Sides, labels: Iterable[tuple[Key, Key, bool]]) -> Weights
         pairs=float(len(said)),
         matches=float(sum(said)),
         doubts=doubts,
+        frequent=() if before is None else [one.frequent for one in before.fields],
     )
+
+
+def _stored(labels: str, sides: Sides) -> tuple[labelling.Labels, list[str]]:
+    """Return the labels that the store keeps, and what is to be warned of."""
+    if labels != "stored":
+        raise ConfigurationError(f"labels are triples of keys and a bool, or 'stored': {labels!r}")
+    found = labelling.stored(*sides).require()
+    return found, found.doubts
 
 
 def agreement_of(sides: Sides) -> Agreement:
@@ -266,7 +324,7 @@ def numbers_of(
     return left, np.array([number_of(sides.right, key) for key in rights], np.uint32)
 
 
-def _candidates(
+def candidates(
     sides: Sides, progress: ProgressCallback | None
 ) -> Iterator[tuple[UInt32s, UInt32s]]:
     """Yield what the rules propose, but for pairs that agree in nothing."""
@@ -277,8 +335,10 @@ def _candidates(
 
 
 class _Part(NamedTuple):
-    """Some pairs, compared field by field."""
+    """Some pairs of items by number, compared field by field."""
 
+    left: UInt32s
+    right: UInt32s
     fields: list[FieldAgreement]
     masks: UInt64s  # which rules propose them
 
@@ -296,18 +356,20 @@ def _compared(sides: Sides, pairs: Iterator[tuple[UInt32s, UInt32s]]) -> Iterato
             features, places = [], []
             for side, numbers in ((sides.left, left), (sides.right, right)):
                 some = numbers[begin : begin + COMPARED_AT_ONCE]
-                distinct, own = np.unique(some, return_inverse=True)
+                distinct, rows = np.unique(some, return_inverse=True)
                 features.append(signer.features(items_of(side.reader, distinct)))
-                places.append(own)
-            given = (*features, *places)
-            yield _Part(agreement.fields(*given), agreement.proposed(*given))
+                places.append(rows)
+            own = slice(begin, begin + COMPARED_AT_ONCE)
+            agreed = agreement.fields(*features, *places)
+            masks = agreement.proposed(*features, *places)
+            yield _Part(left[own], right[own], agreed, masks)
 
 
 class _Drawn(NamedTuple):
     """What random pairs tell of each field."""
 
     shares: list[Float64s]  # of pairs on each level
-    seen: list[float]  # the least share that could be seen
+    least: list[Float64s]  # what the shares of pairs that do not match are at least
     frequent: list[dict[str, float]]  # bits that equality of a value says less than that of others
 
 
@@ -343,13 +405,30 @@ def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -
         ones, others = counts[0][place], counts[-1][place]
         equal = _equality(ones, others, is_one=sides.is_one)
         shares = (own + 0.5 / own.size) / (own.sum() + 0.5)
+        least = np.full(own.size, equal.seen)
+        common: dict[str, float] = {}
         if leasts[-1] == 1:
             shares[:-1] *= (1.0 - equal.share) / max(float(shares[:-1].sum()), 1e-300)
             shares[-1] = equal.share
+            by_chance = equal.share
+            if not sides.is_one:
+                by_chance = max(equal.seen, min(equal.share, _within(ones, others)))
+                least[-1] = by_chance
+            common = _frequent(ones, others, by_chance, is_one=sides.is_one)
         told.shares.append(shares)
-        told.seen.append(equal.seen)
-        told.frequent.append(equal.frequent if leasts[-1] == 1 else {})
+        told.least.append(least)
+        told.frequent.append(common)
     return told
+
+
+def _within(*sides: Mapping[str, int]) -> float:
+    """Return how often two values of one table are equal, of the table where that is rarer.
+
+    Two tables that are linked have few duplicates in themselves, so hardly any of these match. Of
+    pairs of both tables some do, and what is told apart from them by what they agree in could be
+    anything.
+    """
+    return min(_equality(one, one, is_one=True).share for one in sides)
 
 
 class _Equality(NamedTuple):
@@ -357,7 +436,6 @@ class _Equality(NamedTuple):
 
     share: float
     seen: float  # the least that could be seen
-    frequent: dict[str, float]
 
 
 def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: bool) -> _Equality:
@@ -365,10 +443,20 @@ def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: boo
     left, right = sum(ones.values()), sum(others.values())
     pairs = left * (left - 1) if is_one else left * right
     if pairs <= 0:
-        return _Equality(0.0, 0.5, {})
+        return _Equality(0.0, 0.5)
     seen = 0.5 / pairs
     same = sum(count * (others.get(value, 0) - is_one) for value, count in ones.items())
-    share = max(same / pairs, seen)
+    return _Equality(max(same / pairs, seen), seen)
+
+
+def _frequent(
+    ones: Mapping[str, int], others: Mapping[str, int], by_chance: float, *, is_one: bool
+) -> dict[str, float]:
+    """Return the bits, below 0, by which equality of frequent values says more than of any.
+
+    A value is as often equal as it is there; any is, ``by_chance``.
+    """
+    left, right = (max(1, sum(side.values())) for side in (ones, others))
     # A value of one record, or of two that are one, is not frequent, however few others are equal.
     several = {
         value: (ones.get(value, 0) / left + others.get(value, 0) / right) / 2
@@ -376,11 +464,11 @@ def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: boo
         if max(ones.get(value, 0), others.get(value, 0)) > 1 + is_one
     }
     frequent = {
-        value: math.log2(share / often)
+        value: math.log2(by_chance / often)
         for value, often in sorted(several.items(), key=lambda one: (-one[1], one[0]))
-        if often > share
+        if often > by_chance > 0
     }
-    return _Equality(share, seen, dict(islice(frequent.items(), MOST_FREQUENT)))
+    return dict(islice(frequent.items(), MOST_FREQUENT))
 
 
 def _weights(
@@ -393,7 +481,7 @@ def _weights(
     matches: float,
     doubts: list[str],
     found: Evidence | None = None,
-    frequent: Sequence[dict[str, float]] = (),
+    frequent: Sequence[Mapping[str, float]] = (),
 ) -> Weights:
     """Return what was learnt; of a field that is missing everywhere, nothing."""
     warnings = list(doubts)
@@ -415,7 +503,7 @@ def _weights(
         ]
         common = frequent[place] if frequent else {}
         fields.append(FieldWeight(name, tuple(levels[::-1]), float(missing[place]), common))
-    kind = agreement.weighed(rising)
+    kind = agreement.weighed(rising, [one.frequent for one in fields])
     return Weights(tuple(fields), prior, kind, round(pairs), matches, tuple(warnings))
 
 
@@ -424,13 +512,19 @@ def _weights(
 
 def evidence(sides: Sides, weights: Weights, left: UInt32s, right: UInt32s) -> Float64s:
     """Return the evidence for pairs of items by number, in bits, prior and all fields together."""
-    parts = []
-    for part in _compared(sides, iter([(left, right)])):
+    parts = (bits for *_, bits in evidence_of(sides, weights, iter([(left, right)])))
+    return np.concatenate([np.empty(0), *parts])
+
+
+def evidence_of(
+    sides: Sides, weights: Weights, pairs: Iterator[tuple[UInt32s, UInt32s]]
+) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
+    """Yield pairs of items by number, in parts of their order, and the ``evidence`` for each."""
+    for part in _compared(sides, pairs):
         total = np.full(part.masks.size, weights.prior)
         for own, agreed in _of_fields(sides, weights, part):
             total += own.bits[agreed.codes] + own.adjustments(agreed)
-        parts.append(total)
-    return np.concatenate([np.empty(0), *parts])
+        yield part.left, part.right, total
 
 
 def explain_pair(sides: Sides, weights: Weights, left: Key, right: Key) -> PairEvidence:

@@ -90,6 +90,7 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
         "groups": [store, "news"],
         "identical": [tmp_path],
         "join": [store, "news", "news", "-o", tmp_path / "joined.parquet"],
+        "label": [store, "people", "--limit", 1],
         "learn": [store, "people"],
         "link": [table, table, "-o", tmp_path / "m.csv", "--threshold", 0.9],
         "load": [tmp_path / "dumped", tmp_path / "loaded.simdb"],

@@ -91,8 +91,8 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     assert len(pairs) > 130
     for pair in pairs:
         told = left.explain_pair(pair.left, pair.right, weights, other=right)
-        evidence = told.bits - sum(field.adjustment for field in told.fields)
-        assert pair.similarity * most / 100 == pytest.approx(evidence - lowest, abs=0.03)
+        assert pair.similarity * most / 100 == pytest.approx(told.bits - lowest, abs=0.03)
+        assert weights.probability_at(pair.similarity) == pytest.approx(told.probability, abs=0.01)
     at_half = float(weights.threshold(0.5))
     assert at_half * float(most) / 100 + lowest == pytest.approx(-weights.prior, abs=0.03)
     kept = {(pair.left, pair.right) for pair in left.join(right, at_half)}

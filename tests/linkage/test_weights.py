@@ -48,7 +48,7 @@ RANDOM = [PRIOR * m + (1 - PRIOR) * u for m, u in zip(M, U, strict=True)]
 
 
 def learnt(patterns: Patterns, looks_at: Any = LOOKS_AT, random: Any = RANDOM) -> Any:
-    return learn_unlabelled(patterns, random, [1e-9] * 4, looks_at, PAIRS)
+    return learn_unlabelled(patterns, random, [np.array(1e-9)] * 4, looks_at, PAIRS)
 
 
 def test_expectation_maximisation_finds_what_made_the_patterns():

@@ -127,6 +127,9 @@ class Field(Settings, frozen=True):
             ``""`` how many texts there are. ``Record.counted`` counts them. They are stored with
             the settings and do not change as records come and go, so that a score stays what it is;
             a word that is not among them is taken for one of a single text.
+        frequent: values whose equality says less, since many records have them, each as it is after
+            ``prepare`` and with the points that are taken from the weight: ``{"york": 40}``.
+            ``Collection.learn`` finds them.
     """
 
     name: Annotated[str, Meta(min_length=1)]
@@ -143,6 +146,7 @@ class Field(Settings, frozen=True):
     levels: Sequence[tuple[float | str, int]] = ()
     separator: str = ""
     frequencies: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=1)]]] = ()
+    frequent: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=0)]]] = ()
 
     def __post_init__(self) -> None:
         prepare = require_transformations(f"field {self.name!r}: prepare", self.prepare)
@@ -151,6 +155,12 @@ class Field(Settings, frozen=True):
         super().__post_init__()
         self._set("levels", self._require_levels())
         self._set("frequencies", sorted_pairs(self.frequencies))
+        less = sorted_pairs(self.frequent)
+        self._set("frequent", less)
+        if any(points > self.weight for _, points in less):
+            raise ConfigurationError(
+                f"field {self.name!r}: frequent takes points up to the weight of {self.weight}"
+            )
         if self.compare == "relative" and self.tolerance > 1:
             raise ConfigurationError(
                 f"field {self.name!r}: the tolerance of 'relative' must be a share of at most 1, "

@@ -7,7 +7,7 @@ give points by levels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -35,7 +35,7 @@ class RecordAgreement(Agreement):
     def __init__(self, settings: Record, family: RecordFamily) -> None:
         self._settings = settings
         # Levels are reached by shares, not by the points that they themselves give.
-        plain = [field.changed(levels=()) for field in settings.fields]
+        plain = [field.changed(levels=(), frequent=()) for field in settings.fields]
         self._measure = RecordMeasure(settings.changed(fields=plain))
         self._family = family
         self._scored = [field for field in settings.fields if field.weight]
@@ -84,10 +84,12 @@ class RecordAgreement(Agreement):
             counted.append(dict(zip(column.values, counts.tolist(), strict=True)))
         return counted
 
-    def weighed(self, bits: Sequence[Float64s]) -> Record:
+    def weighed(self, bits: Sequence[Float64s], frequent: Sequence[Mapping[str, float]]) -> Record:
         weighed = {
-            field.name: _weighed(field, leasts, own)
-            for field, leasts, own in zip(self._scored, self.levels, bits, strict=True)
+            field.name: _weighed(field, leasts, own, common)
+            for field, leasts, own, common in zip(
+                self._scored, self.levels, bits, frequent, strict=True
+            )
         }
         if not any(field.weight for field in weighed.values()):
             raise ConfigurationError("no field says anything about matches")
@@ -105,10 +107,14 @@ def _leasts(field: Field) -> tuple[Fraction, ...]:
     return CONTINUOUS[::-1]
 
 
-def _weighed(field: Field, leasts: Sequence[Fraction], bits: Float64s) -> Field:
+def _weighed(
+    field: Field, leasts: Sequence[Fraction], bits: Float64s, frequent: Mapping[str, float]
+) -> Field:
     """Return a field whose points are the evidence of its levels above that of the lowest."""
     points = np.rint(POINTS_A_BIT * (bits - bits[0])).astype(np.int64)
     levels = [(str(least), int(own)) for least, own in zip(leasts, points[1:], strict=True)]
     # What is missing is no evidence, so it has the points that stand for none.
     nothing = int(np.clip(np.rint(-POINTS_A_BIT * bits[0]), 0, points[-1]))
-    return field.changed(weight=int(points[-1]), levels=levels[::-1], missing=nothing)
+    weight = int(points[-1])
+    less = {value: min(weight, -round(POINTS_A_BIT * own)) for value, own in frequent.items()}
+    return field.changed(weight=weight, levels=levels[::-1], missing=nothing, frequent=less)

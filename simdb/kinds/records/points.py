@@ -174,7 +174,16 @@ def _shares(
         shares.numerators[unequal], shares.denominators[unequal] = some
     else:
         shares = _once(compare, field, (one, other), left, right)
-    return _on_levels(field, shares) if field.levels else shares
+    if field.levels:
+        shares = _on_levels(field, shares)
+    if field.frequent:
+        # Equality of a frequent value gets less.
+        known = dict(cast("tuple[tuple[str, int], ...]", field.frequent))
+        less = np.array([known.get(value, 0) for value in one.values], np.int64)[left]
+        places = np.flatnonzero((less > 0) & (left == _in_codes_of(one, other)[right]))
+        shares.numerators[places] = field.weight - less[places]
+        shares.denominators[places] = field.weight
+    return shares
 
 
 def _on_levels(field: Field, shares: Shares) -> Shares:

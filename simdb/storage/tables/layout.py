@@ -8,6 +8,7 @@ META        ``c`` + name                                collection: number and s
 META        ``#`` + collection (4)                      collection: manifest
 META        ``g``                                       what is to be removed
 META        ``z`` + collection (4) + copy (1)           dictionary of compressed documents
+META        ``y`` + collection (4) + hash of pair (16)  label: what was said of a pair
 DOCUMENTS   collection (4) + first item number (4)      block of documents
 KEYS        collection (4) + tag (1) + user's key       item number
 SIGNATURES  index (4) + first item number (4)           block of signatures
@@ -80,6 +81,7 @@ COLLECTION_PREFIX = b"c"
 MANIFEST_PREFIX = b"#"
 DICTIONARY_PREFIX = b"z"
 DICTIONARY_COPIES = (b"\0", b"\1")  # without it no record could be read
+LABEL_PREFIX = b"y"
 
 # LMDB's keys end at 511 bytes; collection number and tag take 5 of them.
 LONGEST_KEY = 500  # bytes of UTF-8
@@ -124,6 +126,11 @@ def manifest_key(collection: int) -> bytes:
 def dictionary_keys(collection: int) -> list[bytes]:
     """Return the META keys of a collection's dictionary."""
     return [DICTIONARY_PREFIX + _OWNER.pack(collection) + copy for copy in DICTIONARY_COPIES]
+
+
+def label_key(collection: int, pair: bytes = b"") -> bytes:
+    """Return the META key of the label of a pair, or what those of a collection begin with."""
+    return LABEL_PREFIX + _OWNER.pack(collection) + pair
 
 
 def encode_user_key(key: object) -> bytes:

@@ -1,0 +1,174 @@
+"""The command that asks a person whether pairs of records match, and keeps the answers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+import simdb
+from simdb.cli.options import IntegerKeys, labels_of, pairs_of_keys
+from simdb.cli.output import Working, console, counted, note, print_json_line, shown_key
+from simdb.cli.stores import OneOrTwo
+from simdb.errors import UsageError
+from simdb.files.writing import printable
+from simdb.results import Key
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
+
+
+def label(
+    *,
+    stored: OneOrTwo,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, help="Pairs to ask about, the least certain first.")
+    ] = 20,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            "--pairs",
+            metavar="FILE",
+            help="Ask about these: two keys a line with a tab between them, or in a .jsonl file "
+            "objects with left and right.",
+        ),
+    ] = None,
+    take: Annotated[
+        str | None,
+        typer.Option(
+            "--take",
+            metavar="FILE",
+            help="Ask nothing, keep these: left key, right key, 1 or 0 (? forgets one), with tabs "
+            "between them, or in a .jsonl file objects with left, right, match.",
+        ),
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--show", help="Ask nothing, print what is kept, as --take reads it.")
+    ] = False,
+    integer_keys: IntegerKeys = False,
+    telling: Working,
+) -> None:
+    """Say of pairs of records whether they match; the store keeps the answers.
+
+    The pairs are those of which it would help most to know: nearest to a probability of one half,
+    by weights that are learnt without labels. Fields stand side by side, differences marked. Answer
+    y or n, ? for one that cannot be told, q to end; an answer a line also from a file or a pipe.
+    Each is kept at once. learn --stored-labels and calibrate --matched labelled take them.
+    """
+    if sum([show, take is not None, pairs is not None]) > 1:
+        raise UsageError("--show, --take and --pairs contradict each other")
+    if show:
+        with stored.both() as (view, partner):
+            _show(view.labels(other=partner), telling)
+        return
+    given = None if take is None else labels_of(take, integer_keys=integer_keys, forgets=True)
+    handed = None if pairs is None else pairs_of_keys(pairs, integer_keys=integer_keys)
+    with stored.changed_with_other() as (source, partner):
+        if given is not None:
+            kept = source.label(given, other=partner)
+            telling.tell({"labels": kept}, f"{counted(kept, 'label', 'labels')} kept")
+            return
+        if handed is None:
+            with telling.bar() as bar:
+                found = source.uncertain(other=partner, limit=limit, progress=bar.callback)
+            asked: list[_Question] = [(left, right, told) for left, right, told in found]
+        else:
+            asked = [(left, right, None) for left, right in handed]
+        counts = _ask(source, partner, asked, telling)
+    told = [counted(counts["yes"], "match", "matches"), f"{counts['no']:,} others"]
+    telling.tell(counts, f"kept: {', '.join(told)}; {counts['left']:,} pairs without an answer")
+
+
+_Question = tuple[Key, Key, float | None]
+
+
+def _show(said: simdb.Labels, telling: Working) -> None:
+    for left, right, match in said:
+        if telling.as_json:
+            print_json_line({"left": left, "right": right, "match": match})
+        else:
+            print(f"{shown_key(left)}\t{shown_key(right)}\t{match:d}")
+    for left, right, _ in said.deleted:
+        note(f"deleted: one of {shown_key(left)} and {shown_key(right)}; the label counts for none")
+
+
+def _ask(
+    source: simdb.Collection,
+    partner: simdb.CollectionView | None,
+    asked: list[_Question],
+    telling: Working,
+) -> dict[str, int]:
+    """Show pairs, read answers and keep each; return how many there were of which."""
+    counts = {"yes": 0, "no": 0, "left": 0}
+    for place, (left, right, probability) in enumerate(asked, 1):
+        one, other = source.get(left), (partner or source).get(right)
+        if telling.as_json:
+            shown = {"left": left, "right": right, "probability": probability}
+            print_json_line({**shown, "items": [one.item, other.item]})
+            sys.stdout.flush()
+        else:
+            chance = "" if probability is None else f", probability {probability:.3f}"
+            print(f"{place} of {len(asked)}: {shown_key(left)} and {shown_key(right)}{chance}")
+            _print_side_by_side(one.item, other.item)
+        answer = _answer()
+        if answer == "end":
+            counts["left"] = counts["left"] + len(asked) - place + 1
+            break
+        if answer is None:
+            counts["left"] += 1
+        else:
+            source.label([(left, right, answer)], other=partner)
+            counts["yes" if answer else "no"] += 1
+    return counts
+
+
+def _answer() -> bool | Literal["end"] | None:
+    """Read an answer: None of one that cannot be told, "end" where no more are to be."""
+    while True:
+        if sys.stdin.isatty():
+            print("match? y n ? q: ", end="", file=sys.stderr, flush=True)
+        line = sys.stdin.readline()
+        said = line.strip().lower()
+        if said in _ANSWERS:
+            return _ANSWERS[said]
+        if not line or said.startswith("q"):
+            return "end"
+        if said == "?":
+            return None
+        note(f"{line.strip()!r} is none of y, n, ? (it cannot be told) and q (the end)")
+
+
+# -- two records side by side ----------------------------------------------------------------------
+
+
+def _print_side_by_side(one: Any, other: Any) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "left", "right", ""):
+        table.add_column(name, overflow="fold")
+    for name in dict.fromkeys([*one, *other]):
+        values = one.get(name), other.get(name)
+        texts = ["" if value is None else printable(str(value)) for value in values]
+        verdict = "" if texts[0] == texts[1] else "differs"
+        verdict = "missing" if None in values else verdict
+        table.add_row(name, *_marked(*texts), verdict)
+    console().print(table)
+
+
+def _marked(left: str, right: str) -> Iterator[Text]:
+    """Yield both texts, with what the other has not in bold."""
+    from rich.text import Text
+
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    alike = matcher.get_matching_blocks()
+    for place, text in enumerate((left, right)):
+        marked = Text(text, style="bold red" if left != right else "")
+        for block in alike:
+            marked.stylize("not bold default", block[place], block[place] + block.size)
+        yield marked

@@ -1,0 +1,117 @@
+"""What people said of pairs, as it is stored: the labels whose keys are there, and the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from simdb.answers.method import number_of
+from simdb.errors import ConfigurationError, WrongTypeError
+from simdb.opened.labels import Label, of_collection
+from simdb.opened.opened import Opened
+from simdb.results import Key
+from simdb.storage.tables.layout import encode_user_key
+
+Labelled = tuple[Key, Key, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What was said of pairs: iterated, (left key, right key, whether they match), sorted by keys.
+
+    Attributes:
+        pairs: those of which both keys are stored.
+        deleted: those of which one is not stored any more; they count for nothing, and are kept.
+    """
+
+    pairs: tuple[Labelled, ...]
+    deleted: tuple[Labelled, ...] = ()
+
+    def __iter__(self) -> Iterator[Labelled]:
+        return iter(self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def require(self) -> Labels:
+        """Return them; ConfigurationError if there are none."""
+        if self.pairs:
+            return self
+        lost = f" of whose keys all are stored ({len(self.deleted):,} have lost one)"
+        raise ConfigurationError(
+            f"there are no labels{lost if self.deleted else ''}: Collection.label, or simdb label, "
+            "keeps what is said of pairs"
+        )
+
+    @property
+    def doubts(self) -> list[str]:
+        """What is to be warned of."""
+        count = len(self.deleted)
+        told = f"{count:,} labelled {'pair has' if count == 1 else 'pairs have'} lost a key"
+        return [f"{told}, and count for nothing"] if count else []
+
+
+def other_name(left: Opened, right: Opened) -> str:
+    """Return how labels name the collection of right keys."""
+    return "" if left is right else right.settings.name
+
+
+def stored(left: Opened, right: Opened) -> Labels:
+    """Return the labels of pairs of two collections, or of one."""
+    other = other_name(left, right)
+    found: tuple[list[Labelled], list[Labelled]] = [], []
+    for label in of_collection(left.reader.transaction, left.settings.number):
+        if label.other == other:
+            there = all(
+                side.reader.find(encode_user_key(key)) is not None
+                for side, key in ((left, label.left), (right, label.right))
+            )
+            found[not there].append((label.left, label.right, label.match))
+    ordered = (sorted(part, key=_in_order) for part in found)
+    return Labels(*map(tuple, ordered))
+
+
+def _in_order(labelled: Labelled) -> tuple[bytes, bytes]:
+    return encode_user_key(labelled[0]), encode_user_key(labelled[1])
+
+
+def said(
+    left: Opened, right: Opened, given: Iterable[tuple[Key, Key, bool | None]]
+) -> tuple[list[Label], list[Label]]:
+    """Return what is to be kept, and what to be forgotten, of what a caller says of pairs.
+
+    KeyNotFoundError: a key of a label to be kept is not stored. WrongTypeError: something is no
+    label. ConfigurationError: an item is said to match itself, or not to.
+    """
+    other = other_name(left, right)
+    kept: dict[bytes, Label] = {}
+    forgotten: dict[bytes, Label] = {}
+    for one, another, match in map(_read, given):
+        label = Label.of(other, one, another, match=bool(match))
+        if match is None:
+            kept.pop(label.name, None)
+            forgotten[label.name] = label
+            continue
+        numbers = number_of(left, one), number_of(right, another)
+        if left is right and numbers[0] == numbers[1]:
+            raise ConfigurationError(f"a label is of two items, not of {one!r} twice")
+        forgotten.pop(label.name, None)
+        kept[label.name] = label
+    return list(kept.values()), list(forgotten.values())
+
+
+def _read(given: Any) -> tuple[Key, Key, bool | None]:
+    try:
+        left, right, match = given
+    except (TypeError, ValueError):
+        left = right = match = given
+    if match is not None and not isinstance(match, bool | np.bool_):
+        raise WrongTypeError(
+            f"a label must be two keys and True or False, or None to forget it, not {given!r}"
+        )
+    for key in (left, right):
+        encode_user_key(key)
+    return left, right, None if match is None else bool(match)

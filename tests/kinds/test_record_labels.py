@@ -1,0 +1,128 @@
+"""What people say of pairs: kept in the store, asked where it helps, learnt from."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import simdb
+from simdb.errors import ConfigurationError, KeyNotFoundError, WrongTypeError
+from tests.kinds.test_record_weights import KIND, LEFT, RIGHT, SAMPLE
+from tests.support.commands import done, failed, lines_of, run
+from tests.support.record_stores import opened
+
+SAID = [(1, 1, True), (2, 3, False), (4, 4, True)]
+
+
+@pytest.fixture
+def tables(tmp_path):
+    with opened(tmp_path / "s", LEFT, RIGHT, kind=KIND, threshold="0.01") as found:
+        yield found
+
+
+def test_labels_are_kept_and_the_last_answer_counts(tables):
+    left, right = tables
+    assert left.label(SAID, other=right) == 3
+    assert list(left.labels(other=right)) == SAID
+    assert left.label([(1, 1, False), (4, 4, None)], other=right) == 1
+    assert list(left.labels(other=right)) == [(1, 1, False), (2, 3, False)]
+    assert len(left.labels()) == len(right.labels()) == 0
+    # Of one collection it is the same which key comes first.
+    left.label([(7, 5, True), (5, 7, False)])
+    assert list(left.labels()) == [(5, 7, False)]
+    left.delete(2)
+    told = left.labels(other=right)
+    assert (told.pairs, told.deleted) == (((1, 1, False),), ((2, 3, False),))
+
+
+def test_bad_labels_are_refused_whole(tables):
+    left, right = tables
+    for said, error, told in (
+        ([(1, 1, True), (1, 9_999, True)], KeyNotFoundError, "9999 is not stored in 'c1'"),
+        ([(1, 1, "yes")], WrongTypeError, "True or False"),
+        ([(1, 1)], WrongTypeError, "two keys"),
+        ([(1.5, 1, True)], WrongTypeError, "key"),
+    ):
+        with pytest.raises(error, match=told):
+            left.label(said, other=right)
+    with pytest.raises(ConfigurationError, match="1 twice"):
+        left.label([(1, 1, True)])
+    assert len(left.labels(other=right)) == 0
+    for wrong in ({"labels": "stored"}, {"labels": "kept"}):
+        with pytest.raises(ConfigurationError, match="labels"):
+            left.learn(other=right, **wrong)
+    with pytest.raises(ConfigurationError, match="no labels"):
+        left.calibrate("note", other=right, matched="labelled")
+
+
+def test_labels_outlive_what_happens_to_a_store(tables, tmp_path):
+    left, right = tables
+    left.label(SAID, other=right)
+    left.label([(8, 9, False)])
+    left.rebuild(KIND, threshold=0.5)
+    left.compact()
+    with simdb.open(tmp_path / "s") as database:
+        database.backup(tmp_path / "backup")
+        database.dump(tmp_path / "dump")
+        assert database.check(deep=True).sound
+    simdb.load(tmp_path / "dump", tmp_path / "loaded")
+    simdb.repair(tmp_path / "backup", tmp_path / "repaired")
+    for name in ("backup", "loaded", "repaired"):
+        with simdb.open(tmp_path / name, read_only=True) as other:
+            assert list(other["c0"].labels(other=other["c1"])) == SAID, name
+            assert list(other["c0"].labels()) == [(8, 9, False)], name
+    with simdb.open(tmp_path / "loaded") as other:
+        other.drop_collection("c0")
+        made = other.create_collection("c0", KIND, threshold=0.5)
+        assert len(made.labels()) == 0
+
+
+def test_few_labels_of_uncertain_pairs_teach_more_than_none(tables):
+    left, right = tables
+    weights = left.learn(other=right, seed=1, sample=SAMPLE)
+    asked = left.uncertain(weights, other=right, limit=6)
+    distances = [abs(pair.probability - 0.5) for pair in asked]
+    assert distances[0] == min(distances)
+    assert left.match_probabilities(
+        [pair[:2] for pair in asked], weights, other=right
+    ) == pytest.approx([pair.probability for pair in asked])
+    left.label([(pair.left, pair.right, pair.left == pair.right) for pair in asked], other=right)
+    again = left.uncertain(weights, other=right, limit=6)
+    assert not {pair[:2] for pair in again} & {pair[:2] for pair in asked}
+    left.label([(1, 2, False)], other=right)
+    taught = left.learn("stored", other=right, seed=1, sample=SAMPLE)
+    labels = list(left.labels(other=right))
+
+    def wrong(by: simdb.Weights) -> float:
+        found = left.match_probabilities([pair[:2] for pair in labels], by, other=right)
+        return float(sum(abs(own - said) for own, (_, _, said) in zip(found, labels, strict=True)))
+
+    assert wrong(taught) < wrong(weights)
+    # A level that nobody was asked about says what it said.
+    before, after = ({one.name: one.levels for one in by.fields} for by in (weights, taught))
+    assert after["town"][0].bits == pytest.approx(before["town"][0].bits, abs=3)
+    left.delete(asked[0].left)
+    assert any("lost a key" in told for told in left.learn("stored", other=right).warnings)
+
+
+def test_labels_on_the_command_line(tables, tmp_path):
+    store = (str(tmp_path / "s"), "c0", "--right", "c1", "--integer-keys")
+    told = done("label", *store, "--limit", "4", stdin="y\nmaybe\nN\n?\nq\n")
+    assert "1 of 4" in told.stdout
+    assert "differs" in told.stdout
+    assert "'maybe' is none of y, n" in told.stderr
+    assert "kept: 1 match, 1 others; 2 pairs without an answer" in told.stderr
+    shown = done("label", *store, "--show").stdout
+    assert sorted(line.split("\t")[2] for line in shown.splitlines()) == ["0", "1"]
+    file = tmp_path / "labels.tsv"
+    file.write_text(shown + "3\t3\t1\n4\t5\t?\n")
+    assert "3 labels" in done("label", *store, "--take", str(file)).stderr
+    assert {"left": 3, "right": 3, "match": True} in lines_of("label", *store, "--show")
+    learnt = json.loads(done("learn", *store, "--stored-labels", "--json").stdout)
+    assert learnt["pairs"] == 3
+    file.write_text("3\t9999\n")
+    assert "9999 is not stored" in run("label", *store, "--pairs", str(file)).stderr
+    file.write_text("3\t3\t7\n")
+    assert "a label is 1, 0" in failed("label", *store, "--take", str(file))
+    assert "contradict" in failed("label", *store, "--show", "--take", str(file))
