@@ -15,7 +15,7 @@ from datetime import date, time
 from decimal import Decimal
 from itertools import chain, islice
 from math import isfinite, isnan
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -361,14 +361,7 @@ class _TablePart(Part):
         """Return the keys as they lie in the table, None where one of them is none."""
         if self.named.key is None:
             return np.arange(self.first, self.first + self.batch.num_rows)
-        array = self.batch.column(self.named.key)
-        if library().types.is_integer(_plain_type(array.type)):
-            given = array.dictionary_decode() if array.type != _plain_type(array.type) else array
-            found: npt.NDArray[Any] = given.to_numpy(zero_copy_only=False)
-            fits = found.dtype != np.uint64 or not (found >> np.uint64(63)).any()
-            return found.astype(np.int64) if fits else None
-        texts = column_of(array)
-        return None if texts is None else ByteStrings(texts.values, texts.offsets)
+        return _key_column(self.batch.column(self.named.key))
 
     def _keys(self) -> Sequence[Any]:
         if self.named.key is not None:
@@ -398,6 +391,61 @@ class _TablePart(Part):
             if isinstance(value, UnicodeDecodeError):
                 return BadItemError(f"the column {name!r} is not UTF-8: {value}")
         return row
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn(Sequence[Key]):
+    """Keys as they lie in a table, which become objects where they are asked for.
+
+    Attributes:
+        column: the numbers, or the UTF-8 of texts.
+    """
+
+    column: Int64s | ByteStrings
+
+    @classmethod
+    def of(cls, array: Any) -> KeyColumn | None:
+        """Return the keys of an Arrow array without nulls, None where one of them is none."""
+        column = _key_column(array)
+        return None if column is None else cls(column)
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    @overload
+    def __getitem__(self, place: int) -> Key: ...
+    @overload
+    def __getitem__(self, place: slice) -> KeyColumn: ...
+    def __getitem__(self, place: int | slice) -> Key | KeyColumn:
+        if isinstance(place, slice):
+            return KeyColumn(self.column[place])
+        found = self.column[place]
+        return str(found, "utf-8") if isinstance(found, memoryview) else int(found)
+
+
+def joined_keys(parts: Sequence[Sequence[Key]]) -> Keys:
+    """Return the keys of several parts of a table, at least one, as one column if they are such."""
+    columns = [part.column for part in parts if isinstance(part, KeyColumn)]
+    texts = [column for column in columns if isinstance(column, ByteStrings)]
+    if len(texts) == len(parts):
+        return texts[0] if len(texts) == 1 else ByteStrings.concatenated(texts)
+    numbers = [column for column in columns if isinstance(column, np.ndarray)]
+    numbers += [np.arange(part.start, part.stop) for part in parts if isinstance(part, range)]
+    if len(numbers) == len(parts):
+        return np.concatenate(numbers)
+    return list(chain.from_iterable(parts))
+
+
+def _key_column(array: Any) -> Int64s | ByteStrings | None:
+    """Return keys as they lie in a table, None where one of them is none."""
+    kind = _plain_type(array.type)
+    if library().types.is_integer(kind):
+        given = array.dictionary_decode() if array.type != kind else array
+        found: npt.NDArray[Any] = given.to_numpy(zero_copy_only=False)
+        fits = found.dtype != np.uint64 or not (found >> np.uint64(63)).any()
+        return found.astype(np.int64) if fits else None
+    texts = column_of(array)
+    return None if texts is None else ByteStrings(texts.values, texts.offsets)
 
 
 def column_of(array: Any) -> Column | None:

@@ -461,8 +461,7 @@ def open_database(
             f"busy_timeout must be between 0 and {LONGEST_TIMEOUT:,} seconds, or None to wait for "
             f"ever, not {busy_timeout!r}"
         )
-    require_whole("threads", threads, 1)
-    require_whole("memory", memory, SMALLEST_MEMORY)
+    _require_resources(threads, memory)
     require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
     require_whole("mode", mode, 0, 0o777)
     if mode is not None and mode & OWNER_MAY != OWNER_MAY:
@@ -481,6 +480,29 @@ def open_database(
         mode=mode,
     )
     return Database(handle)
+
+
+def open_throwaway(path: Path, *, threads: int | None = None, memory: int = 2**30) -> Database:
+    """Open a new store that is deleted before long: after a power cut it may be unreadable.
+
+    Nothing of it is synced; threads and memory are as for ``open_database``.
+    """
+    _require_resources(threads, memory)
+    handle = Handle(
+        path,
+        read_only=False,
+        sync="never",
+        busy_timeout=None,
+        threads=threads or len(os.sched_getaffinity(0)),
+        memory=memory,
+        map_size=None,
+    )
+    return Database(handle)
+
+
+def _require_resources(threads: int | None, memory: int) -> None:
+    require_whole("threads", threads, 1)
+    require_whole("memory", memory, SMALLEST_MEMORY)
 
 
 def load(

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from simdb import arrow
 from simdb.arrow import Columns
 from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, OnExisting
-from simdb.database import open_database
+from simdb.database import open_database, open_throwaway
 from simdb.errors import UsageError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind, Record, Text
@@ -262,7 +262,7 @@ def _collection_for(
     if store is None:
         with (
             tempfile.TemporaryDirectory(prefix="simdb-") as place,
-            open_database(Path(place) / "rows.simdb", sync="batch") as database,
+            open_throwaway(Path(place) / "rows.simdb") as database,
         ):
             # The same data give the same answer only under the same hash functions.
             yield database.create_collection(name, kind or Text(), seed=table.seed(), **bound)

@@ -64,7 +64,7 @@ ALLOWED_IMPORTS = {
     | {"starting", "upkeep"}
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
-    "cli": {"", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,
+    "cli": {"", "database", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,
     "__main__": {"cli"},
 }
 

@@ -25,6 +25,7 @@ from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_inpu
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import ProgressBar, Working
 from simdb.cli.stores import Store, settings_of
+from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
@@ -83,10 +84,16 @@ class Places:
     def opened(self) -> Iterator[simdb.Database]:
         """Open the store that was named, or one that is gone afterwards, whatever happens."""
         with contextlib.ExitStack() as stack:
-            store, sync = self.store, self.sync
-            if store is None:
-                store, sync = str(Path(self._workspace(stack)) / "rows.simdb"), "batch"
-            yield stack.enter_context(Store(self.context, store).opened(create=True, sync=sync))
+            store = self.store
+            if store is not None:
+                opened = Store(self.context, store).opened(create=True, sync=self.sync)
+                yield stack.enter_context(opened)
+                return
+            settings = settings_of(self.context)
+            place = Path(self._workspace(stack)) / "rows.simdb"
+            yield stack.enter_context(
+                open_throwaway(place, threads=settings.threads, memory=settings.memory)
+            )
 
     def _workspace(self, stack: contextlib.ExitStack) -> str:
         """Make a folder for a store, which goes with the stack.

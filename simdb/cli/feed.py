@@ -7,14 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, groupby
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 import simdb
-from simdb.arrow import Keys, Part, Parts
+from simdb.arrow import Keys, Part, Parts, joined_keys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import open_rows
@@ -130,7 +130,7 @@ class _Columns(Part):
         if any(one is not None for one in metadata):
             pairs = zip(keys, metadata, strict=True)
             told = [one for own, known in pairs for one in known or [None] * len(own)]
-        return keys[0] if not others else list(chain.from_iterable(keys)), column, told
+        return joined_keys(keys), column, told
 
 
 class Feed(Parts):

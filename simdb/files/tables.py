@@ -250,10 +250,7 @@ class TableReader(JsonLinesReader):
         wanted = arrow.is_key(column.type) and not (
             options.integer_keys and not arrow.library().types.is_integer(column.type)
         )
-        if not wanted or column.null_count:
-            return None
-        keys = arrow.values(column)
-        return None if UnicodeDecodeError in set(map(type, keys)) else keys
+        return arrow.KeyColumn.of(column) if wanted and not column.null_count else None
 
     def _note(self, binary: Iterable[str]) -> None:
         """Say which columns are left out of the metadata, once for each."""

@@ -257,25 +257,35 @@ def probe(
     return found, unchecked
 
 
+@inlined
+def _bits_of(key: np.uint64) -> np.uint64:
+    """Return a word with the bits of a key, up to four of 64."""
+    places = key * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
+    one, place = np.uint64(1), np.uint64(63)
+    word = one << (places & place) | one << (places >> np.uint64(6) & place)
+    return word | one << (places >> np.uint64(12) & place) | one << (places >> np.uint64(18))
+
+
 @kernel
 def mark_keys(
-    key_addresses: Int64s, starts: Int64s, counts: Int64s, shift: np.uint64, bits: UInt8s
+    key_addresses: Int64s, starts: Int64s, counts: Int64s, shift: np.uint64, words: UInt64s
 ) -> None:
-    """Set the bit of each key of some chunks, from ``starts`` on: that of its highest bits."""
+    """Mark each key of some chunks, from ``starts`` on, in the word of its highest bits."""
     for chunk in range(counts.size):
         for position in range(starts[chunk], counts[chunk]):
-            place = np.int64(load_uint64(key_addresses[chunk], position) >> shift)
-            bits[place >> 3] |= np.uint8(1 << (place & 7))
+            key = load_uint64(key_addresses[chunk], position)
+            words[np.int64(key >> shift)] |= _bits_of(key)
 
 
 @kernel
-def marked_keys(queries: UInt64s, shift: np.uint64, bits: UInt8s, places: UInt32s) -> int:
+def marked_keys(queries: UInt64s, shift: np.uint64, words: UInt64s, places: UInt32s) -> int:
     """Write which of the keys may be among those marked to ``places``; return how many."""
     found = 0
     for query in range(queries.size):
-        place = np.int64(queries[query] >> shift)
+        key = queries[query]
+        wanted = _bits_of(key)
         places[found] = query
-        found += (bits[place >> 3] >> np.uint8(place & 7)) & 1
+        found += words[np.int64(key >> shift)] & wanted == wanted
     return found
 
 

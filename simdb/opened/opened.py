@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from simdb.batches.signer import Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
@@ -17,7 +17,12 @@ from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.where import Chosen
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file import environment as environments
-from simdb.storage.file.environment import Environment, ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import (
+    AnySync,
+    Environment,
+    ReadTransaction,
+    WriteTransaction,
+)
 from simdb.storage.file.locks import User
 from simdb.work import Work
 
@@ -97,7 +102,7 @@ class Handle:
         path: Path,
         *,
         read_only: bool,
-        sync: Literal["full", "batch"],
+        sync: AnySync,
         busy_timeout: float | None,
         threads: int,
         memory: int,

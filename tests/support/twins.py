@@ -16,7 +16,9 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import reduce
 from itertools import combinations, groupby, pairwise, product
+from operator import or_
 from random import Random
 from typing import Any
 
@@ -897,19 +899,25 @@ def marked_keys(random: np.random.Generator) -> None:
     chunks = [random.integers(0, 2**64, size, dtype=np.uint64) for size in (9, 1, 20)]
     starts, counts = np.array([4, 0, 20]), np.array(list(map(len, chunks)))
     addresses = np.array([keys.ctypes.data for keys in chunks])
-    shift, bits = np.uint64(58), np.zeros(8, np.uint8)
-    kernels.runs.mark_keys(addresses, starts, counts, shift, bits)
-    marked = {
-        int(key) >> 58
-        for start, keys in zip(starts.tolist(), chunks, strict=True)
-        for key in keys[start:]
-    }
-    assert set(np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()) == marked
-    queries = random.integers(0, 2**64, 50, dtype=np.uint64)
-    places = np.empty(50, np.uint32)
-    found = kernels.runs.marked_keys(queries, shift, bits, places)
-    expected = [place for place, key in enumerate(queries.tolist()) if key >> 58 in marked]
-    assert places[:found].tolist() == expected
+    shift, words = np.uint64(61), np.zeros(8, np.uint64)
+    kernels.runs.mark_keys(addresses, starts, counts, shift, words)
+
+    def bits(key: int) -> int:
+        places = (key * 0x9E3779B97F4A7C15 % 2**64) >> 40
+        return reduce(or_, (1 << (places >> part & 63) for part in (0, 6, 12, 18)))
+
+    expected = [0] * 8
+    for start, keys in zip(starts.tolist(), chunks, strict=True):
+        for key in keys[start:].tolist():
+            expected[key >> 61] |= bits(key)
+    assert words.tolist() == expected
+    queries = np.append(chunks[2], random.integers(0, 2**64, 50, dtype=np.uint64))
+    places = np.empty(queries.size + 1, np.uint32)
+    found = kernels.runs.marked_keys(queries, shift, words, places)
+    asked = ((place, key, bits(key)) for place, key in enumerate(queries.tolist()))
+    assert places[:found].tolist() == [
+        place for place, key, own in asked if expected[key >> 61] & own == own
+    ]
 
 
 @twin_of("runs.merge", "runs.probe", "runs.gather_column", "runs.sort_by_key")

@@ -7,7 +7,8 @@ Rules that hold the store together:
 - A new file, or a copy, is written under a temporary name and linked into place, so that nobody
   ever sees one that is not whole.
 - The file is inspected before LMDB maps it (``preflight``).
-- Never ``writemap`` or ``sync=False``, which could lose more than the last commit.
+- Never ``writemap``, nor ``sync=False`` but of a store that is thrown away: both could lose more
+  than the last commit.
 - The lock file that LMDB keeps is never opened here: closing it would release LMDB's locks.
 - Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction.
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
@@ -66,6 +67,7 @@ COPY_WATCHED_SECONDS = 0.1  # between two looks at how far a copy is
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 
 Sync: TypeAlias = Literal["full", "batch"]
+AnySync: TypeAlias = Sync | Literal["never"]  # the last is of stores that are thrown away
 
 
 _NO_LOG = Log()
@@ -455,7 +457,7 @@ class WriteTransaction(ReadTransaction):
 class Environment:
     """One opened file, shared within the process."""
 
-    def __init__(self, path: Path, *, read_only: bool, sync: Sync, map_size: int | None) -> None:
+    def __init__(self, path: Path, *, read_only: bool, sync: AnySync, map_size: int | None) -> None:
         self.path = path
         self.read_only = read_only
         self.sync = sync
@@ -540,6 +542,7 @@ class Environment:
                     readonly=self.read_only or after_failure,
                     lock=self.has_lock,
                     map_size=creation.with_reserve(size),
+                    sync=self.sync != "never",
                     metasync=self.sync == "full",
                     max_readers=preflight.MOST_READERS,
                     max_dbs=creation.MOST_TABLES,
@@ -945,7 +948,7 @@ def acquire(
     path: Path,
     *,
     read_only: bool,
-    sync: Sync,
+    sync: AnySync,
     map_size: int | None,
     busy_timeout: float | None = OPENING_PATIENCE,
     mode: int | None = None,
