@@ -731,3 +731,26 @@ def taken(
         texts = arrow.StringArray.from_buffers(len(keys), *buffers)
         return texts.take(numbers(places))
     return keys_column(keys).take(numbers(places))
+
+
+def bytes_column(rows: npt.NDArray[Any]) -> Any:
+    """Return the rows of a matrix as a column of bytes, which are not copied."""
+    arrow = library()
+    rows = np.ascontiguousarray(rows)
+    width = rows.shape[1] * rows.itemsize
+    offsets = np.arange(rows.shape[0] + 1, dtype=np.int64) * width
+    kind, small = arrow.large_binary(), offsets[-1] < 2**31
+    if small:
+        kind, offsets = arrow.binary(), offsets.astype(np.int32)
+    buffers = [None, arrow.py_buffer(offsets), arrow.py_buffer(rows)]
+    return arrow.Array.from_buffers(kind, rows.shape[0], buffers)
+
+
+def matrix(column: Any, dtype: type[np.generic], width: int) -> npt.NDArray[Any] | None:
+    """Return a column of bytes as the rows of a matrix; None if one has not that width."""
+    found = None if column.null_count else column_of(column)
+    size = width * np.dtype(dtype).itemsize
+    if found is None or found.form != "bytes" or (np.diff(found.offsets) != size).any():
+        return None
+    whole: npt.NDArray[Any] = np.ascontiguousarray(found.values).view(dtype)
+    return whole.reshape(len(column), width)

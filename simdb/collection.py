@@ -44,6 +44,7 @@ from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.ingest import add, contained, ordered
 from simdb.ingest.add import AddPolicy
+from simdb.ingest.given import GivenSignatures
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
 from simdb.linkage.clusters import Method as Clusters
@@ -97,6 +98,7 @@ from simdb.upkeep.weigh import PairEvidence, Weights
 from simdb.work import Work
 
 DELETED_AT_ONCE = 10_000
+SIGNATURES_AT_ONCE = 50_000
 MOST_ITEMS = 2**32  # no item has this number, or a higher one
 OnExisting = Literal["error", "skip", "replace"]
 OnDuplicate = Literal["keep", "skip"]
@@ -252,6 +254,41 @@ class CollectionView:
                 _ = opened.settings.plan  # also tells that there is no index
                 rows, _ = stored_signatures(opened.reader, distinct)
             return np.asarray(rows[places])
+
+    def signed_reader(self) -> Any:
+        """Return the signatures of all items as a ``pyarrow.RecordBatchReader``, read as it is.
+
+        Columns ``key`` and ``signature``, in order of insertion, as of the moment the first batch
+        is read; ``add_many(signature=)`` loads them, ``simdb.steps.entries`` makes their bucket
+        keys. The metadata of the schema have the fingerprint of the recipe.
+
+        Raises:
+            ConfigurationError: there is no probable index.
+            UsageError: while it is read, some keys are texts and some are numbers.
+            MissingExtraError: pyarrow is not installed.
+        """
+        settings = self._present.settings
+        _ = settings.plan  # which tells that there is no index
+
+        def columns(reader: CollectionReader, numbers: npt.NDArray[np.uint32]) -> dict[str, Any]:
+            keys = methods.key_column(reader, numbers)
+            rows, _ = stored_signatures(reader, numbers)
+            every = np.arange(numbers.size)
+            return {"key": arrow.taken(keys, every), "signature": arrow.bytes_column(rows)}
+
+        def found() -> Iterator[dict[str, Any]]:
+            with self._opened() as opened:
+                live = opened.reader.live_numbers()
+                for begin in range(0, live.size, SIGNATURES_AT_ONCE):
+                    yield columns(opened.reader, live[begin : begin + SIGNATURES_AT_ONCE])
+                    _require_open(opened)
+
+        library = arrow.library()
+        none = {
+            "key": library.array([], library.string()),
+            "signature": library.array([], library.binary()),
+        }
+        return arrow.reader(found(), none, {"recipe": settings.recipe.fingerprint})
 
     def items(self) -> Iterator[Entry]:
         """Yield all stored items in order of insertion, as of the moment iteration begins.
@@ -1124,6 +1161,8 @@ class Collection(CollectionView):
         find_duplicates: bool = False,
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
+        signature: str | None = None,
+        recipe: Recipe | str | None = None,
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Outcomes], None] | None = None,
     ) -> AddReport:
@@ -1143,12 +1182,17 @@ class Collection(CollectionView):
                 earlier rows being stored items.
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
                 out and reports it.
+            signature, recipe: of a table, the column of signatures that were made elsewhere, as
+                ``simdb.steps.sign`` and ``signed_reader`` write them, and the recipe by which, or
+                its fingerprint: nothing is signed again, but for the first row of each batch,
+                which tells columns that do not belong together.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows, as
                 ``Outcomes``, which are a table too.
 
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
+            ConfigurationError: signatures are not those of the collection's recipe.
         """
         _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
         _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
@@ -1159,8 +1203,14 @@ class Collection(CollectionView):
             drop_duplicates=on_duplicate == "skip",
             skip_bad=_skips_bad(on_bad),
         )
+        if (signature is None) != (recipe is None):
+            raise UsageError("signature and recipe belong together: give both or none")
+        given = None
+        if signature is not None and recipe is not None:
+            given = GivenSignatures(rows, signature, recipe, self._present.settings)
+            rows = given.data
         found = arrow.rows_of(rows, key, item, metadata)
-        return self._load(found, policy, progress, outcomes)
+        return self._load(found, policy, progress, outcomes, given)
 
     def dedupe(
         self,
@@ -1334,9 +1384,18 @@ class Collection(CollectionView):
         policy: AddPolicy,
         progress: Callable[[Progress], None] | None,
         outcomes: Callable[[Outcomes], None] | None,
+        given: GivenSignatures | None = None,
     ) -> AddReport:
         with self._handle.writing() as access:
-            return add.load(access, self._known, policy, rows, progress=progress, outcomes=outcomes)
+            return add.load(
+                access,
+                self._known,
+                policy,
+                rows,
+                progress=progress,
+                outcomes=outcomes,
+                given=given,
+            )
 
     # -- changing ----------------------------------------------------------------------------
 

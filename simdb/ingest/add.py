@@ -24,6 +24,7 @@ from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
 from simdb.ingest.dedupe import Challenge, Deduplicator
+from simdb.ingest.given import GivenSignatures
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
@@ -495,8 +496,11 @@ def load(
     *,
     progress: ProgressCallback | None,
     outcomes: OutcomesCallback | None,
+    given: GivenSignatures | None = None,
 ) -> AddReport:
     """Add rows batch by batch; each batch is one durable transaction.
+
+    They are signed, unless their signatures are ``given`` with them.
 
     Memory is bounded by the setting, not by the number of rows. BadItemError, KeyExistsError: of a
     bad row, unless they are skipped. The batches before it are stored, of its own batch nothing is.
@@ -504,7 +508,7 @@ def load(
     most_items, most_bytes = batch_limits(access, known)
     items = known.signer.items
     batches = read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes)
-    return store(access, known, policy, batches, progress=progress, outcomes=outcomes)
+    return store(access, known, policy, batches, progress=progress, outcomes=outcomes, given=given)
 
 
 def batch_limits(access: WriteAccess, known: Known) -> tuple[int, int]:
@@ -521,11 +525,17 @@ def store(
     *,
     progress: ProgressCallback | None,
     outcomes: OutcomesCallback | None,
+    given: GivenSignatures | None = None,
 ) -> AddReport:
     """Add batches of rows, each in a transaction of its own; see ``load``."""
     adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
     packer = Packer(access, known.settings)
-    for batch, signing, packing in _made_ahead(batches, signer, packer, access.pool()):
+    pool = access.pool()
+
+    def sign(batch: RowBatch) -> Signing:
+        return signer.start(batch.items, pool) if given is None else given.start(batch, signer)
+
+    for batch, signing, packing in _made_ahead(batches, sign, packer, pool):
         if batch.bad and not policy.skip_bad:
             raise first_problem(batch)
         batch.packed = None if packing is None else packing.result()
@@ -544,7 +554,10 @@ def store(
 
 
 def _made_ahead(
-    batches: Iterator[RowBatch], signer: Signer, packer: Packer, pool: Executor | None
+    batches: Iterator[RowBatch],
+    sign: Callable[[RowBatch], Signing],
+    packer: Packer,
+    pool: Executor | None,
 ) -> Iterator[tuple[RowBatch, Signing, Packing | None]]:
     """Yield batches, signed and compressed; with a pool that is done to the next one meanwhile.
 
@@ -554,7 +567,7 @@ def _made_ahead(
     begun: deque[tuple[RowBatch, Signing, Packing | None]] = deque()
     try:
         for batch in batches:
-            begun.append((batch, signer.start(batch.items, pool), packer.start(batch, pool)))
+            begun.append((batch, sign(batch), packer.start(batch, pool)))
             if len(begun) > ahead:
                 yield begun.popleft()
     except Exception:

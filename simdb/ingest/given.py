@@ -1,0 +1,91 @@
+"""Signatures that come with the rows of a table, made elsewhere by the recipe of the collection."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from simdb import arrow
+from simdb.arrays import UInt16s
+from simdb.batches.signer import Signed, Signer, Signing
+from simdb.errors import ConfigurationError, UsageError
+from simdb.ingest.rows import RowBatch
+from simdb.opened.catalogue import CollectionSettings
+from simdb.recipe import Recipe
+
+
+class GivenSignatures:
+    """A column of signatures of a table, read as its rows are.
+
+    Args:
+        data: the table.
+        column: the name of the column: bytes of little-endian uint16 words.
+        recipe: by which they were made, or its fingerprint.
+        settings: of the collection.
+    """
+
+    def __init__(
+        self, data: Any, column: str, recipe: Recipe | str, settings: CollectionSettings
+    ) -> None:
+        told = recipe if isinstance(recipe, str) else recipe.fingerprint
+        if told != settings.recipe.fingerprint:
+            raise ConfigurationError(
+                f"the signatures were made by the recipe {told}, and {settings.title} has "
+                f"{settings.recipe.fingerprint}: sign by Collection.recipe(), or leave them out"
+            )
+        self._family = settings.family()
+        if self._family is None:
+            raise ConfigurationError(f"{settings.title} has no probable index: nothing is signed")
+        if not arrow.is_table(data):
+            raise UsageError(f"signature names a column of a table, not of {type(data).__name__}")
+        schema, self._batches = arrow.batches(data)
+        if column not in schema.names:
+            raise UsageError(f"there is no column {column!r}; there are: {', '.join(schema.names)}")
+        self._column = column
+        self._held: deque[tuple[int, UInt16s]] = deque()  # the first row of each, ascending
+        self._rows = 0
+        self.data = arrow.library().RecordBatchReader.from_batches(schema, self._passing())
+
+    def _passing(self) -> Iterator[Any]:
+        """Yield the batches of the table, and hold their signatures until they are asked for."""
+        assert self._family is not None
+        for batch in self._batches:
+            found = arrow.matrix(batch.column(self._column), np.uint16, self._family.words)
+            if found is None:
+                raise UsageError(
+                    f"from row {self._rows:,} on the column {self._column!r} does not hold "
+                    f"signatures of {2 * self._family.words} bytes each"
+                )
+            self._held.append((self._rows, found))
+            self._rows += batch.num_rows
+            yield batch
+
+    def start(self, batch: RowBatch, signer: Signer) -> Signing:
+        """Return what is stored of a batch; ConfigurationError if its first row is signed wrong.
+
+        That tells columns that have been put together wrongly; of all others they are believed.
+        """
+        rows = np.asarray(batch.rows, np.int64)
+        if not rows.size:
+            return Signing(signer.empty())
+        while len(self._held) > 1 and self._held[1][0] <= rows[0]:
+            self._held.popleft()
+        first = self._held[0][0]
+        whole = np.concatenate([part for _, part in self._held])
+        signatures = whole[rows - first]
+        own = signer.sign(batch.items[:1])
+        if not np.array_equal(own.signatures[0], signatures[0]):
+            raise ConfigurationError(
+                f"row {batch.rows[0]:,} has another signature than its item has by the recipe: "
+                "signatures and items belong to different rows, or the recipe is another one"
+            )
+        # Of sets of symbols zeros are the signature of nothing; all else can be compared.
+        comparable = np.ones(rows.size, np.bool_)
+        if signer.kind.has_symbols:
+            comparable = np.asarray(signatures.any(axis=1))
+        return Signing(
+            Signed.together([Signed(signatures, signer.bucket_keys(signatures), comparable)])
+        )
