@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from simdb import Weights, kinds
 from simdb.cli.options import IntegerKeys, key_from, labels_of
-from simdb.cli.output import Working, counted, note, print_json, print_table
+from simdb.cli.output import Working, counted, note, print_json, print_table, shown_key
 from simdb.cli.stores import OneOrTwo
+from simdb.cli.waterfall import draw_waterfall, print_waterfall
 from simdb.errors import UsageError
 from simdb.files.writing import written_together
 
@@ -43,6 +45,12 @@ def learn(
         tuple[str, str] | None,
         typer.Option("--pair", metavar="LEFT RIGHT", help="Say of two records why they match."),
     ] = None,
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            "--plot", metavar="FILE", help="Draw that: a waterfall, .svg or .png (the plot extra)."
+        ),
+    ] = None,
     integer_keys: IntegerKeys = False,
     output: Annotated[
         str | None,
@@ -57,6 +65,8 @@ def learn(
     For each level on which a field may agree: the share of matches and of other pairs that do, and
     the evidence in bits. The settings give points for it, 100 a bit; nothing is changed.
     """
+    if plot is not None and pair is None:
+        raise UsageError("--plot draws the evidence for a pair: name two keys with --pair")
     if stored_labels and labels is not None:
         raise UsageError("--labels and --stored-labels contradict each other")
     said: Any = "stored" if stored_labels else None
@@ -79,6 +89,8 @@ def learn(
     if output is not None:
         with written_together(output) as (file,):
             file.write(json.dumps(settings, indent=2).encode() + b"\n")
+    if plot is not None and pair is not None and evidence is not None:
+        draw_waterfall(Path(plot), evidence, " and ".join(map(shown_key, pair)))
     if telling.as_json:
         told = {name: part for name, part in asdict(found).items() if name != "kind"}
         told |= {"probability": probability, "threshold": float(threshold), "settings": settings}
@@ -87,7 +99,7 @@ def learn(
     _print(found)
     print(f"{probability:g} and more are matches from a similarity of {float(threshold):g} on")
     if evidence is not None:
-        print(evidence)
+        print_waterfall(evidence)
     for warning in found.warnings:
         note(f"warning: {warning}")
 

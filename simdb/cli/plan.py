@@ -21,7 +21,8 @@ from simdb.cli.feed import Feed
 from simdb.cli.inputs import InputOptions, UnstoredInputs
 from simdb.cli.options import Bound, KindOptions, PlanOptions, rational
 from simdb.cli.output import AsJson, print_json, print_table
-from simdb.errors import MissingExtraError, UsageError
+from simdb.cli.pictures import picture
+from simdb.errors import UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.files.inputs import require_there
 from simdb.kinds import Kind
@@ -33,7 +34,6 @@ from simdb.planning import ExactPlan, RulePlan, posted_symbols
 Measured = TypeVar("Measured")
 _DEFAULT_FLOOR = Fraction(4, 5)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
-_PICTURES = (".svg", ".png")
 _POINTS = 501  # of a curve that is drawn
 
 
@@ -349,23 +349,9 @@ def curve_of(
 def draw_curve(
     path: Path, curve: Curve, title: str = "", axis: tuple[str, str] = ("similarity", "threshold")
 ) -> None:
-    """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG.
-
-    The same curve gives the same SVG file.
-    """
-    if path.suffix.lower() not in _PICTURES:
-        raise UsageError(f"a curve is drawn as {' or '.join(_PICTURES)}, not as {path.name!r}")
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError(
-            'a picture of a curve needs the plot extra: pip install "simdb-store[plot]"'
-        ) from error
+    """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG."""
     measured, bounded_by = axis
-    # Text as text, and names of the parts without chance.
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
-        figure = Figure(figsize=(7, 4.5), layout="constrained")
+    with picture(path, "a curve") as figure:
         axes = figure.subplots()
         axes.plot(curve.points[:, 0], curve.points[:, 1], color="black")
         marks = (
@@ -380,5 +366,3 @@ def draw_curve(
         axes.set(xlabel=measured, ylabel="probability of a candidate pair", title=title)
         axes.set(xlim=(0, curve.points[-1, 0]), ylim=(0, 1.02))
         axes.legend()
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-        figure.savefig(path, metadata=metadata)

@@ -170,7 +170,11 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
         weights = left.learn(other=right, seed=1, sample=SAMPLE)
     settings = tmp_path / "settings.json"
     told = done("learn", tmp_path / "s", "c0", "--right", "c1", "--seed", 1, "--sample", SAMPLE,
-                "-o", settings, "--pair", "1", "1", "--integer-keys")  # fmt: skip
+                "-o", settings, "--pair", "1", "1", "--plot", tmp_path / "why.svg",
+                "--integer-keys")  # fmt: skip
+    drawn = (tmp_path / "why.svg").read_bytes()
+    assert all(text in drawn for text in (b"prior", LEFT[1]["name"].encode(), b"probability"))
+    assert "█" in told.stdout
     assert f"match; before any field {weights.prior:+.2f} bits" in told.stdout
     assert "probability" in told.stdout
     done("rebuild", tmp_path / "s", "c0", "--settings", settings, "--threshold", "0.3")
