@@ -1,6 +1,7 @@
 """How kernels are compiled, and the five instructions that numba has no word for.
 
-``kernel`` is for functions of arrays, ``inlined`` for what they are made of. The instructions count
+``kernel`` is for functions of arrays, ``inlined`` for what they are made of, ``in_any_order`` for
+sums of these that need not be exact. The instructions count
 the bits of a word, multiply two words into a wide one, read arrays by address, add eight words to
 the sums of a checksum, and copy bytes, which a loop over an array does one by one. A kernel that
 probes hundreds of chunks cannot be handed hundreds of arrays, so it is handed their addresses:
@@ -85,12 +86,26 @@ def kernel(function: Function) -> Function:
     return cast("Function", compiled)
 
 
+# Nobody calls these from Python.
+_INSIDE: dict[str, Any] = {
+    "forceinline": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
+
+
 def inlined(function: Function) -> Function:
     """Compile a small function into every kernel that calls it."""
-    return cast(
-        "Function",
-        numba.njit(forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function),
-    )
+    return cast("Function", numba.njit(**_INSIDE)(function))
+
+
+def in_any_order(function: Function) -> Function:
+    """Compile a small function into its callers; its sums are added in any order, so about right.
+
+    For numbers that are finite, and where a bound of the rounding errors decides what they mean.
+    """
+    flags = {"reassoc", "contract", "nnan", "nsz"}
+    return cast("Function", numba.njit(fastmath=flags, **_INSIDE)(function))
 
 
 def _loader(element: Any) -> Any:

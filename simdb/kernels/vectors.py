@@ -17,13 +17,12 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Bools, Float32s, Float64s, Floats, Int64s, UInt16s, UInt32s
-from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.compiler import in_any_order, inlined, kernel
 
 ANGLE, EUCLIDEAN, MANHATTAN, MAXIMUM = range(4)
 
 LANES = 32  # sums kept side by side: what the widest vector units add at once, twice
 _DEGREES = 180.0 / np.pi
-_EPSILON = 2.0**-52
 
 
 @kernel
@@ -88,25 +87,6 @@ def _largest_difference(one: Float32s, other: Float32s, largest: Float64s) -> np
 
 
 @kernel
-def _product_and_square(
-    one: Float32s, other: Float32s, products: Float64s, squares: Float64s
-) -> tuple[np.float64, np.float64]:
-    """Return the dot product, and the squared length of the second vector."""
-    products[:] = 0.0
-    squares[:] = 0.0
-    whole = one.size - one.size % LANES
-    for start in range(0, whole, LANES):
-        left, right = one[start : start + LANES], other[start : start + LANES]
-        for lane in range(LANES):
-            products[lane] += np.float64(left[lane]) * np.float64(right[lane])
-            squares[lane] += np.float64(right[lane]) * np.float64(right[lane])
-    for place in range(whole, one.size):
-        products[place - whole] += np.float64(one[place]) * np.float64(other[place])
-        squares[place - whole] += np.float64(other[place]) * np.float64(other[place])
-    return _total(products), _total(squares)
-
-
-@kernel
 def distance(one: Float32s, other: Float32s, measure: int, sums: Float64s) -> np.float64:
     """Return the distance of two vectors by the measure of that number.
 
@@ -141,28 +121,113 @@ def compare_rows(
     return distances
 
 
+# -- scans ---------------------------------------------------------------------------------------
+
+AT_ONCE = 256  # components, between two looks at whether a vector is far already
+_SINGLE = 2.0**-24  # half the distance of 1 from the next float32, and the least there is
+_LEAST_SINGLE = 2.0**-149
+_SHORTEST, _LONGEST = 1e-15, 1e15  # lengths whose squares float32 has with all its digits
+
+
+@in_any_order
+def _squares_apart(
+    one: Float32s, others: Float32s, row: int, places: tuple[int, int]
+) -> np.float32:
+    total = np.float32(0)
+    for place in range(np.uint64(places[0]), np.uint64(places[1])):
+        apart = one[place] - others[row, place]
+        total += apart * apart
+    return total
+
+
+@in_any_order
+def _sizes_apart(one: Float32s, others: Float32s, row: int, places: tuple[int, int]) -> np.float32:
+    total = np.float32(0)
+    for place in range(np.uint64(places[0]), np.uint64(places[1])):
+        total += abs(one[place] - others[row, place])
+    return total
+
+
+@in_any_order
+def _largest_apart(
+    one: Float32s, others: Float32s, row: int, places: tuple[int, int]
+) -> np.float32:
+    largest = np.float32(0)
+    for place in range(np.uint64(places[0]), np.uint64(places[1])):
+        apart = abs(one[place] - others[row, place])
+        largest = apart if apart > largest else largest
+    return largest
+
+
+@in_any_order
+def _product_about(one: Float32s, others: Float32s, row: int) -> tuple[np.float32, np.float32]:
+    product, square = np.float32(0), np.float32(0)
+    for place in range(one.size):
+        product += one[place] * others[row, place]
+        square += others[row, place] * others[row, place]
+    return product, square
+
+
+@inlined
+def _is_far(one: Float32s, others: Float32s, row: int, measure: int, most: float) -> bool:
+    """Tell whether vectors are apart by more than a limit, of which ``most`` allows for errors."""
+    total = np.float32(0)
+    for begin in range(0, one.size, AT_ONCE):
+        places = begin, min(begin + AT_ONCE, one.size)
+        if measure == EUCLIDEAN:
+            total += _squares_apart(one, others, row, places)
+        elif measure == MANHATTAN:
+            total += _sizes_apart(one, others, row, places)
+        else:
+            total = max(total, _largest_apart(one, others, row, places))
+        if np.float64(total) > most:
+            return True
+    return False
+
+
+@inlined
+def _allowed(limit: float, dimension: int, measure: int) -> np.float64:
+    """Return what a float32 sum of vectors within the limit cannot exceed; infinite if anything.
+
+    Let u = 2^-24. A difference, its square and the sum of d of these in any order, fused or not,
+    are off by at most g(d + 4) of the sum, g(n) = n u / (1 - n u) (Higham, Accuracy and Stability
+    of Numerical Algorithms, 3.1), of which twice as much is allowed, since all its terms are at
+    least 0; and each term by the least float32, where it is lost.
+    """
+    reached = limit * limit if measure == EUCLIDEAN else limit
+    if not reached < _LONGEST**2:
+        return np.float64(np.inf)
+    lost = 2 * dimension * _LEAST_SINGLE
+    return np.float64(reached * (1 + 2 * (dimension + 16) * _SINGLE) + lost)
+
+
 @kernel
 def scan(probe: Float32s, vectors: Float32s, measure: int, limit: float) -> tuple[Int64s, Float64s]:
     """Find every vector at most ``limit`` from the probe, exactly as ``compare_rows`` has it.
 
-    Returns int64 (m,), their rows, rising, and float64 (m,), their distances. Of angles only those
-    are computed whose cosine, which takes one reading, is not below that of the limit by more than
-    its error.
+    Returns int64 (m,), their rows, rising, and float64 (m,), their distances. These are computed of
+    vectors that one reading in float32, with a bound of its error, does not tell to be far.
     """
     rows = np.empty(vectors.shape[0], np.int64)
     distances = np.empty(vectors.shape[0], np.float64)
     sums = np.empty(LANES, np.float64)
-    others = np.empty(LANES, np.float64)
     length = np.sqrt(_square_of_difference(probe, probe, 1.0, 0.0, sums))
-    error = (probe.size + 16.0) * _EPSILON
+    along = (probe / max(length, _SHORTEST)).astype(np.float32)
+    # Of a unit vector and another, x, a product and the square of |x| are off by at most
+    # g(d + 4) |x| and g(d + 4) |x|^2, and so is their quotient by less than twice as much.
+    error = 4 * (probe.size + 16) * _SINGLE
     least = np.cos(min(limit, 180.0) / _DEGREES) - error
+    shortest = _SHORTEST if length > _SHORTEST else np.inf  # of those told by it
+    most = _allowed(limit, probe.size, measure)
     found = 0
     for row in range(vectors.shape[0]):
         if measure == ANGLE:
-            # One product decides for nearly all; the exact angle takes four readings.
-            along, square = _product_and_square(probe, vectors[row], sums, others)
-            if along < least * length * np.sqrt(square):
+            product, square = _product_about(along, vectors, row)
+            size = np.sqrt(np.float64(square))
+            if shortest < size < _LONGEST and np.float64(product) < least * size:
                 continue
+        elif _is_far(probe, vectors, row, measure, most):
+            continue
         value = distance(probe, vectors[row], measure, sums)
         if value <= limit:
             rows[found] = row

@@ -1379,7 +1379,18 @@ def distances_of_vectors(random: np.random.Generator) -> None:
         return np.degrees(np.arccos(np.clip(cosines, -1, 1)))
 
     every = np.arange(12)
+    scales = np.repeat(np.array([1e-44, 1e-30, 1e-19, 1, 1e15, 1e19, 2e37], np.float32), 8)
+    long = random.standard_normal((scales.size, 300)).astype(np.float32)
+    long[::3] = long[0] + long[::3] * np.float32(1e-3)
+    long = read_only(long * scales[:, None])
     for measure in range(4):
+        for probe in range(0, len(long), 7):
+            of_one = np.full(len(long), probe), np.arange(len(long))
+            own = kernels.vectors.compare_rows(long, long, *of_one, measure)
+            for limit in random.choice(own, 3).tolist():
+                rows, near = kernels.vectors.scan(long[probe], long, measure, limit)
+                assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
+                assert near.tolist() == own[rows].tolist()
         expected = by(measure)
         left, right = np.repeat(every, 12), np.tile(every, 12)
         found = kernels.vectors.compare_rows(vectors, vectors, left, right, measure)
