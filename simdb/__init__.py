@@ -63,6 +63,7 @@ from simdb.errors import (
     UsageError,
     WrongTypeError,
 )
+from simdb.evidence import PairExplanation
 from simdb.frames import dedupe, link, pairs
 from simdb.kinds import (
     Alike,
@@ -175,6 +176,7 @@ __all__ = [
     "Pair",
     "PairBatch",
     "PairEvidence",
+    "PairExplanation",
     "Pairs",
     "Plan",
     "Problem",

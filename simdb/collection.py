@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import arrow, kinds
-from simdb.answers import entities
+from simdb.answers import entities, evidence
 from simdb.answers import method as methods
 from simdb.answers.buckets import Buckets, stored_signatures
 from simdb.answers.choose import (
@@ -40,6 +40,7 @@ from simdb.errors import (
     UsageError,
     WrongTypeError,
 )
+from simdb.evidence import PairExplanation
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.ingest import add, contained, ordered
@@ -936,24 +937,83 @@ class CollectionView:
                 return weigh.learn(sides, sample=sample, seed=seed, progress=progress)
             return weigh.learn_from(sides, labels, sample=sample, seed=seed, progress=progress)
 
+    @overload
+    def explain_pair(
+        self,
+        left: Key,
+        right: Key,
+        weights: None = None,
+        *,
+        other: CollectionView | None = None,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> PairExplanation: ...
+    @overload
     def explain_pair(
         self, left: Key, right: Key, weights: Weights, *, other: CollectionView | None = None
-    ) -> PairEvidence:
-        """Say what each field of two records is evidence of; printed, it is a waterfall.
+    ) -> PairEvidence: ...
+    def explain_pair(
+        self,
+        left: Key,
+        right: Key,
+        weights: Weights | None = None,
+        *,
+        other: CollectionView | None = None,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> PairExplanation | PairEvidence:
+        """Say why two stored items are similar, or not.
 
-        A value that is frequent says less when it is equal (``FieldEvidence.adjustment``).
+        What they have in common and what differs (shingles with their places, elements, bits,
+        minutiae, fields with their points), which band, rule or rare symbol of the indexes has
+        both, and how probable it was that the index meets them. Printed, it is a few lines.
+
+        With ``weights`` instead what each field of two records is evidence of; printed, it is a
+        waterfall. A value that is frequent says less when it is equal
+        (``FieldEvidence.adjustment``).
 
         Args:
             left, right: keys, ``right`` of the other collection if there is one.
-            weights: of the present settings, by ``learn``.
-            other: as for ``learn``.
+            weights: of records under the present settings, by ``learn``.
+            other: as for ``learn``; then its index is asked.
+            threshold, max_distance: what counts as similar; that of the collection if not given.
 
         Raises:
             KeyNotFoundError: a key is not stored.
-            ConfigurationError: the weights are of other fields or levels.
+            ConfigurationError: the kinds of items differ, or the weights are of other fields or
+                levels.
         """
         with self._sides(other) as both:
-            return weigh.explain_pair(calibrate.Sides(*both), weights, left, right)
+            if weights is not None:
+                return weigh.explain_pair(calibrate.Sides(*both), weights, left, right)
+            require_alike(both[0].settings, both[1].settings)
+            bound = both[1].settings.kind.parse_bound(threshold, max_distance)
+            probe = evidence.Probe.stored(both[0], left)
+            return evidence.explain_pair(both[1], probe, right, bound)
+
+    def explain_match(
+        self,
+        item: object,
+        key: Key,
+        *,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> PairExplanation:
+        """Say why an item that need not be stored is similar to a stored one, or not.
+
+        Args:
+            item: what ``search`` was asked.
+            key: of the stored item, such as a match.
+            threshold, max_distance: as for ``explain_pair``.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+            BadItemError: the item is not of the collection's kind.
+        """
+        with self._opened() as opened:
+            bound = opened.settings.kind.parse_bound(threshold, max_distance)
+            probe = evidence.Probe(opened.signer.items.encode(item))
+            return evidence.explain_pair(opened, probe, key, bound)
 
     def match_probabilities(
         self,

@@ -274,8 +274,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/pairs.py",
-        'print_json_line({"left": pair.left, "right": pair.right',
-        'print_json_line({"left": pair.right, "right": pair.left',
+        '{"left": pair.left, "right": pair.right, **measured(pair)}',
+        '{"left": pair.right, "right": pair.left, **measured(pair)}',
         "tests/cli/test_sets.py",
     ),
     Fault(

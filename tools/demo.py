@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import difflib
 import itertools
 import platform
 import shlex
@@ -24,10 +23,8 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.table import Table
-from rich.text import Text
-
 import simdb
+from simdb.cli.differences import WIDTH_WITHOUT_TERMINAL, side_by_side
 from simdb.cli.output import ProgressBar, console
 from simdb.files.writing import printable
 
@@ -36,15 +33,11 @@ _THRESHOLD = 0.8
 _PAIRS_SHOWN = 3
 _LINES_SHOWN = 16
 _MEMBERS_SHOWN = 8
-_WIDTH_WITHOUT_TERMINAL = 120
 
 SHORTEST_SOURCE = 200  # characters of a function that is taken
 _LEFT_OUT = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__", "pydoc_data"}
 )
-
-_CONTEXT = 2  # equal lines shown beside a difference
-_GAP = ("...", " ", "...")
 
 
 class NothingToShowError(Exception):
@@ -150,7 +143,7 @@ def _show_pairs(functions: simdb.Collection) -> list[simdb.Pair]:
     )
     screen = console()
     if not screen.is_terminal:
-        screen.width = _WIDTH_WITHOUT_TERMINAL
+        screen.width = WIDTH_WITHOUT_TERMINAL
     shown = _worth_showing(pairs)
     for pair in shown:
         print(f"\nsimilarity {pair.similarity:.4f}")
@@ -284,62 +277,6 @@ def _functions_of(path: Path) -> Iterator[tuple[str, str]]:
                 waiting.append((f"{prefix}{child.name}.", child))
             elif isinstance(child, ast.If | ast.Try | ast.With | ast.ExceptHandler):
                 waiting.append((prefix, child))
-
-
-def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
-    """Yield rows of left line, mark and right line.
-
-    The mark is a blank where the lines are equal, ``<`` or ``>`` where only one side has the line
-    and ``|`` where they differ. Of long equal runs only the lines beside a difference are given.
-    """
-    left_lines, right_lines = left.split("\n"), right.split("\n")
-    matcher = difflib.SequenceMatcher(None, left_lines, right_lines, autojunk=False)
-    last = None
-    for group in matcher.get_grouped_opcodes(_CONTEXT):
-        if last is not None or group[0][1] > 0:
-            yield _GAP
-        for _, left_from, left_to, right_from, right_to in group:
-            for step in range(max(left_to - left_from, right_to - right_from)):
-                has_left, has_right = left_from + step < left_to, right_from + step < right_to
-                left_line = left_lines[left_from + step] if has_left else ""
-                right_line = right_lines[right_from + step] if has_right else ""
-                yield left_line, _mark(has_left, has_right, left_line == right_line), right_line
-        last = group[-1]
-    if last is not None and last[2] < len(left_lines):
-        yield _GAP
-
-
-def _mark(has_left: bool, has_right: bool, equal: bool) -> str:
-    if not has_right:
-        return "<"
-    if not has_left:
-        return ">"
-    return " " if equal else "|"
-
-
-def side_by_side(
-    left_name: str, left: str, right_name: str, right: str, *, width: int, longest: int
-) -> Table:
-    """Return a table of two texts, at most ``longest`` lines of it and ``width`` columns wide."""
-    table = Table(width=width, box=None, pad_edge=False, padding=(0, 1))
-    table.add_column(Text(printable(left_name)), ratio=1, no_wrap=True)
-    table.add_column(Text(""), width=1)
-    table.add_column(Text(printable(right_name)), ratio=1, no_wrap=True)
-    for number, (left_line, mark, right_line) in enumerate(aligned(left, right)):
-        if number == longest:
-            table.add_row(*_GAP)
-            break
-        style = "dim" if mark == " " else ""
-        table.add_row(
-            Text(_shown(left_line), style=style or "red"),
-            Text(mark, style=style or "bold"),
-            Text(_shown(right_line), style=style or "green"),
-        )
-    return table
-
-
-def _shown(line: str) -> str:
-    return printable(line.expandtabs(4))
 
 
 if __name__ == "__main__":

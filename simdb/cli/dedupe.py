@@ -23,7 +23,7 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
-from simdb.cli.output import ProgressBar, Working
+from simdb.cli.output import FACETS_TOLD, ProgressBar, Working
 from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, UsageError
@@ -69,6 +69,15 @@ class Places:
             "--removed", metavar="FILE", help="The removed rows and why, as lines of JSON."
         ),
     ] = None
+    with_kept: Annotated[
+        bool,
+        typer.Option(
+            "--with-kept", help="Each removed row carries the item that it is removed for."
+        ),
+    ] = False
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Each removed row carries why the two are similar.")
+    ] = False
     store: Annotated[
         str | None,
         typer.Option(
@@ -79,6 +88,10 @@ class Places:
         str, typer.Option("--collection", help="The collection in the store.")
     ] = "documents"
     sync: SyncMode = "full"
+
+    def __post_init__(self) -> None:
+        if self.removed is None and (self.with_kept or self.explain):
+            raise UsageError("--with-kept and --explain are about the rows of --removed: name it")
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[simdb.Database]:
@@ -394,7 +407,7 @@ class _Job:
         splitting = _Splitting(
             feed,
             {source: files[output] for source, output in self._kept.items()},
-            files.get(self._asked.places.removed or ""),
+            _Removed.to(files, self._asked.places, target, bound.of(target.kind)),
             {files[output] for output in self._copied},
         )
         try:
@@ -474,6 +487,43 @@ def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[s
     return common
 
 
+@dataclass(frozen=True, slots=True)
+class _Removed:
+    """The output of removed rows, and what each tells of the row that is kept in its place."""
+
+    file: Output
+    places: Places
+    target: simdb.Collection
+    bound: Mapping[str, Any]
+
+    @classmethod
+    def to(
+        cls,
+        files: Mapping[str, Output],
+        places: Places,
+        target: simdb.Collection,
+        bound: Mapping[str, Any],
+    ) -> _Removed | None:
+        """Return it where it is wanted."""
+        file = files.get(places.removed or "")
+        return None if file is None else cls(file, places, target, bound)
+
+    def of_kept(self, outcome: Outcome, item: Any) -> dict[str, Any]:
+        """Return what is told beside the row itself; ``item`` is None where it is not at hand."""
+        told: dict[str, Any] = {}
+        kept = outcome.duplicate_of
+        if kept is None:
+            return told
+        if self.places.with_kept:
+            told["kept"] = self.target.kind.plain_item(self.target.get(kept).item)
+        if self.places.explain:
+            reasons = None
+            if item is not None:
+                reasons = self.target.explain_match(item, kept, **self.bound).to_dict(FACETS_TOLD)
+            told["evidence"] = reasons
+        return told
+
+
 class _Splitting:
     """The rows of the input as they are settled: into the kept and the removed ones.
 
@@ -489,7 +539,7 @@ class _Splitting:
         self,
         feed: Feed,
         kept: Mapping[str, Output],
-        removed: Output | None,
+        removed: _Removed | None,
         copied: AbstractSet[Output],
     ) -> None:
         self._copied = {source: array("q") for source, output in kept.items() if output in copied}
@@ -538,12 +588,13 @@ class _Splitting:
             source = {"input": rows.reader.source} if self._feed.is_of_several else {}
             row = rows.reader.fields(rows.raw(place))
             told = duplicate_fields(outcome, rows.lines[place])
-            self._removed.write(json_line({**source, **told, "row": row}))
+            of_kept = self._removed.of_kept(outcome, rows.reader.item_in(rows.raw(place)))
+            self._removed.file.write(json_line({**source, **told, **of_kept, "row": row}))
 
     def _write_superseded(self, outcome: Outcome) -> None:
         if self._removed is not None:
             for key in outcome.superseded:
-                self._removed.write(json_line({"id": key, "superseded_by": outcome.key}))
+                self._removed.file.write(json_line({"id": key, "superseded_by": outcome.key}))
 
     def finish(
         self, below: Mapping[str, str], columns: AbstractSet[str] | None, most_bytes: int

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from simdb.cli.options import Apart, Budget, Carrying, Question, filter_from
+from simdb.cli.options import Apart, Budget, Carrying, Explain, Question, filter_from
 from simdb.cli.output import Answering
 from simdb.cli.pairs import Resume, show_pairs
 from simdb.cli.stores import Store
@@ -55,6 +56,7 @@ def join(
     ] = None,
     resume: Resume = None,
     budget: Budget = None,
+    explain: Explain = False,
     telling: Answering,
 ) -> None:
     """Print all pairs of an item of one collection and a similar one of another.
@@ -80,4 +82,5 @@ def join(
             budget=budget,
             **asked,
         )
-        show_pairs(found, other.kind, telling, bar, of_join=True)
+        why = partial(source.explain_pair, other=other) if explain else None
+        show_pairs(found, other.kind, telling, bar, of_join=True, why=why)

@@ -68,6 +68,13 @@ Budget = Annotated[
         help="Look at no more than so many pairs, else end with an error.",
     ),
 ]
+Explain = Annotated[
+    bool,
+    typer.Option(
+        "--explain",
+        help="Tell of each why it is similar: what both have, what differs, what met.",
+    ),
+]
 IntegerKeys = Annotated[
     bool, typer.Option("--integer-keys", help="Keys that are text are whole numbers: 7 is not '7'.")
 ]

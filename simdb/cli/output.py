@@ -20,6 +20,7 @@ import typer
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.stores import settings_of
 from simdb.errors import UsageError
+from simdb.evidence import PairExplanation
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.tables import write_table
 from simdb.files.writing import (
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
 T = TypeVar("T")
+REASONS_SHOWN = 3  # facets that differ, for people
+FACETS_TOLD = 20  # the same, for programs
 _BETWEEN = 2.0  # seconds between two lines that tell how far work is
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
@@ -127,6 +130,11 @@ class Answering(Working):
     def __post_init__(self) -> None:
         for name in self.require_files(self.output):
             require_fitting_name(name, "jsonl", *TABLES)
+
+    def require_lines(self, option: str) -> None:
+        """Raise UsageError if the answer goes to a table, which has no place for what is asked."""
+        if self.output is not None and promised_form(self.output) in TABLES:
+            raise UsageError(f"{option} is told in lines: --output is to be .jsonl, not a table")
 
     def _fills_terminal(self) -> bool:
         return self.output in (None, STANDARD_STREAM) and sys.stdout.isatty()
@@ -250,6 +258,12 @@ def note(text: str) -> None:
 def note_json(fields: Mapping[str, Any]) -> None:
     """Print one object as a line of JSON beside the output, on standard error."""
     print(json_line(fields).decode(), end="", file=sys.stderr, flush=True)
+
+
+def print_reasons(told: PairExplanation) -> None:
+    """Print why a pair is similar, below it."""
+    for line in told.lines(REASONS_SHOWN):
+        print(f"    {printable(line)}")
 
 
 def print_json_line(fields: Mapping[str, Any]) -> None:

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from simdb.cli.options import Budget, Carrying, Question
+from simdb.cli.options import Budget, Carrying, Explain, Question
 from simdb.cli.output import (
+    FACETS_TOLD,
     Answering,
     ProgressBar,
     counted,
     measured,
     note,
     print_json_line,
+    print_reasons,
     promise,
     promised,
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
+from simdb.evidence import PairExplanation
 from simdb.files.writing import printable
 from simdb.kinds import Kind
-from simdb.results import Pair, Pairs
+from simdb.results import Key, Pair, Pairs
 
+Why: TypeAlias = Callable[[Key, Key], PairExplanation]
 Resume = Annotated[
     str | None,
     typer.Option("--resume", metavar="TOKEN", help="Go on where an exact answer was left off."),
@@ -50,6 +55,7 @@ def pairs(
     among: Carrying,
     resume: Resume = None,
     budget: Budget = None,
+    explain: Explain = False,
     telling: Answering,
 ) -> None:
     """Print all pairs of similar items.
@@ -63,27 +69,36 @@ def pairs(
     with stored.viewed() as source, telling.bar() as bar:
         asked = {**question.of(source.kind), **among.given()}
         found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
-        show_pairs(found, source.kind, telling, bar)
+        why = source.explain_pair if explain else None
+        show_pairs(found, source.kind, telling, bar, why=why)
 
 
 def show_pairs(
-    found: Pairs, kind: Kind, telling: Answering, bar: ProgressBar, *, of_join: bool = False
+    found: Pairs,
+    kind: Kind,
+    telling: Answering,
+    bar: ProgressBar,
+    *,
+    of_join: bool = False,
+    why: Why | None = None,
 ) -> None:
     """Print pairs as they are found, and then how many there were, and what may be missing.
 
-    What ends an answer early says how to go on.
+    What ends an answer early says how to go on. ``why`` explains a pair, by its keys.
     """
-    lines = (_told(pair) for pair in found)
+    if why is not None:
+        telling.require_lines("--explain")
+    lines = (_told(pair, why) for pair in found)
     count = telling.write(
         bar.each("pairs", lines), found.to_reader, told=lambda count: bar.advance("pairs", count)
     )
     if count is None:
-        count = _print_pairs(found, telling, bar)
+        count = _print_pairs(found, telling, bar, why)
     words = f"{counted(count, 'pair', 'pairs')}; {promise(found, kind, of_join=of_join)}"
     telling.told(count, words, **promised(found))
 
 
-def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar) -> int:
+def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar, why: Why | None) -> int:
     token = found.token
     count = again = 0  # pairs printed, and those of them that come again after the token
     try:
@@ -92,9 +107,11 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar) -> int:
                 sys.stdout.flush()  # a token must not stand for what could not be written
                 token, again = found.token, 0
             if telling.as_json:
-                print_json_line(_told(pair))
+                print_json_line(_told(pair, why))
             else:
                 print("\t".join(_in_words(pair)))
+                if why is not None:
+                    print_reasons(why(pair.left, pair.right))
             count += 1
             again += 1
         sys.stdout.flush()
@@ -109,11 +126,12 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar) -> int:
     return count
 
 
-def _told(pair: Pair) -> dict[str, Any]:
+def _told(pair: Pair, why: Why | None = None) -> dict[str, Any]:
     """Return a pair as programs have it."""
-    told = {"left": pair.left, "right": pair.right, **measured(pair)}
+    told: dict[str, Any] = {"left": pair.left, "right": pair.right, **measured(pair)}
     beside = {name: getattr(pair, name) for name in ("sides", "left_metadata", "right_metadata")}
-    return told | {name: value for name, value in beside.items() if value is not None}
+    reasons = {} if why is None else {"evidence": why(pair.left, pair.right).to_dict(FACETS_TOLD)}
+    return told | {name: value for name, value in beside.items() if value is not None} | reasons
 
 
 def _in_words(pair: Pair) -> list[str]:

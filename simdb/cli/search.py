@@ -13,15 +13,18 @@ import typer
 
 import simdb
 from simdb import arrow
+from simdb.cli import differences
 from simdb.cli.feed import noted
 from simdb.cli.inputs import InputOptions, UnstoredInputs, set_from
-from simdb.cli.options import IntegerKeys, Question, Where, key_from
+from simdb.cli.options import Explain, IntegerKeys, Question, Where, key_from
 from simdb.cli.output import (
+    FACETS_TOLD,
     Answering,
     counted,
     excerpt,
     measured,
     print_json_line,
+    print_reasons,
     print_table,
     promise,
     promised,
@@ -29,6 +32,7 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
+from simdb.evidence import PairExplanation
 from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.databases import database_of
@@ -39,6 +43,8 @@ from simdb.kinds import Kind
 from simdb.results import Key
 
 Probe: TypeAlias = tuple[Key | None, Any]
+# A match, the key of what was searched for where there are several, and why it is one if asked.
+_Found: TypeAlias = tuple[Key | None, simdb.Match, PairExplanation | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,10 @@ class Given:
         elif self.spelled is not None and kind.of_elements:
             yield None, set_from(self.spelled, options)
         else:
-            raise UsageError(f"the collection holds {kind.plural}: {kind.probe_option} gives one")
+            spelled = " as JSON" if kind.probe_option == "--item" else ""
+            raise UsageError(
+                f"the collection holds {kind.plural}: {kind.probe_option} gives one{spelled}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +131,17 @@ def search(
         ),
     ] = "jaccard",
     among: Where,
+    explain: Explain = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print each match beside what was searched for, marked.")
+    ] = False,
+    exists: Annotated[
+        bool,
+        typer.Option(
+            "--exists",
+            help="Print nothing, and end with 0 if there is a match and with 1 if there is none.",
+        ),
+    ] = False,
     reading: ProbeOptions,
     telling: Answering,
 ) -> None:
@@ -138,6 +158,14 @@ def search(
         raise UsageError(
             "--text-field, --id-field, --format, --delimiter and --encoding are for --input"
         )
+    if exists and (show or explain or telling.as_json or telling.output is not None):
+        raise UsageError(
+            "--exists prints nothing: leave out --show, --explain, --json and --output"
+        )
+    if show and (telling.as_json or telling.output is not None):
+        raise UsageError("--show is for people: leave out --json and --output")
+    if explain:
+        telling.require_lines("--explain")
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1
     with stored.viewed() as source, telling.bar() as bar:
@@ -145,16 +173,26 @@ def search(
         wanted = {**question.of(kind), **among.given(), "measure": measure}
         answers: list[simdb.Matches] = []
 
-        def found() -> Iterator[tuple[Key | None, simdb.Match]]:
+        if exists:
+            of_one = {**wanted, "limit": 1 if own is None else 2}
+            answers_of_all = (
+                source.search(item, **of_one) for _, item in given.probes(source, reading)
+            )
+            there = any(match.key != own for answer in answers_of_all for match in answer)
+            raise typer.Exit(0 if there else 1)
+
+        def found() -> Iterator[_Found]:
             for probe, item in bar.each("searching", given.probes(source, reading)):
                 answer = source.search(item, limit=asked, metadata=True, **wanted)
                 answers[:] = [answer]
                 matches = [match for match in answer if own is None or match.key != own]
-                yield from ((probe, match) for match in matches[:limit])
+                for match in matches[:limit]:
+                    why = source.explain_match(item, match.key) if explain or show else None
+                    yield probe, match, why
 
         lines = (
-            {**({} if probe is None else {"probe": probe}), "key": match.key, **_told(match)}
-            for probe, match in found()
+            {**({} if probe is None else {"probe": probe}), "key": match.key, **_told(match, why)}
+            for probe, match, why in found()
         )
         count = telling.write(lines, lambda: _reader(list(lines), kind))
         if count is None and telling.as_json:
@@ -163,7 +201,7 @@ def search(
                 print_json_line(line)
                 count += 1
         elif count is None:
-            count = _print_matches(found(), source)
+            count = _print_matches(found(), source, explain=explain, show=show)
     sys.stdout.flush()
     told = {} if not answers else promised(answers[0])
     words = f"; {promise(answers[0], kind)}" if answers else ""
@@ -184,25 +222,41 @@ def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
     return arrow.table(columns).to_reader()
 
 
-def _told(match: simdb.Match) -> dict[str, Any]:
+def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:
     """Return what programs have of a match beside its key."""
-    told: dict[str, Any] = measured(match)
-    return told if match.metadata is None else {**told, "metadata": match.metadata}
+    told: dict[str, Any] = dict(measured(match))
+    if match.metadata is not None:
+        told["metadata"] = match.metadata
+    return told if why is None else {**told, "evidence": why.to_dict(FACETS_TOLD)}
 
 
 def _print_matches(
-    found: Iterator[tuple[Key | None, simdb.Match]], source: simdb.CollectionView
+    found: Iterator[_Found], source: simdb.CollectionView, *, explain: bool, show: bool
 ) -> int:
-    """Print matches as a table with the beginnings of the items; return how many there were."""
+    """Print matches as a table with the beginnings of the items; return how many there were.
+
+    Where reasons or differences are wanted, one after the other.
+    """
     table: list[list[str]] = []
-    for probe, match in found:
+    count = 0
+    for probe, match, why in found:
+        if why is not None:
+            name = "given" if probe is None else shown_key(probe)
+            print(f"{match.value:.6f}\t{name}\t{shown_key(match.key)}")
+            if explain:
+                print_reasons(why)
+            if show:
+                differences.show(why, (name, shown_key(match.key)))
+                print()
+            count += 1
+            continue
         item = excerpt(source.kind.shown_item(source.get(match.key).item))
         shown = [f"{match.value:.6f}", shown_key(match.key), item]
         table.append(shown if probe is None else [shown_key(probe), *shown])
     if table:
         value = "distance " if source.kind.is_distance else "similarity "
         print_table(("probe", value, "key", source.kind.name)[-len(table[0]) :], table)
-    return len(table)
+    return count + len(table)
 
 
 def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:

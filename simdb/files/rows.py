@@ -371,6 +371,10 @@ class RowReader(ABC):
     def fields(self, raw: bytes) -> Mapping[str, Any]:
         """Return all fields of a row without problem, from its ``raw`` bytes."""
 
+    def item_in(self, raw: bytes) -> Item | None:
+        """Return the item of a row without problem; None where its ``raw`` bytes do not hold it."""
+        return None
+
     def place(self, line: int) -> str:
         """Return where a row stands, for a message."""
         return f"{self.source}, line {line}"
@@ -453,6 +457,10 @@ class StreamReader(RowReader):
         if self.options.made_keys == "content":
             made = hashlib.blake2b(raw.rstrip(b"\r\n"), digest_size=16).hexdigest()
         return self.options.key_prefix + made
+
+    def item_in(self, raw: bytes) -> Item | None:
+        """Return the item of a row without problem."""
+        return self._item(self.fields_of(raw))
 
     @abstractmethod
     def fields_of(self, raw: bytes) -> Any:

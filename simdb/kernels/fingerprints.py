@@ -536,7 +536,11 @@ def _best_match(
     partners: Int64s,
     taken: Bools,
 ) -> int:
-    """Return the most minutiae matched by the most voted poses, each fitted some rounds."""
+    """Return the most minutiae matched by the most voted poses, each fitted some rounds.
+
+    The second half of ``partners`` has those of the best match.
+    """
+    kept = partners.size // 2
     side, bin_size = votes.shape[1], _bin_size(settings)
     flat = votes.reshape(-1)
     count = _vote(left, right, settings, votes, listed)
@@ -558,8 +562,9 @@ def _best_match(
             # A bin is coarser than the tolerance; only what matches after a fit counts.
             slack = 2 if repeat == 0 else 1
             matched = _match(left, right, pose, settings, slack, partners, taken)
-            if repeat > 0:
-                best = max(best, matched)
+            if repeat > 0 and matched > best:
+                best = matched
+                partners[kept : kept + left.shape[0]] = partners[: left.shape[0]]
             if matched < 2:
                 break
             _fit(left, right, partners, pose)
@@ -594,7 +599,7 @@ def matched_minutiae(
         longest = max(longest, offsets[item + 1] - offsets[item])
     votes = np.zeros((_TURN_BINS, side, side), np.uint16)
     listed = np.empty(votes.size, np.int64)
-    partners = np.empty(longest, np.int64)
+    partners = np.empty(2 * longest, np.int64)
     taken = np.empty(longest, np.bool_)
     centred = minutiae.copy()
     for place in range(minutiae.shape[0]):
@@ -616,6 +621,45 @@ def matched_minutiae(
         if matched[pair] == 0 and _any_turn(one, other, settings[2]):
             matched[pair] = 1
     return matched
+
+
+@kernel
+def couples_of(minutiae: Int32s, offsets: Int64s, settings: Int64s) -> Int64s:
+    """Return for each minutia of the first of two prints its couple in the other, -1 for none.
+
+    They are as many as ``matched_minutiae`` counts, which says what the arguments are.
+    """
+    side = 2 * int(max(settings[3], settings[4]) // _bin_size(settings) + 2)
+    centred = minutiae.copy()
+    for place in range(minutiae.shape[0]):
+        centred[place, 0] -= settings[3] // 2
+        centred[place, 1] -= settings[4] // 2
+    one, other = centred[offsets[0] : offsets[1]], centred[offsets[1] : offsets[2]]
+    couples = np.full(one.shape[0], -1, np.int64)
+    if one.shape[0] == 0 or other.shape[0] == 0:
+        return couples
+    swapped = not _comes_first(one, other)
+    if not swapped and _comes_first(other, one):  # equal prints
+        return np.arange(one.shape[0])
+    if swapped:
+        one, other = other, one
+    longest = max(one.shape[0], other.shape[0])
+    partners = np.full(2 * longest, -1, np.int64)
+    votes = np.zeros((_TURN_BINS, side, side), np.uint16)
+    listed, taken = np.empty(votes.size, np.int64), np.empty(longest, np.bool_)
+    found = _best_match(one, other, settings, votes, listed, partners, taken)
+    for row in range(one.shape[0]):
+        place = partners[longest + row] if found > 0 else -1
+        if found == 0:
+            for column in range(other.shape[0]):
+                if abs(_difference(one[row, 2], other[column, 2])) <= settings[2]:
+                    place, found = column, -1
+                    break
+        if place >= 0 and swapped:
+            couples[place] = row
+        elif place >= 0:
+            couples[row] = place
+    return couples
 
 
 @kernel

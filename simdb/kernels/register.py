@@ -56,6 +56,7 @@ ENTRIES = (
     Entry("fingerprints.members", "n words and set bits", "3.8.5"),
     Entry("fingerprints.first_shared", "m words", "3.8.5"),
     Entry("fingerprints.in_every_group", "m, and group_count item_count / 64", "3.8.5"),
+    Entry("fingerprints.couples_of", "the product of both sizes", "3.8.2"),
     Entry("fingerprints.matched_minutiae", "m, the product of both sizes each", "3.8.2"),
     Entry("order.fill_ranks", "frequent symbols", "3.9.2"),
     Entry("order.symbol_keys", "symbols; a one to one map of 2^64 values", "3.9.2"),

@@ -28,6 +28,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.evidence import Label
 from simdb.exact.thresholds import decimal
 from simdb.kinds.base import TOKENS, Examples, Items, SymbolKind, joined, shown
 from simdb.kinds.sets import (
@@ -219,6 +220,13 @@ class BagItems(Items):
         return SymbolSets(
             *kernels.elements.occurrence_symbols(elements, counts, offsets, self._secret)
         )
+
+    def labels(self, item: bytes | memoryview) -> list[Label]:
+        return [
+            Label(element)
+            for element, count in zip(*_parts(item), strict=True)
+            for _ in range(count)
+        ]
 
 
 # -- what is taken as a bag, and its stored form -------------------------------------------------

@@ -27,6 +27,7 @@ from msgspec import inspect
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
+from simdb.evidence import Evidence, Label, facets_of_labels
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
@@ -234,6 +235,10 @@ class Items(ABC):
         """Return the symbols of items, if there are any: the features, unless these are quicker."""
         symbols: SymbolSets = self.features(items)
         return symbols
+
+    def labels(self, item: Stored) -> Sequence[Label]:
+        """Return what each symbol of an item stands for, in the order of ``symbols``."""
+        raise NotImplementedError
 
 
 # One that looks only at some of the features counts them in an attribute, ``looked_at``.
@@ -707,6 +712,10 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """
         raise ConfigurationError(f"only records have fields that are weighed, not {self.plural}")
 
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        """Return what two items in stored form are compared by; nothing where a kind tells none."""
+        return Evidence()
+
     # -- items on the command line and in files --------------------------------------------------
 
     @property
@@ -803,8 +812,14 @@ class SymbolKind(Kind, frozen=True):
     """A kind of sets of symbols, compared by Jaccard similarity (MMDS 3.1.1).
 
     A subclass need only have ``make_items``, whose features are ``SymbolSets``. Its family is
-    minhash, whose curve is the similarity itself.
+    minhash, whose curve is the similarity itself. Where its items have ``labels`` too, pairs are
+    explained by these.
+
+    Attributes:
+        labelled: what messages call several of what symbols stand for.
     """
+
+    labelled: ClassVar[str] = "elements"
 
     @property
     def has_symbols(self) -> bool:
@@ -820,6 +835,18 @@ class SymbolKind(Kind, frozen=True):
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
     ) -> Family:
         return MinHash(sketch, bands, rows, secret)
+
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        try:
+            labels = [items.labels(left), items.labels(right)]
+        except NotImplementedError:  # of a kind of a user's own
+            return Evidence()
+        names = {
+            symbol: label.what
+            for item, own in zip((left, right), labels, strict=True)
+            for symbol, label in zip(items.symbols([item]).values.tolist(), own, strict=True)
+        }
+        return Evidence(self.labelled, facets_of_labels(*labels), names)
 
 
 class SetMeasure(Measure):

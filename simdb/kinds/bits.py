@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError
+from simdb.evidence import Evidence, Label, facets_of_labels
 from simdb.exact import pigeonhole
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
@@ -34,6 +35,7 @@ from simdb.kinds.base import (
     Items,
     Measure,
     PairedMeasure,
+    Stored,
     SymbolKind,
     require_sound,
     rows_of,
@@ -75,6 +77,8 @@ class Bits(SymbolKind, frozen=True):
     in_the_name = ("length", "measure")
     suffixes = ROWS_OF_NUMBERS
     json_form = "a text of 0 and 1, a text 0x… or a list"
+
+    labelled: ClassVar[str] = "bits"
 
     @property
     def is_distance(self) -> bool:
@@ -180,6 +184,13 @@ class Bits(SymbolKind, frozen=True):
             bits += map(int, part) if isinstance(part, str) else part
         return bits
 
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        """Return the bits that are set in either, and for Hamming distance where both are not."""
+        if self.has_symbols:
+            return super().evidence(items, left, right)
+        set_bits = ([Label(bit) for bit in _set_bits(items.decode(side))] for side in (left, right))
+        return Evidence(self.labelled, facets_of_labels(*set_bits))
+
     def plain_item(self, item: UInt8s) -> str:
         return "".join(map(str, item.tolist()))
 
@@ -277,6 +288,9 @@ class BitsItems(Items):
             *kernels.bits.bit_symbols(self.features(items), self._length, self._secret)
         )
 
+    def labels(self, item: bytes | memoryview) -> list[Label]:
+        return list(map(Label, _set_bits(self.decode(item))))
+
     # -- what is taken as a bit vector -----------------------------------------------------------
 
     def _from_array(self, item: npt.NDArray[Any]) -> bytes:
@@ -349,6 +363,11 @@ class BitsItems(Items):
             f"the vectors of this collection have {self._length:,} bits{form}, "
             f"and this one is {given}"
         )
+
+
+def _set_bits(bits: UInt8s) -> list[int]:
+    places: list[int] = np.flatnonzero(bits).tolist()
+    return places
 
 
 class ByCount(NamedTuple):

@@ -32,6 +32,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.evidence import Evidence, Facet, Label, facets_of_labels
 from simdb.kinds.base import (
     OBJECTS,
     Compared,
@@ -40,6 +41,7 @@ from simdb.kinds.base import (
     Kind,
     Measure,
     PairedMeasure,
+    Stored,
     lengths_of,
     require_sound,
     rows_of,
@@ -301,6 +303,26 @@ class Fingerprint(Kind, frozen=True):
     def plain_item(self, item: Any) -> list[Any]:
         return sorted(item) if self.items == "squares" else [list(minutia) for minutia in item]
 
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        """Return the minutiae that the measure couples and those that it leaves, or the squares."""
+        if self.measure == "squares":
+            prints = items.features([left, right])
+            squares = (
+                map(Label, np.flatnonzero(np.unpackbits(grid, bitorder="little")).tolist())
+                for grid in prints.grids.astype("<u8").view(np.uint8)
+            )
+            return Evidence("squares", facets_of_labels(*squares))
+        one, other = items.decode(left), items.decode(right)
+        prints = items.features([left, right])
+        couples = FingerprintMeasure(self).couples(prints)
+        facets = [
+            Facet(minutia, minutia, other[place] if place >= 0 else None, float(place >= 0))
+            for minutia, place in zip(one, couples, strict=True)
+        ]
+        free = set(range(len(other))).difference(couples)
+        facets += [Facet(other[place], None, other[place], 0.0) for place in sorted(free)]
+        return Evidence("minutiae", tuple(facets))
+
     def shown_item(self, item: Any) -> str:
         if self.items == "squares":
             return " ".join(map(str, sorted(item)))
@@ -556,6 +578,14 @@ class FingerprintMeasure(PairedMeasure):
         sizes = np.diff(offsets)
         return Compared(matched, sizes[left] + sizes[right] - matched)
 
+    def couples(self, two: Prints) -> list[int]:
+        """Return for each minutia of the first of two prints its couple in the other, -1 for none.
+
+        There are as many couples as ``compare_between`` counts.
+        """
+        couples = kernels.fingerprints.couples_of(two.minutiae, two.offsets, self._settings)
+        return [int(place) for place in couples]
+
 
 def _minutia(place: int, tokens: Sequence[str]) -> list[float]:
     if len(tokens) not in _NUMBERS_OF_MINUTIA:
@@ -643,6 +673,17 @@ class GroupedFamily(Family):
             np.append(groups, lacking.astype(np.uint8))[order],
             self.groups,
         )
+
+    def key_names(self, signatures: UInt16s) -> list[str]:
+        """Return the functions that say yes to a single print, by group, or that it is equal."""
+        numbers, _ = self.numbers(self._checked(signatures))
+        names = [
+            f"function {number % self.numbers_of_group + 1} of group "
+            f"{number // self.numbers_of_group + 1}"
+            for number in numbers.tolist()
+        ]
+        equals = self.bucket_keys(signatures).values.size - len(names)
+        return names + ["equal prints"] * equals
 
     def count_lacking(self, signatures: UInt16s) -> int:
         """Count the prints that have no key but their own in some group."""

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt64s
 from simdb.errors import BadItemError, CorruptionError
+from simdb.evidence import Label
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     TOKENS,
@@ -130,6 +131,9 @@ class SetItems(Items):
         values, offsets = kernels.elements.element_symbols(data, bounds[1:], self._keys)
         require_found(offsets, "set")
         return SymbolSets(values, offsets)
+
+    def labels(self, item: bytes | memoryview) -> list[Label]:
+        return list(map(Label, stored_elements(item)))
 
 
 def stored_integer_sets(items: Sequence[object]) -> list[bytes] | None:

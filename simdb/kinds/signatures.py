@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, WrongTypeError
+from simdb.evidence import Evidence, Facet
 from simdb.kinds.base import (
     ROWS_OF_NUMBERS,
     Compared,
@@ -26,6 +27,7 @@ from simdb.kinds.base import (
     Kind,
     Measure,
     PairedMeasure,
+    Stored,
     rows_of,
     shown,
 )
@@ -125,6 +127,13 @@ class Signature(Kind, frozen=True):
     def plain_item(self, item: npt.NDArray[Any]) -> list[int]:
         values: list[int] = item.tolist()
         return values
+
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        rows = zip(items.decode(left).tolist(), items.decode(right).tolist(), strict=True)
+        facets = (
+            Facet(row, one, other, float(one == other)) for row, (one, other) in enumerate(rows)
+        )
+        return Evidence("rows", tuple(facets))
 
     def shown_item(self, item: npt.NDArray[Any]) -> str:
         return " ".join(map(str, item.tolist()))

@@ -9,6 +9,7 @@ bound, so every answer is exact.
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +22,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
+from simdb.evidence import Evidence, Facet
 from simdb.exact import segments
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
@@ -33,8 +35,10 @@ from simdb.kinds.base import (
     Examples,
     Finder,
     Format,
+    Items,
     Kind,
     PairedMeasure,
+    Stored,
 )
 from simdb.kinds.distances import pair_distances
 from simdb.kinds.text import EncodedTexts, NormalForm, WhiteSpace, character_classes
@@ -167,6 +171,22 @@ class String(Kind, frozen=True):
     def cut(self, bound: Bound, bands: int) -> Cut:
         """Return into what strings are cut for a bound."""
         return Cut.within(bound, bands, transposes=self.transposes)
+
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        """Return the runs of characters that both have, and those that edits change."""
+        assert isinstance(items, StringItems)
+        one, other = items.features([left, right]).texts()
+        matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+        facets = [
+            Facet(
+                one[begin:end] or other[first:last],
+                one[begin:end] or None,
+                other[first:last] or None,
+                float(edit == "equal"),
+            )
+            for edit, begin, end, first, last in matcher.get_opcodes()
+        ]
+        return Evidence("runs of characters", tuple(facets))
 
     # -- on the command line and in files --------------------------------------------------------
 
@@ -361,6 +381,11 @@ class Segments(Family):
         keys = _columns(signatures)[:, : self._bands]
         there = keys != 0
         return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
+
+    def key_names(self, signatures: UInt16s) -> list[str]:
+        """Return the numbers of the segments of a single string, from 1."""
+        places = np.flatnonzero(_columns(signatures)[0, : self._bands]) + 1
+        return [f"segment {place}" for place in places.tolist()]
 
     def probe_keys(self, features: StringFeatures, signatures: UInt16s) -> BucketKeys:
         """Return the keys of all segments that near strings can have where they fit the probe."""

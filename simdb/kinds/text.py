@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
+from itertools import groupby, islice, pairwise
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 import numpy as np
@@ -23,6 +24,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
+from simdb.evidence import Label, Span
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     MOST_COUNTED,
@@ -37,6 +39,7 @@ from simdb.kinds.base import (
     shown,
     utf8,
 )
+from simdb.kinds.sets import stored_elements
 from simdb.kinds.tokenisers import TokenHashes, Tokens
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 from simdb.ragged import ByteStrings, Column
@@ -149,6 +152,7 @@ class Text(SymbolKind, frozen=True):
     unicode: NormalForm = "NFC"
 
     plural: ClassVar[str] = "texts"
+    labelled: ClassVar[str] = "shingles"
     is_slow_to_read: ClassVar[bool] = True
     options: ClassVar[Mapping[str, SettingOption]] = {
         "shingles": SettingOption(
@@ -292,7 +296,7 @@ def _stands_for(form: NormalForm, *, lowercase: bool) -> UInt32s:
     depends = set(_SURROGATES)
     if form != "keep":
         composed = _changed(_LAST_COMPOSED + 1, partial(unicodedata.normalize, "NFD"))
-        followers = set("".join(parts[1:] for parts in composed.values()))
+        followers = _followers()
         depends.update(map(ord, followers))
         depends.update(point for point, parts in composed.items() if parts[0] in followers)
         depends.update(_changed(_TOLD, partial(unicodedata.normalize, form)))
@@ -361,6 +365,22 @@ class EncodedTexts(Items):
         except UnicodeDecodeError as error:
             raise CorruptionError(f"a stored {self.what} cannot be read: {error}") from error
 
+    def placed(self, item: bytes | memoryview) -> tuple[str, list[Span | None]]:
+        """Return a stored text as it is compared, but for white space, and its characters' places.
+
+        Each is of a span of the text as it was given; of none where that cannot be told.
+        """
+        text = self.decode(item)
+        normal, spans = text, [(place, place + 1) for place in range(len(text))]
+        if self._form != "keep" and not unicodedata.is_normalized(self._form, text):
+            normal, spans = _normalised(text, self._form)
+        if self._lowercase:
+            sizes = [len(character.lower()) for character in normal]
+            normal = normal.lower()
+            spans = [span for span, size in zip(spans, sizes, strict=True) for _ in range(size)]
+        known = normal == self._normalise(text) and len(spans) == len(normal)
+        return self._normalise(text), [*spans] if known else [None] * len(self._normalise(text))
+
     def code_points(self, items: Sequence[bytes | memoryview]) -> tuple[UInt8s, UInt32s, Int64s]:
         """Decode stored texts: a narrow buffer, a wide one, and the spans of texts in them."""
         data, offsets = joined(items)
@@ -384,6 +404,48 @@ class EncodedTexts(Items):
     @cached_property
     def _stands_for(self) -> UInt32s:
         return _stands_for(self._form, lowercase=self._lowercase)
+
+
+def _normalised(text: str, form: NormalForm) -> tuple[str, list[Span]]:
+    """Return a text in a normal form, each of whose characters is of a run of those given.
+
+    A run ends before a character that combines with none before it, which most are.
+    """
+    assert form != "keep"
+    starts = [
+        place
+        for place, character in enumerate(text)
+        if not place
+        or not (
+            unicodedata.combining(character)
+            or character in _followers()
+            or unicodedata.combining(unicodedata.normalize(form, character)[0])
+        )
+    ]
+    made, spans = [], []
+    for begin, end in pairwise([*starts, len(text)]):
+        made.append(unicodedata.normalize(form, text[begin:end]))
+        spans += [(begin, end)] * len(made[-1])
+    return "".join(made), spans
+
+
+@cache
+def _followers() -> frozenset[str]:
+    """The characters that others are composed of, but at their beginning."""
+    composed = _changed(_LAST_COMPOSED + 1, partial(unicodedata.normalize, "NFD"))
+    return frozenset("".join(parts[1:] for parts in composed.values()))
+
+
+def _windows(pieces: Sequence[tuple[str, Span | None]], size: int, between: str) -> list[Label]:
+    """Return every run of so many pieces, or all of fewer, with where it begins and ends."""
+    width = min(len(pieces), size)
+    labels = []
+    for begin in range(len(pieces) - width + 1 if width else 0):
+        some = pieces[begin : begin + width]
+        first, last = some[0][1], some[-1][1]
+        span = None if first is None or last is None else (first[0], last[1])
+        labels.append(Label(between.join(piece for piece, _ in some), span))
+    return labels
 
 
 class TokenisedTexts(EncodedTexts):
@@ -424,6 +486,9 @@ class TokenisedTexts(EncodedTexts):
                 for item, tokens in zip(items, kept, strict=True)
             ]
         )
+
+    def labels(self, item: bytes | memoryview) -> list[Label]:
+        return list(map(Label, stored_elements(self._hashes.stored(self._compared(item)))))
 
 
 class TextItems(EncodedTexts):
@@ -469,6 +534,35 @@ class TextItems(EncodedTexts):
         return self._run(*self.code_points(items))
 
     features = symbols
+
+    def labels(self, item: bytes | memoryview) -> list[Label]:
+        """Return the shingles of a stored text, as they are compared, and where they are."""
+        text, spans = self.placed(item)
+        shingles = self._settings.shingles
+        if isinstance(shingles, CharacterShingles):
+            characters = list(zip(text, spans, strict=True))
+            if self._settings.white_space == "collapse":
+                characters = [
+                    (" " if of_blanks else character, span)
+                    for of_blanks, run in groupby(characters, lambda one: one[0].isspace())
+                    for character, span in (islice(run, 1) if of_blanks else run)
+                ]
+                ends = [place for place, (one, _) in enumerate(characters) if one != " "]
+                characters = characters[ends[0] : ends[-1] + 1] if ends else []
+            return _windows(characters, shingles.size, "")
+        words: list[tuple[str, Span | None]] = []
+        for found in _WORD.finditer(text):
+            first, last = spans[found.start()], spans[found.end() - 1]
+            span = None if first is None or last is None else (first[0], last[1])
+            words.append((found.group(), span))
+        if not isinstance(shingles, StopWordShingles):
+            return _windows(words, self._size, " ")
+        stopped = {self._normalise(word).casefold() for word in shingles.stop_words}
+        return [
+            label
+            for (word, _), label in zip(words, _windows(words, self._size, " "), strict=False)
+            if word.casefold() in stopped and len(words) >= self._size
+        ]
 
     def _run(self, narrow: UInt8s, wide: UInt32s, spans: Int64s) -> SymbolSets:
         texts = (narrow, wide, spans)

@@ -21,6 +21,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Bools, Float32s, Int64s, UInt8s
 from simdb.errors import BadItemError, ConfigurationError
+from simdb.evidence import Evidence, facets_of_amounts
 from simdb.exact import products
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
@@ -34,6 +35,7 @@ from simdb.kinds.base import (
     Kind,
     Measure,
     PairedMeasure,
+    Stored,
     require_sound,
     rows_of,
     shortened,
@@ -163,6 +165,10 @@ class Vector(Kind, frozen=True):
     def plain_item(self, item: Float32s) -> list[float]:
         components: list[float] = item.tolist()
         return components
+
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        sides = (dict(enumerate(items.decode(side).tolist())) for side in (left, right))
+        return Evidence("components", facets_of_amounts(*sides))
 
     def shown_item(self, item: Float32s) -> str:
         return " ".join(f"{component:g}" for component in item.tolist())

@@ -22,6 +22,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, CorruptionError
+from simdb.evidence import Evidence, facets_of_amounts
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
@@ -33,6 +34,7 @@ from simdb.kinds.base import (
     Items,
     Kind,
     PairedMeasure,
+    Stored,
     joined,
     require_sound,
     shown,
@@ -104,6 +106,9 @@ class WeightedSet(Kind, frozen=True, tag="weighted"):
         if all(isinstance(element, str) for element in item):
             return item
         return list(map(list, item.items()))
+
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        return Evidence("elements", facets_of_amounts(items.decode(left), items.decode(right)))
 
     def shown_item(self, item: dict[Any, float]) -> str:
         return " ".join(f"{element} {weight:g}" for element, weight in item.items())

@@ -223,6 +223,12 @@ class CascadeFamily(Family):
         spread[has_keys] = mixed(keys)
         return BucketKeys.of_matrix(spread, has_keys)
 
+    def key_names(self, signatures: UInt16s) -> list[str]:
+        """Return the atoms that each key of a single signature is made of."""
+        if not self.bucket_keys(signatures).values.size:
+            return []
+        return [f"atoms {' and '.join(map(str, part + 1))}" for part in self._clauses]
+
     def needed_matches(self, bound: Any) -> int:
         """Return how many equal words a similar pair of the family has with near certainty."""
         return self._inner.needed_matches(bound)

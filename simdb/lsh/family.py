@@ -123,6 +123,11 @@ class Family(Protocol):
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return the bucket keys of signatures."""
 
+    def key_names(self, signatures: UInt16s) -> list[str]:
+        """Return in words what each bucket key of a single signature, (1, words), stands for."""
+        count = self.bucket_keys(signatures).values.size
+        return [f"bucket {number} of {count}" for number in range(1, count + 1)]
+
     def probe_keys(self, features: Any, signatures: UInt16s) -> BucketKeys:
         """Return the keys of all buckets that probes, with their signatures, look into."""
         return self.bucket_keys(signatures)
@@ -179,6 +184,12 @@ class BandedFamily(Family):
         """Return the keys of signatures, uint16 (n, words): one a band."""
         keys = self.band_keys(signatures)
         return BucketKeys.of_matrix(keys, np.ones(len(keys), np.bool_))
+
+    def key_names(self, signatures: UInt16s) -> list[str]:
+        """Return the names of the bands of a single signature."""
+        if not self.bucket_keys(signatures).values.size:
+            return []
+        return [f"band {band} of {self.bands}" for band in range(1, self.bands + 1)]
 
 
 @lru_cache(maxsize=256)

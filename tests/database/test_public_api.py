@@ -64,6 +64,7 @@ NAMES = [
     "Pair",
     "PairBatch",
     "PairEvidence",
+    "PairExplanation",
     "Pairs",
     "Plan",
     "Problem",

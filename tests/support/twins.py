@@ -628,7 +628,7 @@ def groups_of_functions(random: np.random.Generator) -> None:
     assert kernels.fingerprints.in_every_group(items, of_group, groups, 66).tolist() == inside
 
 
-@twin_of("fingerprints.matched_minutiae")
+@twin_of("fingerprints.matched_minutiae", "fingerprints.couples_of")
 def aligned_prints(random: np.random.Generator) -> None:
     """A print turned and shifted, with some minutiae gone and others come, is laid on itself."""
     one = np.column_stack([random.permutation(60)[:20] * 100 for _ in range(2)])
@@ -647,6 +647,9 @@ def aligned_prints(random: np.random.Generator) -> None:
     assert found[0] == found[1]
     assert 15 <= found[0] <= 17
     assert found[2:] == [20, 0, 0]
+    couples = kernels.fingerprints.couples_of(minutiae, offsets[:3], settings)
+    assert np.count_nonzero(couples >= 0) == found[0]
+    assert (couples[couples >= 0] == np.flatnonzero(couples >= 0)).all()
 
 
 # -- order ---------------------------------------------------------------------------------------

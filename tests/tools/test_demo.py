@@ -12,7 +12,7 @@ import pytest
 from tests.support.commands import run
 from tests.support.processes import interpreted
 from tools import demo
-from tools.demo import SHORTEST_SOURCE, aligned, iter_functions, side_by_side
+from tools.demo import SHORTEST_SOURCE, iter_functions
 
 BODY = "\n".join(
     f"    value_{number} = {number}  # padding to be long enough" for number in range(6)
@@ -68,32 +68,6 @@ def test_the_standard_library_of_this_python_has_functions():
     assert all(len(source) >= SHORTEST_SOURCE for _, source in first)
     assert not any("test" in key.split(":")[0].split(".") for key, _ in first)
     assert ast.parse(textwrap.dedent(first[0][1])).body
-
-
-def test_lines_that_differ_are_marked_and_far_equal_ones_left_out():
-    left = "\n".join("abcdefghijklm")
-    right = "\n".join("abcdefgXijklmn")
-
-    assert list(aligned(left, right)) == [
-        ("...", " ", "..."),
-        ("f", " ", "f"),
-        ("g", " ", "g"),
-        ("h", "|", "X"),
-        ("i", " ", "i"),
-        ("j", " ", "j"),
-        ("...", " ", "..."),
-        ("l", " ", "l"),
-        ("m", " ", "m"),
-        ("", ">", "n"),
-    ]
-    assert list(aligned("a\nb", "a")) == [("a", " ", "a"), ("b", "<", "")]
-    assert list(aligned("same", "same")) == []
-
-
-def test_a_comparison_is_cut_after_so_many_lines():
-    table = side_by_side("l", "a\n" * 50, "r", "b\n" * 50, width=60, longest=5)
-
-    assert table.row_count == 6
 
 
 def test_the_demo_keeps_its_store_and_says_how_to_go_on(tmp_path, monkeypatch, capsys):

@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from simdb.arrays import Bools, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
+from simdb.evidence import Evidence, Facet
 from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import (
     OBJECTS,
@@ -28,6 +29,7 @@ from simdb.kinds.base import (
     Kind,
     Measure,
     Settings,
+    Stored,
 )
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.levels import RecordAgreement
@@ -501,6 +503,22 @@ class Record(Kind, frozen=True):
         if not isinstance(family, RecordFamily):
             raise ConfigurationError("weights are learnt from candidates, and there is no index")
         return RecordAgreement(self, family)
+
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        """Return the fields that are scored, with their values and the share of their points."""
+        one, other = items.decode(left), items.decode(right)
+        features = items.features([left, right])
+        places = np.zeros(1, np.int64), np.ones(1, np.int64)
+        facets = []
+        for own, present, shares in RecordMeasure(self).shares(features, features, *places):
+            given = one.get(own.name), other.get(own.name)
+            if present[0]:
+                share = float(shares.numerators[0] / shares.denominators[0])
+            else:  # a field that is ignored counts nothing
+                share = 0.0 if own.missing == "ignore" else float(own.missing / own.weight)
+            weight = 0 if own.missing == "ignore" and not present[0] else own.weight
+            facets.append(Facet(own.name, *given, share, float(weight)))
+        return Evidence("fields", tuple(facets))
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:

@@ -700,6 +700,18 @@ class RecordFamily(Family):
         there = keys != 0
         return BucketKeys(keys[there], offsets_of(there.sum(axis=1)))
 
+    def key_names(self, signatures: UInt16s) -> list[str]:
+        """Return the rule that each key of a single record is by."""
+        keys = self.keys(signatures)[0]
+        if self.finds_equal and (keys & np.uint64(1) == 1).any():
+            return ["equal records"]
+        names = [
+            f"rule {' and '.join(map(str, rule))}"
+            for rule, own in zip(self.rules, self.columns, strict=True)
+            for _ in range(own.stop - own.start)
+        ]
+        return [name for name, key in zip(names, keys.tolist(), strict=True) if key]
+
     def keys_of_rule(self, signatures: UInt16s, number: int) -> UInt64s:
         """Return the keys of one rule, without those that equal records alone share."""
         keys = self.keys(signatures)[:, self.columns[number]].copy()

@@ -1,0 +1,126 @@
+"""Why two items are similar, or not, and what of the indexes has both; see ``simdb.evidence``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+from typing import NamedTuple
+
+import numpy as np
+
+from simdb import kernels
+from simdb.answers.buckets import as_probes
+from simdb.answers.method import number_of
+from simdb.errors import CorruptionError
+from simdb.evidence import Evidence, PairExplanation
+from simdb.exact.measures import Criterion, SetSimilarity
+from simdb.exact.thresholds import Bound, Threshold
+from simdb.opened.epochs import current_epoch
+from simdb.opened.opened import Opened
+from simdb.results import Key
+from simdb.storage.tables.layout import Document
+
+RARE = "rare {} {!r}"
+
+
+class Probe(NamedTuple):
+    """An item in stored form, and its key where it is stored."""
+
+    item: bytes
+    key: Key | None = None
+
+    @classmethod
+    def stored(cls, opened: Opened, key: Key) -> Probe:
+        """Read a stored item; KeyNotFoundError if there is none."""
+        document = _document(opened, key)
+        return cls(bytes(document.item), key)
+
+
+def explain_pair(opened: Opened, probe: Probe, key: Key, bound: Bound | None) -> PairExplanation:
+    """Compare an item with a stored one, and say what of the indexes has both.
+
+    KeyNotFoundError: that is not stored.
+    """
+    settings, signer, kind = opened.settings, opened.signer, opened.settings.kind
+    other = bytes(_document(opened, key).item)
+    features = signer.features([probe.item, other])
+    compared = signer.measure.compare_pairs(features, np.zeros(1, np.int64), np.ones(1, np.int64))
+    within = settings.bound if bound is None else bound
+    inner = float(compared.values()[0])
+    value = float(kind.outer_values(compared.values())[0])
+    evidence = kind.evidence(signer.items, probe.item, other)
+    met, met_by, probability = _met(opened, probe.item, other, within, inner)
+    return PairExplanation(
+        left=probe.key,
+        right=key,
+        items=(signer.items.decode(probe.item), signer.items.decode(other)),
+        similarity=None if kind.is_distance else value,
+        distance=value if kind.is_distance else None,
+        bound=float(kind.outer_bound(within).fraction),
+        similar=bool(within.meets_many(compared.numerators, compared.denominators)[0]),
+        unit=evidence.unit,
+        facets=evidence.facets,
+        met_by=(*met_by, *_rare(opened, evidence, probe.item, other, within)),
+        met=met,
+        probability=probability,
+        shown=kind.shown_item,
+    )
+
+
+def _document(opened: Opened, key: Key) -> Document:
+    document = opened.reader.document(number_of(opened, key))
+    if document is None:
+        raise CorruptionError(f"the item of key {key!r} is missing; run 'simdb check'")
+    return document
+
+
+def _met(
+    opened: Opened, one: bytes, other: bytes, bound: Bound, value: float
+) -> tuple[bool | None, list[str], float | None]:
+    """Say whether the probable index makes two items candidates, by what, and how probable that is.
+
+    None of all where there is no such index.
+    """
+    settings, signer, family = opened.settings, opened.signer, opened.signer.family
+    if family is None:
+        return None, [], None
+    probe, stored = signer.sign([one]), signer.sign([other])
+    keys, looked_up = stored.buckets, as_probes(signer, probe, [one]).buckets
+    shared = np.isin(keys.values, looked_up.values)
+    names = dict.fromkeys(
+        name
+        for name, is_shared in zip(
+            family.key_names(stored.signatures), shared.tolist(), strict=True
+        )
+        if is_shared
+    )
+    met = bool(shared.any())
+    if keys.groups is not None:
+        met = np.unique(keys.groups[shared]).size == keys.group_count
+    needed = signer.agreement(bound)
+    if met and needed.words:
+        equal = kernels.sketches.matching_rows(probe.signatures, stored.signatures)
+        met = bool(equal[0] >= needed.words)
+    met = met and bool(needed.holds(probe.signatures, stored.signatures)[0])
+    probability = settings.plan.expected_recall(value)
+    return met, list(names), None if isnan(probability) else probability
+
+
+def _rare(opened: Opened, evidence: Evidence, one: bytes, other: bytes, bound: Bound) -> list[str]:
+    """Name the symbols by which the exact index makes two items candidates."""
+    epoch, signer = current_epoch(opened.reader), opened.signer
+    if epoch is None or not isinstance(bound, Threshold):
+        return []
+    criterion = Criterion(SetSimilarity.JACCARD, bound)
+    sets = signer.symbols([one, other])
+    arranged = epoch.arrange(sets)
+    looked_up = arranged[0][: criterion.probe_prefix(arranged[0].size)]
+    posted = epoch.prefixes(sets, opened.settings.posted_floor)[1]
+    # One symbol is a set too: so each is told by its place in the order.
+    alone = epoch.arrange(
+        replace(sets, offsets=np.arange(sets.values.size + 1, dtype=np.int64))
+    ).values
+    symbols = dict(zip(alone.tolist(), sets.values.tolist(), strict=True))
+    met = np.intersect1d(looked_up, posted).tolist()
+    unit = evidence.unit.removesuffix("s")
+    return [RARE.format(unit, evidence.names.get(symbols[place])) for place in met]

@@ -1,0 +1,47 @@
+"""The command that shows two items side by side, and why they are similar or not."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simdb.cli import differences
+from simdb.cli.options import Bound, IntegerKeys, key_from
+from simdb.cli.output import Telling, print_json, shown_key
+from simdb.cli.stores import OneOrTwo
+from simdb.files.writing import printable
+
+
+def show(
+    *,
+    stored: OneOrTwo,
+    one: Annotated[str, typer.Argument(metavar="A", help="The key of an item.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="The key of another one.")],
+    bound: Bound,
+    integer_keys: IntegerKeys = False,
+    lines: Annotated[
+        int, typer.Option("--lines", min=1, metavar="N", help="At most so many lines of them.")
+    ] = differences.LINES_SHOWN,
+    telling: Telling,
+) -> None:
+    """Show two items side by side, with what differs marked, and why they are similar or not.
+
+    Texts line by line, the words that differ in colour; of others what they are compared by:
+    elements, bits, minutiae, fields. Before them stands how similar they are, what of the indexes
+    has both, and how probable it was that the index meets them; with --json all of that, and every
+    shingle, element or field that differs.
+    """
+    with stored.both() as (source, partner):
+        kind = source.kind
+        keys = [key_from(text, integer_keys=integer_keys) for text in (one, other)]
+        told = source.explain_pair(keys[0], keys[1], other=partner, **bound.of(kind))
+    if telling.as_json:
+        print_json({"left": told.left, "right": told.right, **told.to_dict()})
+        return
+    of_facets = isinstance(told.items[0], str)  # whose differences stand below anyway
+    for line in told.lines(3 if of_facets else 0):
+        print(printable(line))
+    print()
+    names = shown_key(told.left), shown_key(told.right)
+    differences.show(told, names, longest=lines)

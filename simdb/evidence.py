@@ -1,0 +1,226 @@
+"""Why two items are similar, or not: what they are compared by, and which buckets have both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+from simdb.results import Key
+
+BUCKETS_TOLD = 3
+Span: TypeAlias = tuple[int, int]  # of a text: where it begins and ends, in code points
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """One of the things that two items are compared by.
+
+    Attributes:
+        what: a shingle as it is compared, an element, the number of a bit, a component or a row,
+            the name of a field, a minutia.
+        left, right: what each item has of it, None where it has nothing: the places of a shingle in
+            the text as it was given, how often it has an element, the value of a field.
+        share: how far the two agree in it, from 0 to 1.
+        weight: what it counts beside other facets.
+    """
+
+    what: Any
+    left: Any
+    right: Any
+    share: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a kind says of two of its items.
+
+    Attributes:
+        unit: what messages call several facets: ``"shingles"``, ``"fields"``.
+        facets: those that either item has, or all.
+        names: of symbols, where items are sets of them, what each stands for.
+    """
+
+    unit: str = "facets"
+    facets: tuple[Facet, ...] = ()
+    names: Mapping[int, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class PairExplanation:
+    """Why two items are similar, or not, and whether an index would have met them.
+
+    Attributes:
+        left, right: their keys; ``left`` is None of an item that is not stored.
+        items: the two, as they were given.
+        similarity, distance: the true one, as the collection measures.
+        bound: what the collection counts as similar.
+        similar: whether the two are within it.
+        unit, facets: what they are compared by; see ``Facet``. None where a kind tells none.
+        met_by: what of the indexes both share: bands, rules or prefixes, in words.
+        met: whether the probable index makes them candidates; None without one.
+        probability: that an index with the same settings, under other random functions, would;
+            None without one, or where none is stated.
+        shown: makes text of an item of the kind.
+    """
+
+    left: Key | None
+    right: Key
+    items: tuple[Any, Any]
+    similarity: float | None
+    distance: float | None
+    bound: float
+    similar: bool
+    unit: str
+    facets: tuple[Facet, ...] = field(repr=False)
+    met_by: tuple[str, ...]
+    met: bool | None
+    probability: float | None
+    shown: Callable[[Any], str] = field(repr=False, compare=False, default=str)
+
+    @property
+    def value(self) -> float:
+        """The one of similarity and distance that the collection measures."""
+        value = self.similarity if self.distance is None else self.distance
+        assert value is not None
+        return value
+
+    @property
+    def measured(self) -> str:
+        """Which of the two that is."""
+        return "similarity" if self.distance is None else "distance"
+
+    @property
+    def common(self) -> tuple[Facet, ...]:
+        """The facets in which the two agree at all."""
+        return tuple(facet for facet in self.facets if facet.share > 0)
+
+    @property
+    def differing(self) -> tuple[Facet, ...]:
+        """The facets in which they do not wholly agree."""
+        return tuple(facet for facet in self.facets if facet.share < 1)
+
+    def texts(self) -> tuple[str, str]:
+        """Return both items as text for people."""
+        return self.shown(self.items[0]), self.shown(self.items[1])
+
+    def to_dict(self, most: int | None = None) -> dict[str, Any]:
+        """Return it as plain values, as JSON has them, and at most so many facets that differ."""
+        told = [
+            {"what": plain(facet.what), "left": plain(facet.left), "right": plain(facet.right)}
+            | ({} if facet.share in (0, 1) else {"share": facet.share})
+            | ({} if facet.weight == 1 else {"weight": facet.weight})
+            for facet in self.differing[:most]
+        ]
+        return {
+            self.measured: self.value,
+            "similar": self.similar,
+            "unit": self.unit,
+            **self.counts(),
+            "met_by": list(self.met_by),
+            "met": self.met,
+            "probability": self.probability,
+            "differing": told,
+        }
+
+    def counts(self) -> dict[str, int]:
+        """Count the facets that both items have, and those that one has alone."""
+        sides = [(facet.left is not None, facet.right is not None) for facet in self.facets]
+        only = {"only_left": sides.count((True, False)), "only_right": sides.count((False, True))}
+        return {"common": sides.count((True, True)), **only}
+
+    def __str__(self) -> str:
+        """Tell it in a few lines."""
+        return "\n".join(self.lines())
+
+    def lines(self, most: int = 5) -> Iterator[str]:
+        """Yield it line by line, with at most so many of the facets that differ."""
+        verdict = "similar" if self.similar else "not similar"
+        yield f"{self.measured} {self.value:.6f}, {verdict}: the bound is {self.bound:g}"
+        if self.facets:
+            counts = self.counts()
+            yield (
+                f"{self.unit}: {counts['common']:,} common, {counts['only_left']:,} only on the "
+                f"left, {counts['only_right']:,} only on the right"
+            )
+        some = self.differing[:most]
+        yield from (f"  {_told(facet)}" for facet in some)
+        if len(self.differing) > len(some):
+            yield f"  and {len(self.differing) - len(some):,} more that differ"
+        if self.met is not None:
+            yield f"the index {'makes' if self.met else 'does not make'} them candidates"
+        shown = ", ".join(self.met_by[:BUCKETS_TOLD])
+        others = len(self.met_by) - BUCKETS_TOLD
+        more = f" and {others:,} more" if others > 0 else ""
+        yield f"both are in: {shown}{more}" if self.met_by else "no part of an index has both"
+        if self.probability is not None:
+            words = "an index of these settings would meet them with probability"
+            yield f"{words} {self.probability:.6f}"
+
+
+def _told(facet: Facet) -> str:
+    """Return what one facet says, in words."""
+    if (facet.left is None) != (facet.right is None):
+        side = "right" if facet.left is None else "left"
+        return f"only {side}: {facet.what!r}"
+    share = f" ({facet.share:.2f} of {facet.weight:g})" if facet.weight != 1 or facet.share else ""
+    return f"{facet.what!r}: {facet.left!r} and {facet.right!r}{share}"
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    if isinstance(value, tuple | list):
+        return [plain(one) for one in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
+
+
+# -- what kinds make facets of --------------------------------------------------------------------
+
+
+class Label(NamedTuple):
+    """What a symbol of an item stands for, and where that is in a text."""
+
+    what: Hashable
+    span: Span | None = None
+
+
+def facets_of_labels(left: Iterable[Label], right: Iterable[Label]) -> tuple[Facet, ...]:
+    """Return the facets of items that are sets, or bags, of labels, in order of their first place.
+
+    Of texts a side has all places of a shingle, of others how often it has an element.
+    """
+    held: tuple[dict[Hashable, list[Span | None]], ...] = ({}, {})
+    for places, labels in zip(held, (left, right), strict=True):
+        for what, span in labels:
+            places.setdefault(what, []).append(span)
+    ones, others = held
+    found = []
+    for what in dict.fromkeys([*ones, *others]):
+        one, other = ones.get(what), others.get(what)
+        share = 1.0 if one and other else 0.0
+        if one and other and one[0] is None:  # counted: an element twice here, once there
+            share = min(len(one), len(other)) / max(len(one), len(other))
+        found.append(Facet(what, _amount(one), _amount(other), share))
+    return tuple(found)
+
+
+def _amount(places: Sequence[Span | None] | None) -> Any:
+    if places is None:
+        return None
+    return len(places) if places[0] is None else tuple(places)
+
+
+def facets_of_amounts(left: Mapping[Any, float], right: Mapping[Any, float]) -> tuple[Facet, ...]:
+    """Return the facets of items that have so much of each element, or of each component."""
+    found = []
+    for what in dict.fromkeys([*left, *right]):
+        one, other = left.get(what), right.get(what)
+        share = 0.0
+        if one is not None and other is not None:
+            larger = max(abs(one), abs(other))
+            share = max(0.0, 1 - abs(one - other) / larger) if larger else 1.0
+        found.append(Facet(what, one, other, share))
+    return tuple(found)

@@ -1,0 +1,176 @@
+"""Pairs explained: what the kinds say agrees with their measures and with the indexes."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simdb
+from simdb import kinds
+from simdb.errors import KeyNotFoundError
+from simdb.evidence import Evidence
+from simdb.kinds.fingerprints import FingerprintMeasure
+from tests.support.kind_cases import ALL
+
+SHINGLES = [
+    simdb.CharacterShingles(3),
+    simdb.WordShingles(2),
+    simdb.StopWordShingles(1, ("the", "É")),
+]
+TEXTS = st.text(st.sampled_from("aAbÉé\u0301 \u00a0\tthe,İΣσŉ한ᄒ\u0323"), max_size=30)
+
+
+@pytest.mark.parametrize("case", ALL.values(), ids=ALL)
+def test_what_a_kind_says_makes_its_measure(case: Any, tmp_path: Path) -> None:
+    examples = case.examples
+    kind = examples.kind
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        bound = "max_distance" if kind.is_distance else "threshold"
+        floor = {"exact_floor": examples.bound} if kind.has_symbols else {}
+        collection = db.collection("c", kind, **{bound: examples.bound}, **floor)
+        collection.add_many(list(enumerate(examples.items)))
+        for key, item in enumerate(examples.near[:3]):
+            other = (key + 1) % 3
+            told = collection.explain_match(item, key)
+            unlike = collection.explain_match(item, other)
+            assert told.similar
+            assert not unlike.similar
+            found = collection.search(item, guarantee="probable")
+            assert (key in [match.key for match in found]) == told.met
+            assert bool(told.met_by) >= bool(told.met)
+            assert told.value == collection.search(item)[0].value
+            assert unlike.value == collection.explain_pair(key, other).value or unlike.facets
+            assert str(told).startswith(f"{told.measured} {told.value:.6f}, similar")
+            assert told.to_dict()["similar"]
+            for one in (told, unlike):
+                if one.facets:
+                    assert_makes(kind, one)
+
+
+def assert_makes(kind: Any, told: Any) -> None:
+    """The measured value follows from the facets."""
+    shares = [facet.share for facet in told.facets]
+    counts = told.counts()
+    match told.unit, kind.is_distance:
+        case ("elements" | "shingles" | "bits" | "squares", False):
+            amounts = [
+                [1 if kind.name == "text" else side or 0 for side in (facet.left, facet.right)]
+                if facet.left and facet.right
+                else [0, (facet.left or facet.right) if kind.name in ("bag", "weighted") else 1]
+                for facet in told.facets
+            ]
+            least, most = (sum(f(pair) for pair in amounts) for f in (min, max))
+            expected = (
+                least / (least + most)
+                if kind.name == "bag" and kind.union == "sum"
+                else least / most
+            )
+            assert told.value == pytest.approx(expected)
+        case ("bits", True):
+            assert told.value == len(told.differing)
+        case ("minutiae", False):
+            assert told.value == counts["common"] / len(shares)
+        case ("fields", False):
+            weights = sum(facet.weight for facet in told.facets)
+            points = sum(facet.weight * facet.share for facet in told.facets)
+            assert told.value == pytest.approx(points / weights)
+        case ("rows", False):
+            assert told.value == sum(shares) / len(shares)
+        case ("components", True):
+            assert len(shares) == kind.dimension
+        case ("runs of characters", _):
+            texts = (
+                "".join(side or "" for side in sides)
+                for sides in zip(*((facet.left, facet.right) for facet in told.facets), strict=True)
+            )
+            assert tuple(texts) == told.items
+        case _:
+            raise AssertionError(told.unit)
+
+
+@given(
+    st.tuples(TEXTS, TEXTS),
+    st.sampled_from(SHINGLES),
+    st.booleans(),
+    st.sampled_from(["collapse", "keep"]),
+    st.sampled_from(["NFC", "NFKD", "keep"]),
+)
+def test_labels_of_shingles_are_equal_as_their_symbols_are(
+    texts: tuple[str, str], shingles: Any, lowercase: Any, white_space: Any, form: Any
+) -> None:
+    kind = simdb.Text(shingles, lowercase=lowercase, white_space=white_space, unicode=form)
+    items = kind.make_items(b"secret")
+    labels: dict[Any, int] = {}
+    for text in texts:
+        stored = items.encode(text)
+        symbols = items.symbols([stored]).values.tolist()
+        for label, symbol in zip(items.labels(stored), symbols, strict=True):
+            assert labels.setdefault(label.what, symbol) == symbol
+            if label.span is not None:
+                begin, end = label.span
+                # White space at the border of a run that combines is not told apart.
+                of_text = unicodedata.normalize("NFKD", text[begin:end]).casefold()
+                what = unicodedata.normalize("NFKD", str(label.what)).casefold()
+                letters = re.sub(r"[\W_]+", "", what)
+                assert set(letters) <= set(of_text)
+    assert len(set(labels.values())) == len(labels)
+
+
+def test_shingles_have_their_places_in_the_text_as_it_was_given(tmp_path: Path) -> None:
+    kind = simdb.Text(simdb.WordShingles(2), lowercase=True)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        texts = db.collection("t", kind, threshold="0.3", exact_floor="0.3")
+        texts.add("a", "The  Big rede\u0301 fox")
+        texts.add("b", "a big rede\u0301 fox, the big")
+        told = texts.explain_pair("a", "b")
+        places = {facet.what: (facet.left, facet.right) for facet in told.facets}
+        assert places["the big"] == (((0, 8),), ((17, 24),))
+        assert places["big red\u00e9"] == (((5, 14),), ((2, 11),))
+        assert (told.left, told.right, told.unit) == ("a", "b", "shingles")
+        for facet in told.common:
+            for text, spans in zip(told.items, (facet.left, facet.right), strict=True):
+                for begin, end in spans:
+                    assert facet.what[:2] == text[begin:end].lower()[:2]
+        assert any("rare shingle" in name for name in told.met_by)
+        assert "probability" in str(told)
+        with pytest.raises(KeyNotFoundError):
+            texts.explain_pair("a", "nothing")
+        with pytest.raises(KeyNotFoundError):
+            texts.explain_match("text", "nothing")
+
+
+def test_couples_of_minutiae_are_as_many_as_the_measure_counts() -> None:
+    (examples, *_) = simdb.Fingerprint.examples()
+    items, measure = examples.kind.make_items(b""), examples.kind.make_measure()
+    assert isinstance(measure, FingerprintMeasure)
+    prints = [[(20.0, 20.0, 30.0)], [(30.0, 40.0, 300.0)], *examples.items[:2], *examples.near[:2]]
+    for one in prints:
+        for other in prints:
+            two = items.features([items.encode(one), items.encode(other)])
+            couples = measure.couples(two)
+            compared = measure.compare_pairs(two, np.array([0]), np.array([1]))
+            assert sum(place >= 0 for place in couples) == compared.numerators[0]
+            taken = [place for place in couples if place >= 0]
+            assert len(set(taken)) == len(taken)
+
+
+def test_a_kind_without_facets_is_explained_by_its_value(tmp_path: Path) -> None:
+    class Plain(kinds.Items):
+        def encode(self, item: Any) -> bytes:
+            return bytes(item)
+
+        def decode(self, data: Any) -> Any:
+            return data
+
+        def features(self, items: Any) -> Any:
+            return items
+
+    assert simdb.Set().evidence(Plain(), b"", b"") == Evidence()
+    assert kinds.Kind().evidence(Plain(), b"", b"") == Evidence()
