@@ -177,26 +177,39 @@ def set_up(environment: Path, base: str | Path, group: str | None) -> None:
         complete(environment, group)
 
 
-def make(environment: Path, base: str | Path, *packages: str) -> None:
-    """Make an environment with pip and some packages, by another Python."""
+def make(environment: Path, base: str | Path) -> None:
+    """Make an environment by another Python and install simdb into it, with what it needs."""
     say(f"Setting up {environment} (once, and again when pyproject.toml changes)")
     python = python_of(environment)
     # Without pip in it, an earlier set-up was cut short: venv then completes what is there.
     if not python.exists() or run(python, "-c", "import pip"):
         require(base, "-m", "venv", environment)
-    install(environment, "--upgrade", OLDEST_PIP, *packages)
+    run(python, "-m", "pip", "install", "--quiet", "--no-compile", "uv")
+    install(environment)
 
 
 def complete(environment: Path, group: str | None) -> None:
-    """Install simdb and a group of pyproject.toml into an environment, and note that there."""
-    groups = ["--group", f"{CHECKOUT / 'pyproject.toml'}:{group}"] if group else []
-    install(environment, "--editable", ".", *groups)
+    """Install what a group of pyproject.toml names into an environment, and note that there."""
+    if group:
+        install(environment, "--group", f"{CHECKOUT / 'pyproject.toml'}:{group}")
     (environment / STAMP).write_text(json.dumps(state_of(group)), encoding="utf-8")
 
 
 def install(environment: Path, *wanted: str) -> None:
-    """Install packages into an environment; what is imported of them is compiled then."""
-    require(python_of(environment), "-m", "pip", "install", "--quiet", "--no-compile", *wanted)
+    """Install simdb and more into an environment; what is imported of it is compiled then.
+
+    By uv, in a third of the time of pip. Where that cannot, on a platform without it or where only
+    pip is told of the index to ask, by pip.
+    """
+    python = python_of(environment)
+    uv = python.with_name("uv" + python.suffix)
+    arguments = ("--editable", ".", *wanted)
+    if uv.exists() and not run(uv, "pip", "install", "--quiet", "--python", python, *arguments):
+        return
+    say("uv cannot install that here; pip does")
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
+    require(*pip, "--upgrade", OLDEST_PIP)
+    require(*pip, *arguments)
 
 
 def run_tests(arguments: list[str]) -> int:
@@ -206,12 +219,9 @@ def run_tests(arguments: list[str]) -> int:
         the exit code of the first step that failed, 0 if none did.
     """
     python = python_of(ENVIRONMENT)
-    import tomllib  # which Pythons that are refused do not have
-
     is_new = not is_set_up(ENVIRONMENT, "test")
     if is_new:
-        project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
-        make(ENVIRONMENT, sys.executable, *project["project"]["dependencies"])
+        make(ENVIRONMENT, sys.executable)
     with ThreadPoolExecutor() as pool:
         compiled = [pool.submit(checked, *one) for one in COMPILING]
         if is_new:
