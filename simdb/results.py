@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from math import isnan, nan
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from simdb import arrow
+from simdb import arrow, notebooks
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, Remedy
 from simdb.ragged import ByteStrings, distinct_of
@@ -542,6 +542,47 @@ class AuditReport:
     bins: tuple[AuditBin, ...] = field(default=())
     rules: tuple[RuleAudit, ...] = field(default=())
 
+    def _repr_html_(self) -> str:
+        """Draw it, for notebooks."""
+        told: list[tuple[str, object]] = [
+            ("sampled", self.sampled),
+            ("compared with", self.compared),
+            ("true pairs", self.true_pairs),
+            ("found", self.found_pairs),
+            ("candidates", self.candidates),
+        ]
+        if self.recall is not None:
+            low, high = self.recall_interval or (0.0, 1.0)
+            told.append(("recall measured", notebooks.Bar(self.recall)))
+            told.append(("its 95 % interval", f"{low:.4f} to {high:.4f}"))
+        told.append(("recall expected at the bound", f"{self.expected_recall:.4f}"))
+        drawn = notebooks.table(f"audit at {self.threshold:g}", ("", ""), told)
+        if self.bins:
+            drawn += notebooks.table(
+                "by similarity",
+                ("from", "to", "true pairs", "found"),
+                [
+                    (
+                        f"{one.lowest:.2f}",
+                        f"{one.highest:.2f}",
+                        one.true_pairs,
+                        notebooks.Bar(one.found_pairs / one.true_pairs) if one.true_pairs else "-",
+                    )
+                    for one in self.bins
+                ],
+            )
+        rules = self.rules
+        if rules:
+            drawn += notebooks.table(
+                "by rule",
+                ("rule", "candidates", "true", "by it alone"),
+                [
+                    (one.rule, one.candidates, one.found_pairs, one.added_pairs)
+                    for one in self.rules
+                ],
+            )
+        return drawn
+
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
@@ -748,6 +789,20 @@ class Pairs(Tabular):
         for batch, _, token in self._source():
             self.token = token
             yield self._marked(batch)
+
+    def _repr_html_(self) -> str:
+        """Draw the first pairs, for notebooks; they are found for it, as by iterating."""
+        token = self.token
+        found = list(islice(self, notebooks.SHOWN + 1))
+        self.token = token  # what was looked at is not done
+        told = f"{len(found)} pairs"
+        if len(found) > notebooks.SHOWN:
+            told = f"the first {notebooks.SHOWN} pairs"
+        return notebooks.table(
+            f"{told}; {_promise(self.guarantee, self.expected_recall)}",
+            ("left", "right", self._measured),
+            [(pair.left, pair.right, pair.value) for pair in found[: notebooks.SHOWN]],
+        )
 
     def _marked(self, batch: PairBatch) -> PairBatch:
         return replace(batch, estimated=True) if self.guarantee == "estimate" else batch
@@ -959,6 +1014,21 @@ class Groups(Tabular):
         """Describe the answer."""
         return f"<{len(self):,} simdb groups, {_promise(self.guarantee, self.expected_recall)}>"
 
+    def _repr_html_(self) -> str:
+        """Draw the largest groups, for notebooks."""
+        largest = sorted(self, key=len, reverse=True)[: notebooks.SHOWN]
+        told = f"{len(self):,} groups of {sum(map(len, self._keys)):,} items"
+        if len(largest) < len(self):
+            told += f", the largest {len(largest)} of them"
+        return notebooks.table(
+            f"{told}; {_promise(self.guarantee, self.expected_recall)}",
+            ("size", "representative", "others"),
+            [
+                (len(group), group.representative, _listed_shortly(group.keys[1:]))
+                for group in largest
+            ],
+        )
+
     def to_arrow(self) -> Any:
         """Return the groups as a ``pyarrow.Table``, a row a member: ``representative``, ``key``.
 
@@ -988,6 +1058,11 @@ class Groups(Tabular):
         for place, keys in enumerate(self._keys):
             metadata = () if self._metadata is None else tuple(self._metadata[place])
             yield Group(keys[0], tuple(keys), metadata)
+
+
+def _listed_shortly(keys: Sequence[Key], most: int = 10) -> str:
+    more = f" and {len(keys) - most:,} more" if len(keys) > most else ""
+    return ", ".join(map(str, keys[:most])) + more
 
 
 def _promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:

@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
-BOTTOM |= {"differences", "evidence", "zstandard"}
+BOTTOM |= {"differences", "evidence", "notebooks", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -31,10 +31,11 @@ ALLOWED_IMPORTS = {
     "work": {"errors"},
     "arrays": set(),
     "differences": set(),
+    "notebooks": set(),
     "unfinished": set(),
     "zstandard": {"errors"},
     "ragged": {"arrays"},
-    "results": {"arrays", "arrow", "errors", "ragged", "work"},
+    "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
     "evidence": {"results"},
     "kernels": {"arrays", "errors"},
     "lsh": {"kernels"} | BOTTOM,

@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf, isnan, nan, nextafter
 
+from simdb import notebooks
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh import fast_sketches
@@ -103,6 +104,22 @@ class Plan:
         For Jaccard similarity the collision probability is the similarity itself.
         """
         return s_curve(self.construction, points)
+
+    def _repr_html_(self) -> str:
+        """Draw the S-curve, for notebooks."""
+        told: list[tuple[str, object]] = [
+            ("made for", float(self.threshold)),
+            ("construction", self.construction),
+            ("bucket keys of an item", self.keys),
+            ("base functions of an item", self.signature_rows),
+            ("expected recall there", f"{self.expected_recall(self.threshold):.4f}"),
+        ]
+        at = self.family.probability(float(self.threshold))
+        words = "probability of being a candidate, by that of the collision of one function"
+        points = ((float(x), float(y)) for x, y in self.curve())
+        return notebooks.table("plan", ("", ""), told) + notebooks.curve(
+            words, points, None if isnan(at) else at
+        )
 
     def fixed_points(self) -> list[float]:
         """Return the collision probabilities that stay as they are (MMDS 3.6.3), rising."""

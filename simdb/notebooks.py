@@ -1,0 +1,49 @@
+"""Pictures of answers in notebooks: HTML in which whatever comes from a store is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+SHOWN = 20  # rows of a long answer
+_WIDTH, _HEIGHT = 280, 140  # of a curve
+
+
+class Bar(float):
+    """A share from 0 to 1 that is drawn as a bar, with itself beside it."""
+
+
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table, its title above it."""
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    return (
+        f"<table><caption>{escape(title)}</caption>"
+        f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, Bar):
+        return f'<meter min="0" max="1" value="{float(value):.4f}"></meter> {float(value):.4f}'
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return escape(str(value))
+    return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def curve(title: str, points: Iterable[tuple[float, float]], mark: float | None = None) -> str:
+    """Return a drawing of a function from 0..1 to 0..1, with a line at one of its places."""
+    line = " ".join(f"{x * _WIDTH:.1f},{(1 - y) * _HEIGHT:.1f}" for x, y in points)
+    there = ""
+    if mark is not None:
+        place = f"{mark * _WIDTH:.1f}"
+        there = (
+            f'<line x1="{place}" x2="{place}" y1="0" y2="{_HEIGHT}" stroke="currentColor" '
+            'stroke-dasharray="3 3" opacity="0.5"/>'
+        )
+    return (
+        f'<svg role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}">'
+        f"<title>{escape(title)}</title>{there}"
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="currentColor" '
+        f'opacity="0.3"/><polyline points="{line}" fill="none" stroke="currentColor"/></svg>'
+    )
