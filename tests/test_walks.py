@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.kernels.compiler import Kernel
 
 PACKAGE = Path(simdb.__file__).resolve().parent
 DESIGN = PACKAGE.parent / "docs" / "design.md"
@@ -29,7 +30,11 @@ def walk(call: Callable[[], Any]) -> list[str]:
     entered: dict[str, None] = {}
 
     def note(frame: FrameType, event: str, _: object) -> None:
-        name = frame.f_code.co_filename
+        called = frame.f_locals.get("self")
+        code = frame.f_code
+        if isinstance(called, Kernel):  # which runs outside of Python
+            code = called.py_func.__code__
+        name = code.co_filename
         if event == "call" and name.startswith(f"{PACKAGE}/"):
             entered[name[len(f"{PACKAGE}/") :]] = None
 

@@ -28,7 +28,7 @@ class Compiled(NamedTuple):
     @property
     def inlined(self) -> bool:
         """Whether it is compiled into its callers."""
-        return bool(self.function.targetoptions.get("forceinline"))
+        return bool(self.function.is_inlined)
 
 
 def compiled() -> Iterator[Compiled]:
@@ -92,7 +92,8 @@ def document() -> str:
         "`python -m tools.make_kernels`. An entry is called by Python; its twin in "
         "`tests/support/twins.py` computes the same the obvious way, and a test compares the two. "
         "Inner functions are called by kernels alone, and inlined ones are compiled into them. All "
-        "are compiled on first use with the GIL released, and kept in numba's cache on disk. "
+        "are compiled when they are first called, run with the GIL released, and are kept on the "
+        "disk (`simdb/kernels/kept.py`), from where a later process loads them without numba. "
         "Sections are those of *Mining of Massive Datasets*.",
     ]
     module = ""

@@ -1,8 +1,8 @@
 """The hot loops: compiled functions of arrays, with no I/O and no Python objects.
 
-The modules are imported on first use (``kernels.shingles.character_shingles(...)``), because they
-import numba, which takes longer than everything else in simdb together. ``register`` lists every
-compiled function with its types, and docs/kernels.md is made from it.
+The modules are imported on first use (``kernels.shingles.character_shingles(...)``), and numba by
+``compiling`` only where one must be compiled: that takes longer than everything else in simdb
+together. ``register`` lists every compiled function, and docs/kernels.md is made from it.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ def double(number):
     return 2 * number
 
 LIMIT
-print(double(21), double.stats.cache_hits and "kept")
+print(double(21), double.compiled.stats.cache_hits and "kept")
 """
 
 

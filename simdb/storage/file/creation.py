@@ -106,7 +106,7 @@ def size_within_limit(path: Path, size: int) -> int:
     used, left = space
     enough = needed if is_loaded else needed + ROOM_TO_COMPILE
     if left >= enough and not is_loaded:
-        importlib.import_module("simdb.kernels.runs")
+        importlib.import_module("simdb.kernels.compiling")
         used, left = address_space() or space
         enough = needed
     if left < enough:

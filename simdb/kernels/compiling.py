@@ -1,0 +1,213 @@
+"""How kernels are compiled by numba, and what their instructions are.
+
+Imported when a kernel must be compiled, by ``compiler.py`` alone.
+"""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+import numba
+from llvmlite import ir
+from numba import types
+from numba.core import serialize
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.cgutils import raw_memcpy
+from numba.core.registry import cpu_target
+from numba.extending import intrinsic
+
+from simdb.kernels import kept
+from simdb.kernels.machine import NotPossibleError, library_of
+from simdb.kernels.register import ENTRIES
+
+Function: TypeAlias = Callable[..., Any]
+Use: TypeAlias = Callable[[list[Function]], None]
+
+_CALLED = {entry.name for entry in ENTRIES}  # by Python
+
+# What a kernel that returns arrays calls last, at every call, for their type. As a function of
+# Python it is the first place after a long kernel where Ctrl-C is raised, which numba does not
+# expect there and makes a SystemError of. What is remembered is found without running Python, so
+# that the KeyboardInterrupt comes after the kernel, where it belongs; and sooner.
+if hasattr(serialize, "_numba_unpickle"):
+    serialize._numba_unpickle = cache(serialize._numba_unpickle)
+
+
+class _Cache(FunctionCache):
+    """Compiled kernels kept on the disk, without which every process works too, but for seconds.
+
+    What Python calls is kept as ``kept.py`` does it, where that is possible; all else as numba
+    does. numba raises whatever meets it there, in every process for ever: a full disk, or files
+    that one, or a power failure, has cut short.
+    """
+
+    def __init__(self, function: Function, name: str | None, use: Use) -> None:
+        super().__init__(function)
+        self._name_of_kept, self._use = name, use
+        # Under a name of its own: files of that kind are of kernels that could be kept otherwise.
+        stamp = self._impl.locator.get_source_stamp()
+        base = f"{self._impl.filename_base}-unkept"
+        self._cache_file = IndexDataCacheFile(self.cache_path, base, stamp)
+
+    def load_overload(self, *given: Any) -> Any:
+        """A compiled kernel, or None if it has to be compiled."""
+        try:
+            return super().load_overload(*given)
+        except OSError as error:
+            self._do_without(error)
+        except Exception:  # noqa: BLE001 - unpickling, and LLVM, raise anything of damaged bytes
+            try:
+                self.flush()
+            except OSError as error:
+                self._do_without(error)
+        return None
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        """Keep a compiled kernel."""
+        try:
+            if not self._is_kept(signature, compiled):
+                super().save_overload(signature, compiled)
+        except OSError as error:
+            self._do_without(error)
+
+    def _is_kept(self, signature: Any, compiled: Any) -> bool:
+        name = self._name_of_kept
+        if name not in _CALLED or kept.fingerprint() is None:
+            return False
+        try:
+            library, named = library_of(compiled)
+        except NotPossibleError:
+            return False
+        self._use(kept.keep(name, repr(signature), library, named))
+        return True
+
+    def _do_without(self, error: OSError) -> None:
+        self.disable()
+        warnings.warn(
+            f"compiled kernels cannot be kept in {self.cache_path} ({error}), so each process "
+            "compiles them in memory, which takes seconds; free space there, or name another "
+            "folder by NUMBA_CACHE_DIR",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def compiled_kernel(function: Function, name: str | None, use: Use) -> Any:
+    """Make what numba compiles of a kernel, for the types that it is called with.
+
+    What is kept of it, under its name, is handed to ``use``.
+    """
+    compiled: Any = numba.njit(nogil=True)(function)
+    # Without a folder that it may write to (a read-only installation and home) numba raises.
+    with contextlib.suppress(RuntimeError):
+        compiled._cache = _Cache(function, name, use)
+    return compiled
+
+
+def compiled_into_callers(function: Function, *, in_any_order: bool) -> Any:
+    """Make what numba compiles into each caller of a function; Python calls none of these."""
+    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    if in_any_order:
+        options["fastmath"] = {"reassoc", "contract", "nnan", "nsz"}
+    return numba.njit(forceinline=True, **options)(function)
+
+
+@cache
+def type_of_instruction(name: str) -> Any:
+    """Tell numba's type of an instruction."""
+    return cpu_target.typing_context.resolve_value_type(globals()[name])
+
+
+def _loader(element: Any) -> Any:
+    """Make an intrinsic that reads element ``position`` of the array at ``address``."""
+
+    @intrinsic
+    def load(_context: Any, address: Any, position: Any) -> Any:
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            value_type = context.get_value_type(element)
+            pointer = builder.inttoptr(arguments[0], value_type.as_pointer())
+            loaded = builder.load(builder.gep(pointer, [arguments[1]]))
+            loaded.align = 1  # small records are not aligned in the map
+            return loaded
+
+        return element(types.int64, types.int64), generate
+
+    return load
+
+
+@intrinsic
+def set_bit_count(_typing: object, _word: object) -> tuple[object, object]:
+    """Count the bits of a word that are set: one instruction, on eight words where it can."""
+
+    def generate(
+        _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+    ) -> ir.Value:
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def high_product(_typing: object, _left: object, _right: object) -> tuple[object, object]:
+    """Compute the high 64 bits of the 128-bit product."""
+
+    def generate(
+        _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+    ) -> ir.Value:
+        wide = ir.IntType(128)
+        left, right = (builder.zext(argument, wide) for argument in arguments)
+        product = builder.mul(left, right)
+        return builder.trunc(builder.lshr(product, ir.Constant(wide, 64)), ir.IntType(64))
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def copy_bytes(
+    _typing: object, _target: object, _source: object, _size: object
+) -> tuple[object, object]:
+    """Copy bytes that do not overlap, from one address to another."""
+
+    def generate(
+        _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+    ) -> ir.Value:
+        byte = ir.IntType(8)
+        target, source = (builder.inttoptr(address, byte.as_pointer()) for address in arguments[:2])
+        raw_memcpy(builder, target, source, arguments[2], 1)
+        return _context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def add_stripe(
+    _typing: object, _sums: object, _data: object, _secret: object
+) -> tuple[object, object]:
+    """Add eight words of data to eight sums, all by their addresses (XXH3)."""
+
+    def generate(
+        _context: object, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+    ) -> ir.Value:
+        eight = ir.VectorType(ir.IntType(64), 8)
+        places = [builder.inttoptr(argument, eight.as_pointer()) for argument in arguments]
+        totals, words, keys = (builder.load(place, align=1) for place in places)
+        keyed = builder.xor(words, keys)
+        low = builder.and_(keyed, ir.Constant(eight, [0xFFFFFFFF] * 8))
+        product = builder.mul(low, builder.lshr(keyed, ir.Constant(eight, [32] * 8)))
+        others = ir.Constant(ir.VectorType(ir.IntType(32), 8), [1, 0, 3, 2, 5, 4, 7, 6])
+        swapped = builder.shuffle_vector(words, ir.Constant(eight, None), others)
+        total = builder.add(totals, builder.add(product, swapped))
+        builder.store(total, places[0], align=1)
+        return _context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64), generate
+
+
+load_uint64 = _loader(types.uint64)
+load_uint32 = _loader(types.uint32)

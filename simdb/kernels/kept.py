@@ -1,0 +1,239 @@
+"""Compiled kernels on the disk: shared libraries, one for a kernel and the types it is called with.
+
+numba compiles a kernel once, which takes a second; its import alone takes longer than all that a
+small call does. So the machine code is kept (``machine.py``) in a form that needs neither numba nor
+LLVM, and loaded when the kernel is first called. The name of a file says for which Python,
+processor and sources it is; what follows the library in it says which types it must be told, and
+is the checksum of all, so that what one, or a power failure, has cut short is not run. Where
+anything is odd nothing is kept or loaded, and numba does it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import platform
+import struct
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xxhash
+
+CALL, CONTEXT = "simdb_call", "simdb_context"
+# Places in the context: addresses that are known when the code is loaded.
+NOT_THESE, ARRAY, NEW_ARRAY, SET_BASE, FIRST_TYPE = range(5)
+CONTEXT_SIZE = 64
+# Where objects have their fields, in bytes: of CPython, and of NumPy since 1.7.
+TYPE, VALUE, TUPLE_SIZE, TUPLE_ITEMS = 8, 16, 16, 24
+DATA, DIMENSION_COUNT, DIMENSIONS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
+C_ORDER, FORTRAN_ORDER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
+
+_SOURCES = Path(__file__).parent
+_TAIL = struct.Struct("<QQ")  # bytes of the description, and the checksum of all before it
+_NEW_FROM_DTYPE, _SET_BASE_OBJECT = 94, 282  # in NumPy's table of functions
+_FASTCALL = 0x80  # METH_FASTCALL
+_CPU_INFO = Path("/proc/cpuinfo")
+# What numba and LLVM go by, beside what the processor says of itself.
+_CHOICES = ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_OPT")
+
+Loaded = Callable[..., Any]
+_loaded: list[object] = []  # what must live as long as the process
+
+
+class _Method(ctypes.Structure):
+    """PyMethodDef."""
+
+    _fields_ = (
+        *(("name", ctypes.c_char_p), ("function", ctypes.c_void_p)),
+        *(("flags", ctypes.c_int), ("text", ctypes.c_char_p)),
+    )
+
+
+@cache
+def fingerprint() -> str | None:
+    """Say for which Python, processor and sources what is compiled here is; None if unknown.
+
+    Three words, joined by a dash. Where objects lie in memory otherwise than kept code reads them,
+    or the machine is not known, nothing is kept.
+    """
+    is_known = (
+        *(sys.platform == "linux", platform.machine() == "x86_64"),
+        *(sys.implementation.name == "cpython", not sysconfig.get_config_var("Py_GIL_DISABLED")),
+        not hasattr(sys, "gettotalrefcount"),
+    )
+    if not all(is_known) or not _lies_as_expected():
+        return None
+    try:
+        with _CPU_INFO.open("rb") as file:
+            told = file.read(8192).split(b"\n\n")[0].split(b"\n")
+        sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.py"))]
+        numba = find_spec("numba")
+        if numba is not None and numba.origin is not None:
+            sources.append(Path(numba.origin).with_name("_version.py").read_bytes())
+    except OSError:
+        return None
+    features = [line for line in told if line.startswith((b"model name", b"flags"))]
+    features += [os.environ.get(name, "").encode() for name in _CHOICES]
+    return f"{sys.implementation.cache_tag}-{_name(features)}-{_name(sources)}"
+
+
+def _name(parts: list[bytes]) -> str:
+    return xxhash.xxh3_64_hexdigest(b"\0".join(parts))
+
+
+def _lies_as_expected() -> bool:
+    """Whether arrays, numbers and tuples have their fields where kept code reads them."""
+    array = np.arange(6, dtype=np.uint16).reshape(2, 3)
+    at = id(array)
+    words, numbers = ctypes.c_uint64.from_address, ctypes.c_int32.from_address
+    shape, strides = (words(at + place).value for place in (DIMENSIONS, STRIDES))
+    pair = (array, None)
+    return (
+        (words(at + TYPE).value, words(at + DATA).value) == (id(np.ndarray), array.ctypes.data)
+        and (numbers(at + DIMENSION_COUNT).value, words(at + DTYPE).value) == (2, id(array.dtype))
+        and (words(shape).value, words(shape + 8).value) == (2, 3)
+        and (words(strides).value, words(strides + 8).value) == (6, 2)
+        and numbers(at + FLAGS).value & 0x503 == C_ORDER | ALIGNED | WRITEABLE
+        and words(id(np.uint64(2**63 + 5)) + VALUE).value == 2**63 + 5
+        and ctypes.c_double.from_address(id(1.5) + VALUE).value == 1.5
+        and (words(id(pair) + TUPLE_SIZE).value, words(id(pair) + TUPLE_ITEMS).value) == (2, at)
+    )
+
+
+def _folders() -> Iterator[Path]:
+    """Yield where libraries may be, the first that can be written to first."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        yield Path(chosen) / "simdb"
+        return
+    yield _SOURCES / "__pycache__"
+    with suppress(RuntimeError):  # no home
+        yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "simdb"
+
+
+@cache
+def _present(folder: Path) -> list[str]:
+    with suppress(OSError):
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed
+    return []
+
+
+def find(name: str) -> list[Loaded]:
+    """Load what is kept of a kernel: functions of the same arguments, NotImplemented for others."""
+    mark = fingerprint()
+    if mark is None:
+        return []
+    beginning = f"{name}-{mark}-"
+    return [
+        function
+        for folder in _folders()
+        for file in _present(folder)
+        if file.startswith(beginning) and file.endswith(".so")
+        for function in _load(folder / file)
+    ]
+
+
+def keep(name: str, types: str, library: bytes, named: list[str]) -> list[Loaded]:
+    """Keep a kernel, and load it; OSError where it cannot be written.
+
+    ``named`` are the types it must be told, by their places in the context. Those of the kernel
+    that are of other sources, for this Python and processor, are removed.
+    """
+    mark = fingerprint()
+    assert mark is not None
+    described = json.dumps(named).encode()
+    whole = library + described
+    whole += _TAIL.pack(len(described), xxhash.xxh3_64_intdigest(whole))
+    file = f"{name}-{mark}-{_name([types.encode()])}.so"
+    failed: OSError | None = None
+    for folder in _folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            _write(folder / file, whole)
+        except OSError as error:
+            failed = failed or error
+            continue
+        _present.cache_clear()
+        beginning, own = f"{name}-{mark.rpartition('-')[0]}-", f"{name}-{mark}-"
+        for other in _present(folder):
+            if other.startswith(beginning) and not other.startswith(own):
+                with suppress(OSError):
+                    (folder / other).unlink()
+        return _load(folder / file)
+    assert failed is not None
+    raise failed
+
+
+def _write(path: Path, whole: bytes) -> None:
+    """Write a file that appears whole or not at all."""
+    number, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(whole)
+            os.fchmod(number, 0o644)  # as others may read what lies beside it
+        os.replace(unfinished, path)  # noqa: PTH105 - of what mkstemp names
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished)  # noqa: PTH108
+        raise
+
+
+def _load(path: Path) -> list[Loaded]:
+    """Load a library; nothing where it is damaged, gone or cannot be run."""
+    try:
+        whole = path.read_bytes()
+        size, checksum = _TAIL.unpack(whole[-_TAIL.size :])
+        whole = whole[: -_TAIL.size]
+        if xxhash.xxh3_64_intdigest(whole) != checksum:
+            return []
+        named = json.loads(whole[len(whole) - size :])
+        library = ctypes.CDLL(str(path))
+    except (OSError, ValueError, struct.error):
+        return []
+    known = (ctypes.c_void_p * CONTEXT_SIZE).in_dll(library, CONTEXT)
+    for place, address in enumerate([*_common(), *map(_address_of, named)]):
+        known[place] = address
+    function = ctypes.cast(getattr(library, CALL), ctypes.c_void_p).value
+    method = _Method(path.name.partition("-")[0].encode(), function, _FASTCALL, None)
+    made = _make_function(ctypes.byref(method), None, None)
+    _loaded.extend((library, method))
+    return [made]
+
+
+_make_function = ctypes.PYFUNCTYPE(
+    ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)(("PyCFunction_NewEx", ctypes.pythonapi))
+
+
+@cache
+def _common() -> tuple[int, ...]:
+    """The addresses that every library is told."""
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    table = pointer(np._core._multiarray_umath._ARRAY_API, None)
+    functions = (ctypes.c_void_p * (_SET_BASE_OBJECT + 1)).from_address(table)
+    new, base = functions[_NEW_FROM_DTYPE], functions[_SET_BASE_OBJECT]
+    return id(NotImplemented), id(np.ndarray), new or 0, base or 0
+
+
+@cache
+def _address_of(name: str) -> int:
+    """The address of a type of elements, or of what a module names; it lives for ever."""
+    module, _, attribute = name.partition(":")
+    if module == "numpy.dtype":
+        found: object = np.dtype(attribute)
+    else:
+        found = getattr(importlib.import_module(module), attribute)
+    _loaded.append(found)
+    return id(found)

@@ -1,0 +1,135 @@
+"""Kernels that are kept as shared libraries: for exactly their types, and only while whole."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xxhash import xxh3_64_intdigest
+
+from simdb import kernels
+from simdb.kernels import kept
+from simdb.kernels.compiler import IS_INTERPRETED
+
+pytestmark = [
+    pytest.mark.skipif(IS_INTERPRETED, reason="nothing is compiled"),
+    pytest.mark.skipif(kept.fingerprint() is None, reason="nothing is kept on this machine"),
+]
+
+DATA = np.arange(300, dtype=np.uint8)
+BEGINS, ENDS = np.array([0, 17], np.int64), np.array([5, 300], np.int64)
+SEEDS = np.array([3, 2**64 - 1], np.uint64)
+
+
+def kept_of(kernel: Any, *arguments: Any) -> Any:
+    """The library that serves the arguments, compiled first where nobody did."""
+    kernel(*arguments)
+    (found,) = [
+        one
+        for one in kernel.variants
+        if isinstance(one, type(len)) and one(*arguments) is not NotImplemented
+    ]
+    return found
+
+
+@pytest.fixture
+def folder(monkeypatch, tmp_path):
+    """A folder of kept kernels of its own."""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    yield tmp_path / "simdb"
+    kept._present.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (DATA.astype(np.uint16), BEGINS, ENDS, SEEDS),
+        (DATA[::2], BEGINS, ENDS, SEEDS),
+        (DATA.reshape(2, 150), BEGINS, ENDS, SEEDS),
+        (np.broadcast_to(np.uint8(1), 300), BEGINS, ENDS, SEEDS),
+        (DATA, BEGINS, ENDS, SEEDS.byteswap().view(SEEDS.dtype.newbyteorder())),
+        (DATA, BEGINS.tolist(), ENDS, SEEDS),
+        (DATA, None, ENDS, SEEDS),
+        (DATA, BEGINS, ENDS),
+    ],
+)
+def test_a_kept_kernel_is_for_exactly_its_types(other):
+    checksums = kept_of(kernels.checksums.checksums, DATA, BEGINS, ENDS, SEEDS)
+    assert checksums(*other) is NotImplemented
+
+
+def test_it_answers_as_its_twin_does_and_its_arrays_are_ordinary():
+    checksums = kept_of(kernels.checksums.checksums, DATA, BEGINS, ENDS, SEEDS)
+    found = checksums(DATA, BEGINS, ENDS, SEEDS)
+    assert found.tolist() == [
+        xxh3_64_intdigest(bytes(DATA[begin:end]), int(seed))
+        for begin, end, seed in zip(BEGINS, ENDS, SEEDS, strict=True)
+    ]
+    assert found.dtype == np.uint64
+    assert found.flags.writeable
+    assert found.flags.aligned
+    part = found[1:]
+    del found
+    gc.collect()
+    assert part[0] == xxh3_64_intdigest(bytes(DATA[17:]), 2**64 - 1)  # the memory is the view's too
+
+
+def test_numbers_are_those_of_python_and_of_numpy_and_no_larger_ones():
+    signatures = np.arange(12, dtype=np.uint16).reshape(1, 12)
+    key = np.uint64(12345)
+    keys = kept_of(kernels.sketches.bucket_keys, signatures, 3, key, key)
+    found = keys(signatures, 3, key, key)
+    assert (keys(signatures, np.int64(3), key, key) == found).all()
+    for bands in (2**63, 3.0, True, np.int32(3), "3"):
+        assert keys(signatures, bands, key, key) is NotImplemented
+    for base in (12345, np.int64(12345)):
+        assert keys(signatures, 3, base, key) is NotImplemented
+
+
+def test_what_is_damaged_is_not_loaded_and_what_is_of_other_sources_is_removed(folder):
+    kept_of(kernels.checksums.checksums, DATA, BEGINS, ENDS, SEEDS)
+    mark = kept.fingerprint()
+    assert mark is not None
+    given = DATA, BEGINS, ENDS, SEEDS
+    (whole,) = (
+        path
+        for path in Path(kernels.__path__[0], "__pycache__").glob(f"checksums.checksums-{mark}-*")
+        if kept._load(path)[0](*given) is not NotImplemented
+    )
+    folder.mkdir()
+    shutil.copy(whole, folder)
+    kept._present.cache_clear()
+    assert len(kept.find("checksums.checksums")) == 1
+    contents = bytearray(whole.read_bytes())
+    for damaged in (contents[:-9], contents[: len(contents) // 2], b""):
+        (folder / whole.name).write_bytes(damaged)
+        assert not kept.find("checksums.checksums")
+    contents[5000] ^= 1
+    (folder / whole.name).write_bytes(contents)
+    assert not kept.find("checksums.checksums")
+
+    older = folder / f"checksums.checksums-{mark.rpartition('-')[0]}-{'0' * 16}-1.so"
+    of_another = folder / f"checksums.checksum-{mark.rpartition('-')[0]}-{'0' * 16}-1.so"
+    older.touch(), of_another.touch()
+    contents[5000] ^= 1
+    size = kept._TAIL.unpack(contents[-kept._TAIL.size :])[0]
+    library = bytes(contents[: -kept._TAIL.size - size])
+    named = ["numpy.dtype:uint8", "numpy.dtype:int64", "numpy.dtype:uint64"]
+    (again,) = kept.keep("checksums.checksums", "types", library, named)
+    assert (again(*given) == kernels.checksums.checksums(*given)).all()
+    assert not older.exists()
+    assert of_another.exists()
+    assert sorted(path.suffix for path in folder.iterdir()) == [".so", ".so", ".so"]
+
+
+def test_arguments_are_given_back_by_reference():
+    """Not a copy, and not freed twice: a kernel that returns what it was given."""
+    references = sys.getrefcount(DATA)
+    for _ in range(3):
+        kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
+    assert sys.getrefcount(DATA) == references
