@@ -116,6 +116,20 @@ def read(data: Any) -> Any:
     return library().Table.from_batches(list(found), schema)
 
 
+def with_column(reader: Any, name: str, of: str, made: Callable[[float], float]) -> Any:
+    """Return a reader of tables with a column more, a number made of each number of another."""
+    arrow = library()
+    place = reader.schema.get_field_index(of)
+    schema = reader.schema.append(arrow.field(name, arrow.float64()))
+
+    def batches() -> Iterator[Any]:
+        for batch in reader:
+            values = arrow.array(map(made, batch.column(place).to_pylist()), arrow.float64())
+            yield arrow.record_batch([*batch.columns, values], schema=schema)
+
+    return arrow.RecordBatchReader.from_batches(schema, batches())
+
+
 def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     """Return the rows of a table that are to be kept; see ``without_views``."""
     return whole.cast(without_views(whole.schema)).take(numbers(np.flatnonzero(kept)))

@@ -16,9 +16,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from copy import copy
+from dataclasses import replace
 from datetime import date
 from datetime import time as clock
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -69,8 +71,10 @@ def dedupe(
             Hugging Face, or a list of dicts.
         item: the column of the items; several make an object of each row, as records are.
         key: the column of the keys, which are distinct; without it the number of the row, from 0.
-        kind: what the items are; texts if not given.
-        threshold: what is similar enough; 0.8 if not given.
+        kind: what the items are; texts if not given. Of several columns it is proposed, as records
+            (``propose_record``), and weights are learnt from the table unless there is a threshold.
+        threshold: what is similar enough; 0.8 if not given, or what matches with a probability of
+            one half by weights that are learnt.
         max_distance: the same, of kinds that measure a distance.
         measure: ``"containment"`` removes what is contained in a larger row, wherever that is; a
             store must then be new; ``"both"`` removes that and what is similar.
@@ -101,6 +105,8 @@ def dedupe(
     table = _Table(data, Columns.named(key, item, () if order is None else order.fields or ()))
     if order is not None and order.fields is None:
         table = _Table(data, Columns.named(key, item, table.others()))
+    if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
+        table, kind, bound = _records_of(table, bound, on_bad)
     planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
     with _collection_for(table, kind, planned, store, collection) as target:
         marks = _Marks()
@@ -140,6 +146,8 @@ def pairs(
     """
     bound = _bound(threshold, max_distance)
     table = _Table(data, Columns.named(key, item, ()))
+    if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
+        table, kind, bound = _records_of(table, bound, on_bad)
     with _collection_for(table, kind, bound, store, collection) as target:
         on_existing: OnExisting = "error" if store is None else "skip"
         report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
@@ -202,6 +210,8 @@ def link(
     learns = kind is None and not any(isinstance(one.item, str) for one in columns)
     if learns:
         kind = _proposed(tables)
+        tables = [one.of_fields(kind) for one in tables]
+        given = list(tables)
     with ExitStack() as opened:
         sides: list[CollectionView] = []
         made: list[Collection] = []
@@ -220,11 +230,35 @@ def link(
 
 
 def _proposed(tables: Sequence[_Table]) -> Record:
-    """Return settings for records of two tables, by rows that lie evenly in them."""
-    items = [[item for _, item in table.rows() if isinstance(item, Mapping)] for table in tables]
-    left, right = (rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items)
-    found = propose_record(left, right, rows=(len(items[0]), len(items[1])))
-    return found.kind.counted([*left, *right])
+    """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
+    items = [[row[1] for row in table.rows() if isinstance(row[1], Mapping)] for table in tables]
+    some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
+    found = propose_record(*some, rows=tuple(map(len, items)))
+    names = found.kind.field_names
+    rows = ({name: row[name] for name in names if name in row} for row in chain.from_iterable(some))
+    return found.kind.counted(rows)
+
+
+def _records_of(
+    table: _Table, bound: dict[str, Any], on_bad: OnBad
+) -> tuple[_Table, Kind, dict[str, Any]]:
+    """Return one table and settings for its records; weights are learnt without a bound."""
+    kind = _proposed([table])
+    table = table.of_fields(kind)
+    if bound:
+        return table, kind, bound
+    with _collection_for(table, kind, {"threshold": 0.5}) as rows:
+        rows.add_many(table.rows(), on_bad=on_bad)
+        weights = rows.learn()
+    return table, weights.kind, {"threshold": weights.threshold()}
+
+
+def _is_stored(store: str | os.PathLike[str] | None, collection: str) -> bool:
+    """Whether a store has the collection already, whose settings then hold."""
+    if store is None or not Path(store).exists():
+        return False
+    with open_database(store) as database:
+        return collection in database
 
 
 def _bound(
@@ -317,6 +351,12 @@ class _Table:
                 "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
                 f"list of dicts, not {type(data).__name__}"
             )
+
+    def of_fields(self, kind: Record) -> _Table:
+        """Return the same table with only the fields of records for items."""
+        narrowed = copy(self)
+        narrowed.columns = replace(self.columns, item=kind.field_names)
+        return narrowed
 
     def rows(self) -> Iterable[Any]:
         """Return the rows as ``add_many`` takes them."""

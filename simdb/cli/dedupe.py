@@ -11,6 +11,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,14 +20,17 @@ import numpy as np
 import typer
 
 import simdb
+from simdb import kinds
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working
+from simdb.cli.proposing import RuleChoices, looked_at, proposed_for_one
 from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, UsageError
+from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
 from simdb.files.tables import MOST_BYTES, copy_rows, require_same_columns, version_of
@@ -45,6 +49,7 @@ from simdb.unfinished import held, remove_abandoned
 
 Measure = Literal["jaccard", "containment", "both"]
 
+SAMPLED_ROWS = 5_000  # by which settings of records are proposed
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
 _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
@@ -171,6 +176,7 @@ def dedupe(
     inputs: Inputs,
     places: Places,
     described: KindOptions,
+    choices: RuleChoices,
     bound: Bound,
     recall: Recall = None,
     measure: Annotated[
@@ -200,9 +206,14 @@ def dedupe(
     output. --policy takes the rows in another order, which decides which of like ones is kept: by
     the fields of a row (or key), its length, or preferred values; rows without the field come last.
     Of text files and NumPy arrays the output is the list of the keys kept. What is compared by
-    distance needs --max-distance.
+    distance needs --max-distance. --kind record without --settings proposes how the columns are
+    compared and learns what counts how much, from the rows themselves, which are then read twice.
     """
     began = time.monotonic()
+    if _are_to_be_proposed(described, choices, places):
+        described, bound, reading = _proposed(
+            inputs, choices, places=places, bound=bound, reading=reading, telling=telling
+        )
     wanted = _Wanted(described, bound, recall, measure, containment)
     asked = _Asked(inputs, places, wanted, reading, policy)
     asked.require_sound(telling)
@@ -229,6 +240,45 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
         text += "; {superseded:,} stored before gave way to better ones"
     words = text.format(removed=removed, updates=updates, **counts)
     telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
+
+
+def _are_to_be_proposed(described: KindOptions, choices: RuleChoices, places: Places) -> bool:
+    """Whether rows are records of which nobody has said how they are compared."""
+    stays = places.store is not None and Path(places.store).exists()
+    if stays:
+        with places.opened() as database:
+            stays = places.collection in database
+    if choices.are_given and (described.settings is not None or stays):
+        said = f"the collection {places.collection!r}" if stays else "--settings"
+        raise UsageError(f"{said} says how records are compared: --rule and --compare do nothing")
+    is_record = choices.are_given or described.kind == kinds.name_of(simdb.Record)
+    if choices.are_given and described.kind not in (None, kinds.name_of(simdb.Record)):
+        raise UsageError(f"--rule and --compare are of records, not of --kind {described.kind}")
+    return is_record and described.settings is None and not stays
+
+
+def _proposed(
+    inputs: list[str],
+    choices: RuleChoices,
+    *,
+    places: Places,
+    bound: Bound,
+    reading: InputOptions,
+    telling: Working,
+) -> tuple[KindOptions, Bound, InputOptions]:
+    """Return what would have been given had somebody said how records are compared."""
+    if STANDARD_STREAM in inputs:
+        raise UsageError(
+            "rows are read twice to propose how they are compared, which standard input cannot be: "
+            "give a file, or --settings"
+        )
+    require_there(*inputs)
+    side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
+    opened = replace(places, store=None).opened
+    given: Fraction | None = bound.given().get("threshold")
+    kind, least = proposed_for_one(side, choices, given, opened, telling)
+    settings = json.dumps({"kind": kinds.name_of(simdb.Record), **kind.describe()})
+    return KindOptions(settings=settings), Bound(threshold=str(least)), side.reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import simdb
 from tests.support.commands import failed, run
 
 COLUMNS = ("id", "name", "street", "town", "note")
@@ -48,18 +49,24 @@ def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chose
                "--save-settings", settings)  # fmt: skip
     assert told.exit_code == 0, told.stderr
     assert found_in(output) == MATCHES
-    assert output.read_text().splitlines()[0] == "left,right,similarity"
+    with output.open() as lines:
+        assert all(float(row["probability"]) >= 0.5 for row in csv.DictReader(lines))
     assert "left.csv: 120 rows, keys in the column 'id'" in told.stderr
     assert "field 'name': jaro-winkler (names)" in told.stderr
     assert "column 'note' is left out: it has no value in the left and the right" in told.stderr
     assert "rule name within 1 edit: about" in told.stderr
     assert "they match from similarity" in told.stderr
-    assert json.loads(settings.read_text())["about"]
+    chosen = json.loads(settings.read_text())
+    assert "name: names" in chosen["about"]
+    assert all(field["levels"] for field in chosen["fields"] if field["weight"])  # as is learnt
     again = tmp_path / "again.tsv"
     told = run("link", tables / "left.csv", tables / "right.jsonl", "-o", again, "--one-to-one",
                "--settings", settings, "--right-id-field", "key")  # fmt: skip
     assert told.exit_code == 0, told.stderr
-    assert again.read_text() == output.read_text().replace(",", "\t")
+    with again.open() as lines:
+        assert {(row["left"], row["right"]) for row in csv.DictReader(lines, delimiter="\t")} == (
+            MATCHES
+        )
 
 
 def test_rules_comparisons_and_a_threshold_can_be_given(tables, tmp_path):
@@ -108,3 +115,46 @@ def test_what_cannot_be_linked_is_said(tables, tmp_path, options, problem):
 def test_a_table_that_can_be_read_but_once_is_refused(tables, tmp_path):
     told = failed("link", "-", tables / "right.csv", "-o", tmp_path / "m.csv")
     assert "tables are read twice" in told
+
+
+def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
+    both = tmp_path / "both.csv"
+    lines = (tables / "right.csv").read_text().replace(";", ",").splitlines()[1:]
+    both.write_text("\n".join([(tables / "left.csv").read_text().strip(), *lines]) + "\n")
+    kept, removed = tmp_path / "kept.csv", tmp_path / "removed.jsonl"
+    store = ("--store", tmp_path / "s.simdb")
+    told = run("dedupe", both, "--kind", "record", "-o", kept, "--removed", removed, *store)
+    assert told.exit_code == 0, told.stderr
+    assert "both.csv: 240 rows, keys in the column 'id'" in told.stderr
+    assert "field 'name': jaro-winkler (names)" in told.stderr
+    rows = [json.loads(line) for line in removed.read_text().splitlines()]
+    assert {(row["duplicate_of"], row["id"]) for row in rows} == MATCHES
+    again = tmp_path / "again.csv"
+    told = run("dedupe", both, "--kind", "record", "--id-field", "id", "-o", again, *store)
+    assert told.exit_code == 0, told.stderr
+    assert "field 'name'" not in told.stderr  # what is stored decides
+    assert again.read_text() == kept.read_text()
+    told = run("dedupe", both, "--rule", "street", "--compare", "name=exact", "--threshold", "0.3",
+               "-o", again)  # fmt: skip
+    assert "field 'name': exact (as given)" in told.stderr
+    assert "learnt" not in told.stderr
+    rows_again = list(csv.DictReader(both.read_text().splitlines()))
+    columns = list(COLUMNS[1:])
+    assert len(simdb.dedupe(rows_again, item=columns, key="id")) == 180
+    found = simdb.pairs(rows_again, item=columns, key="id")
+    assert {(pair["left"], pair["right"]) for pair in found} == MATCHES
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["-", "--kind", "record"], "standard input"),
+        (["{both}", "--rule", "name", "--settings", "{}"], "--rule and --compare do nothing"),
+        (["{both}", "--rule", "name", "--kind", "set"], "are of records, not of --kind set"),
+        (["{both}", "--compare", "age=exact"], "the table has no column 'age'; it has 'name'"),
+        (["{both}", "--kind", "record", "--id-field", "no"], "there is no column 'no'"),
+    ],
+)
+def test_what_cannot_be_proposed_for_one_table_is_told(tables, tmp_path, options, problem):
+    given = [one.replace("{both}", str(tables / "left.csv")) for one in options]
+    assert problem in failed("dedupe", *given, "-o", tmp_path / "o.csv")

@@ -2,7 +2,7 @@
 
 What a column holds is told by a sample of its values: numbers, digits of one length, how many words
 they are, how many of them differ. Its rule is the most forgiving one that proposes few enough pairs
-of two tables; columns whose values too many records share make rules of two.
+of two tables, or of one; columns whose values too many records share make rules of two.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _RULES_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Settings that were proposed for two tables of records.
+    """Settings that were proposed for one or two tables of records.
 
     Attributes:
         kind: the settings; words are not counted yet (``Record.counted``).
         reasons: why each field is compared as it is.
-        left_out: why a column that both tables have is no field.
+        left_out: why a column that all tables have is no field.
         pairs: how many pairs each rule proposes of the tables, about, by the words for it.
     """
 
@@ -66,13 +66,13 @@ class Proposal:
 
 def propose_record(
     left: Sequence[Row],
-    right: Sequence[Row],
+    right: Sequence[Row] | None = None,
     *,
-    rows: tuple[int, int] | None = None,
+    rows: tuple[int, ...] | None = None,
     fields: Collection[Field] = (),
     candidates: Sequence[Any] = (),
 ) -> Proposal:
-    """Propose settings of records by which two tables can be linked.
+    """Propose settings of records by which two tables can be linked, or one has no duplicates.
 
     Long texts are compared by their words, rare ones counting more, short ones by what is mistyped,
     numbers by their difference, codes and dates by their digits. The same rows give the same
@@ -80,8 +80,8 @@ def propose_record(
 
     Args:
         left, right: rows of each table, all or a sample, without their keys; all columns that both
-            have are looked at.
-        rows: how many rows the tables have; those given without it.
+            have are looked at. Without ``right``, pairs are those of one table.
+        rows: how many rows each table has; those given without it.
         fields: of some columns how they are compared, in the place of a proposal.
         candidates: the rules, in the place of a proposal.
 
@@ -94,17 +94,20 @@ def propose_record(
     >>> propose_record(people, people).reasons
     {'name': 'short texts', 'born': 'numbers'}
     """
-    shared = _shared(left, right)
+    tables = (left,) if right is None else (left, right)
+    shared = _shared(tables)
     chosen = {field.name: field for field in fields}
     unknown = next((name for name in chosen if name not in shared), None)
     if unknown is not None:
         known = ", ".join(map(repr, shared)) or "none"
-        raise ConfigurationError(f"both tables have no column {unknown!r}; they share {known}")
+        told = "the table has" if right is None else "both tables have"
+        there = "it has" if right is None else "they share"
+        raise ConfigurationError(f"{told} no column {unknown!r}; {there} {known}")
     made: list[Field] = []
     reasons: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for name in shared:
-        sides = [[row[name] for row in side if _is_there(row.get(name))] for side in (left, right)]
+        sides = [[row[name] for row in side if _is_there(row.get(name))] for side in tables]
         problem = _problem(sides, is_chosen=name in chosen)
         if problem is not None:
             left_out[name] = problem
@@ -114,17 +117,17 @@ def propose_record(
         reasons[name] = reason
     if not made:
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
-        raise ConfigurationError(f"the tables share no column to compare{told and ': ' + told}")
+        which = "the table has" if right is None else "the tables share"
+        raise ConfigurationError(f"{which} no column to compare{told and ': ' + told}")
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
-            f"the tables share {len(made)} columns, more than the {MOST_FIELDS} fields of a record"
+            f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
         )
     named = reasons.keys()
     samples = [
-        [{name: row[name] for name in row if name in named} for row in side]
-        for side in (left, right)
+        [{name: row[name] for name in row if name in named} for row in side] for side in tables
     ]
-    estimate = _Estimate(tuple(made), samples, rows or (len(left), len(right)))
+    estimate = _Estimate(tuple(made), samples, rows or tuple(map(len, tables)))
     if candidates:
         given = Record(made, candidates)
         return Proposal(given, reasons, left_out, dict(estimate.of(given.rules)))
@@ -133,10 +136,10 @@ def propose_record(
     return Proposal(Record(made, list(rules)), reasons, left_out, words)
 
 
-def _shared(left: Sequence[Row], right: Sequence[Row]) -> list[str]:
-    """Return the names of columns that both have, in the order of the first."""
-    names = [dict.fromkeys(chain.from_iterable(side)) for side in (left, right)]
-    return [name for name in names[0] if name in names[1]]
+def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
+    """Return the names of columns that all have, in the order of the first."""
+    names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
+    return [name for name in names[0] if name in names[-1]]
 
 
 def _is_there(value: Any) -> bool:
@@ -148,6 +151,8 @@ def _is_there(value: Any) -> bool:
 def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
     """Return why a column is no field, by its values that are there; None if it is one."""
     if not all(sides):
+        if len(sides) == 1:
+            return "has no value"
         without = [
             side for side, values in zip(("left", "right"), sides, strict=True) if not values
         ]
@@ -201,7 +206,7 @@ def _text_field(name: str, sides: Sequence[Sequence[str]]) -> tuple[Field, str]:
         return Field(name, compare="cosine", prepare=_TEXT), "long texts, by their words"
     distinct = [set(map(str.lower, side)) for side in sides]
     few = max(map(len, distinct)) <= min(FEW_VALUES, len(texts) / 10)
-    if few and distinct[0] & distinct[1]:
+    if few and distinct[0] & distinct[-1]:
         return Field(name, compare="exact", prepare=_TEXT), "few different values"
     with_digits = sum(any(map(str.isdigit, text)) for text in texts)
     if words[1] >= 0.8 * len(texts) and with_digits <= 0.05 * len(texts):
@@ -235,15 +240,15 @@ def _measures(texts: Sequence[str], numbers: Sequence[float] | None) -> bool:
 
 
 class _Estimate:
-    """How many pairs rules propose of two tables, by samples of them."""
+    """How many pairs rules propose of two tables, or of one, by samples of them."""
 
     def __init__(
-        self, fields: tuple[Field, ...], samples: Sequence[Sequence[Row]], rows: tuple[int, int]
+        self, fields: tuple[Field, ...], samples: Sequence[Sequence[Row]], rows: tuple[int, ...]
     ) -> None:
         self.fields = fields
         self.most = PAIRS_A_ROW * sum(rows)
         self._samples = samples
-        self._times = rows[0] * rows[1] / max(1, len(samples[0]) * len(samples[1]))
+        self._times = rows[0] * rows[-1] / max(1, len(samples[0]) * len(samples[-1]))
 
     def of(self, rules: Sequence[Rule]) -> Iterator[tuple[str, float]]:
         """Yield each rule in words, and its pairs; those that share several keys count as often."""
@@ -269,6 +274,9 @@ def _meetings(family: RecordFamily, signed: Sequence[UInt16s], number: int) -> i
     for signatures in signed:
         keys = family.keys_of_rule(signatures, number)
         known.append(np.unique(keys[keys != 0], return_counts=True))
+    if len(known) == 1:
+        ((_, counts),) = known
+        return int(counts @ (counts - 1)) // 2
     (left, left_counts), (right, right_counts) = known
     _, ones, others = np.intersect1d(left, right, assume_unique=True, return_indices=True)
     return int(left_counts[ones] @ right_counts[others])

@@ -1,0 +1,270 @@
+"""Settings of records that a command proposes itself: from tables that it looks at first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Annotated, Any, cast
+
+import numpy as np
+import typer
+
+import simdb
+from simdb.cli.feed import Feed
+from simdb.cli.inputs import InputOptions, content_seed
+from simdb.cli.output import ProgressBar, Working, counted, note
+from simdb.errors import ConfigurationError, KeyExistsError, UsageError
+from simdb.files import open_rows
+from simdb.kinds.records.proposal import Proposal, propose_record
+
+_BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleChoices:
+    """What is said in the place of a proposal, without a file."""
+
+    rule: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rule",
+            metavar="RULE",
+            help="Compare pairs that agree in this: FIELD+FIELD, equal in all, or JSON as in a "
+            "settings file; may be repeated.",
+        ),
+    ] = None
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--compare",
+            metavar="FIELD=HOW[:TOLERANCE]",
+            help="Compare a field so: year=numeric:2; may be repeated.",
+        ),
+    ] = None
+
+    @property
+    def are_given(self) -> bool:
+        """Whether anything is said."""
+        return bool(self.rule or self.compare)
+
+    def rules(self) -> list[Any]:
+        """Return the rules that are given, in their plain form."""
+        return [_rule_from(text) for text in self.rule or ()]
+
+    def fields(self) -> list[simdb.Field]:
+        """Return the fields that are given."""
+        return [_field_from(text) for text in self.compare or ()]
+
+
+def _rule_from(text: str) -> Any:
+    if not text.lstrip().startswith(("[", "{")):
+        return text.split("+")
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"--rule {text}: not JSON: {error}") from None
+
+
+def _field_from(text: str) -> simdb.Field:
+    name, _, how = text.rpartition("=")
+    compare, _, tolerance = how.partition(":")
+    given: Any = {"compare": compare}
+    try:
+        if tolerance:
+            given["tolerance"] = json.loads(tolerance)
+    except ValueError:
+        raise UsageError(f"--compare: the tolerance {tolerance!r} is not a number") from None
+    if not name or not compare:
+        raise UsageError(
+            f"--compare takes a field and how it is compared, as year=numeric:2, not {text!r}"
+        )
+    return simdb.Field(name, **given)
+
+
+# -- what is looked at -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A table of which settings are proposed.
+
+    Attributes:
+        name: as the user gave it.
+        sources: its files.
+        key: its column of keys; None if rows have no key of their own.
+        rows: some of its rows, drawn at random.
+        count: of all.
+        reading: how it is read.
+    """
+
+    name: str
+    sources: Mapping[str, str]
+    key: str | None
+    rows: list[Mapping[str, Any]]
+    count: int
+    reading: InputOptions
+
+    def samples(self, kind: simdb.Record) -> list[dict[str, Any]]:
+        """Return the rows drawn as records of a kind."""
+        names = kind.field_names
+        return [{name: row[name] for name in names if name in row} for row in self.rows]
+
+    def fields(self) -> list[dict[str, Any]]:
+        """Return them without their keys."""
+        return [{name: row[name] for name in row if name != self.key} for row in self.rows]
+
+
+def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keyed: bool) -> Side:
+    """Read a table once: rows drawn at random, and which column has the keys.
+
+    Args:
+        inputs: its files.
+        reading: how they are read.
+        sample: how many rows are drawn.
+        keyed: the first column has the keys if nothing else tells which.
+    """
+    any_record = simdb.Record([simdb.Field("id")])
+    options = replace(reading, id_field=None).of(any_record)
+    name = " and ".join(inputs)
+    sources = reading.sources(inputs, options)
+    chance = np.random.default_rng(0)
+    rows: list[Mapping[str, Any]] = []
+    columns: dict[str, None] = {}
+    count = 0
+    for fields in _rows_of(sources, options):
+        count += 1
+        columns |= dict.fromkeys(fields)
+        if len(rows) < sample:
+            rows.append(fields)
+        elif (place := int(chance.integers(count))) < sample:
+            rows[place] = fields
+    if not count:
+        raise UsageError(f"{name}: there are no rows")
+    key = reading.id_field
+    if key is None:
+        first = next(iter(columns)) if keyed else None
+        key = next((column for column in columns if column.lower() == "id"), first)
+    elif key not in columns:
+        raise UsageError(f"{name}: there is no column {key!r}; there are {', '.join(columns)}")
+    return Side(name, sources, key, rows, count, replace(reading, id_field=key))
+
+
+def _rows_of(sources: Mapping[str, str], options: Any) -> Iterator[Mapping[str, Any]]:
+    """Yield the fields of each row; what is wrong with one is told when the rows are stored."""
+    for source in sources:
+        with open_rows(source, replace(options, below=sources, any_fields=True)) as reader:
+            for row in reader:
+                try:
+                    fields = reader.fields(row.raw)
+                except ValueError:
+                    continue
+                yield fields
+
+
+def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
+    """Return the settings that are proposed for one table or two."""
+    return propose_record(
+        *(side.fields() for side in sides),
+        rows=tuple(side.count for side in sides),
+        fields=choices.fields(),
+        candidates=choices.rules(),
+    )
+
+
+def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | None) -> None:
+    """Tell people what was looked at, and what is proposed."""
+    for side in sides:
+        rows = counted(side.count, "row", "rows")
+        keys = "" if side.key is None else f", keys in the column {side.key!r}"
+        telling.note(f"{side.name}: {rows}{keys}")
+    if proposal is None:
+        return
+    for field in proposal.kind.fields:
+        within = "" if field.compare in _BY_SIMILARITY else f" within {field.tolerance:g}"
+        reason = proposal.reasons[field.name]
+        telling.note(f"field {field.name!r}: {field.compare}{within} ({reason})")
+    for name, problem in proposal.left_out.items():
+        telling.note(f"column {name!r} is left out: it {problem}")
+    for rule, pairs in proposal.pairs.items():
+        telling.note(f"rule {rule}: about {pairs:,.0f} pairs")
+
+
+def proposed_for_one(
+    side: Side,
+    choices: RuleChoices,
+    least: Fraction | None,
+    opened: Callable[[], AbstractContextManager[simdb.Database]],
+    telling: Working,
+) -> tuple[simdb.Record, Fraction]:
+    """Return settings for one table, and from which similarity on two of its rows match.
+
+    Args:
+        side: the table.
+        choices: what is said in the place of a proposal.
+        least: the similarity, by weights as they are; None where weights are to be learnt.
+        opened: opens a store for that, which is thrown away.
+        telling: tells people what was chosen.
+    """
+    proposal = proposed([side], choices)
+    tell_choice(telling, [side], proposal)
+    kind = proposal.kind.counted(side.samples(proposal.kind))
+    if least is not None:
+        return kind, least
+    with opened() as database, telling.bar() as bar:
+        weights, least = learnt([stored(database, side, kind, None, bar)], 0.5, telling, bar)
+    return cast("simdb.Record", weights.kind), least
+
+
+# -- what is learnt --------------------------------------------------------------------------------
+
+
+def stored(
+    database: simdb.Database,
+    side: Side,
+    kind: simdb.Record,
+    least: Fraction | None,
+    bar: ProgressBar,
+) -> simdb.Collection:
+    """Store a table, under its keys or the numbers of its rows."""
+    name = "left" if "left" not in database else "right"
+    seed = content_seed(side.sources, None) or 0
+    target = database.create_collection(name, kind, threshold=least or Fraction(1, 2), seed=seed)
+    options = side.reading.of(kind)
+    options = replace(options, raw=False, metadata=False, below=side.sources)
+    feed = Feed(side.sources, options, on_bad=side.reading.when_bad)
+    rows: Any = feed
+    if side.key is None:
+        rows = ((number, row[1]) for number, row in enumerate(feed))
+    try:
+        target.add_many(rows, on_bad=side.reading.when_bad, progress=bar.callback)
+    except KeyExistsError as error:
+        told = feed.placed(error).problem
+        raise UsageError(
+            f"{told}: the column {side.key!r} does not tell all rows apart; --id-field names "
+            "another"
+        ) from error
+    except UsageError as error:
+        raise feed.placed(error) from error
+    return target
+
+
+def learnt(
+    sides: Sequence[simdb.Collection], probability: float, telling: Working, bar: ProgressBar
+) -> tuple[simdb.Weights, Fraction]:
+    """Return what is learnt of one collection or two, and from which similarity on pairs match."""
+    left, *others = sides
+    try:
+        weights = left.learn(other=others[0] if others else None, progress=bar.callback)
+    except ConfigurationError as error:
+        raise UsageError(
+            f"no weights can be learnt: {error.problem}; --threshold goes by weights as they are"
+        ) from error
+    least = weights.threshold(probability)
+    told = f"about {weights.matches:,.0f} matches among {weights.pairs:,} candidates"
+    telling.note(f"learnt: {told}; they match from similarity {float(least):g} on")
+    for warning in weights.warnings:
+        note(f"warning: {warning}")
+    return weights, least
