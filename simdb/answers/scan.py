@@ -20,7 +20,6 @@ from simdb.opened.opened import Opened
 from simdb.ragged import Ragged
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import LiveBatch, live_batches
-from simdb.storage.file.environment import WriteTransaction
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for items that are kept arranged
@@ -108,28 +107,24 @@ def _arranged(opened: Opened, probes: int) -> Iterator[tuple[UInt32s, Any]]:
     It does for several probes at once, and from the second search on that sees the same state:
     then what is arranged is kept for those that follow, if it takes little of the memory setting.
     """
-    measure, reader = opened.signer.measure, opened.reader
-    state = reader.transaction.identity, reader.manifest.changes
-    caches, name = reader.transaction.environment.caches, f"arranged {reader.number}"
-    known: tuple[tuple[int, int], list[tuple[UInt32s, Any]]] = caches.get(name, ((0, 0), []))
-    fits = reader.manifest.item_bytes <= opened.resources.memory // SHARE_OF_MEMORY
-    writes = isinstance(reader.transaction, WriteTransaction)  # whose state may still change
-    if not measure.arranges or not fits or writes:
-        worth = measure.arranges and probes >= WORTH_ARRANGING
-        for numbers, features in live_features(opened):
-            yield numbers, measure.arranged(features) if worth else features
-        return
-    if known[0] != state and probes < WORTH_ARRANGING:
-        caches[name] = state, []
-        yield from live_features(opened)
-        return
-    slabs = known[1] if known[0] == state else []
-    if not slabs:
+    measure = opened.signer.measure
+    several = probes >= WORTH_ARRANGING
+
+    def whole() -> list[tuple[UInt32s, Any]]:
         # Copies: what lies in the map is another's when the transaction has ended.
         parts = [(numbers.copy(), features) for numbers, features in live_features(opened)]
-        slabs = [_together(measure, parts)] if parts else []
-        caches[name] = state, slabs
-    yield from slabs
+        return [_together(measure, parts)] if parts else []
+
+    slabs = None
+    if measure.arranges:
+        share = opened.resources.memory // SHARE_OF_MEMORY
+        if opened.reader.manifest.item_bytes <= share:
+            slabs = opened.kept("arranged", whole, at_once=several)
+    if slabs is not None:
+        yield from slabs
+        return
+    for numbers, features in live_features(opened):
+        yield numbers, measure.arranged(features) if measure.arranges and several else features
 
 
 def _together(measure: Measure, parts: list[tuple[UInt32s, Any]]) -> tuple[UInt32s, Any]:

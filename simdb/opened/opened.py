@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from simdb.batches.signer import Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
@@ -27,6 +27,8 @@ from simdb.storage.file.locks import User
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,34 @@ class Opened:
         """A number that changes when the collection grows, or shrinks, by about a fifth."""
         live: int = self.reader.manifest.live
         return (live**4).bit_length()
+
+    def kept(
+        self,
+        name: str,
+        make: Callable[[], T],
+        *,
+        at_once: bool = False,
+        fits: Callable[[T], bool] = lambda _: True,
+    ) -> T | None:
+        """Return what is made of the present state of the collection, and keep it while it lasts.
+
+        None where it is asked for the first time, unless ``at_once``, since it may not be again;
+        and to a writer, whose state may still change. What does not fit is made at each call.
+        """
+        reader = self.reader
+        if isinstance(reader.transaction, WriteTransaction):
+            return None
+        state = reader.transaction.identity, reader.manifest.changes
+        caches, name = reader.transaction.environment.caches, f"{name} {reader.number}"
+        last, known = caches.get(name, (None, None))
+        if last == state and known is not None:
+            return cast("T", known)
+        if last != state and not at_once:
+            caches[name] = state, None
+            return None
+        made = make()
+        caches[name] = state, made if fits(made) else None
+        return made
 
 
 class Handle:

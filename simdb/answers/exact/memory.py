@@ -35,6 +35,7 @@ SAMPLED_BYTES = 8 * 2**20  # of items, by which symbols are put in order
 SAMPLED_ITEMS = 2**18
 SAMPLED_SYMBOLS = 2**21  # what takes 70 MiB to count, whatever the memory setting
 SHARE_OF_MEMORY = 2
+SHARE_KEPT = 8  # of the memory setting, for items that are joined again
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
 LOADED_AT_ONCE = 2**20  # bytes of items
 IN_FLIGHT = 5  # batches that are read ahead and arranged
@@ -144,6 +145,24 @@ def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:
         if symbols * (opened.reader.manifest.item_bytes / max(1, loaded_bytes)) > most:
             return None
     return Loaded(np.concatenate(numbers), loaded_bytes, ArrangedSets.concatenated(parts))
+
+
+def load_for_pairs(opened: Opened) -> Loaded | None:
+    """Load all live items in a good order, or None if they take too much memory.
+
+    From the second time on that they are asked for they are kept while the state of the collection
+    lasts, if they take little of the memory setting.
+    """
+
+    def loaded() -> tuple[Loaded | None]:
+        return (load(opened, join_order(opened), memory=opened.resources.memory),)
+
+    def fits(made: tuple[Loaded | None]) -> bool:
+        sets = None if made[0] is None else made[0].sets
+        return sets is None or sets.values.nbytes <= opened.resources.memory // SHARE_KEPT
+
+    kept = opened.kept("sets", loaded, fits=fits)
+    return (kept or loaded())[0]
 
 
 # -- joining -----------------------------------------------------------------------------------

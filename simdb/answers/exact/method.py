@@ -25,6 +25,7 @@ from simdb.answers.exact.memory import (
     InMemory,
     join_order,
     load,
+    load_for_pairs,
 )
 from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
@@ -239,10 +240,10 @@ class Exact(Method):
 
     def _loaded(self, left: Opened, right: Opened) -> InMemory | None:
         """Load all items in one order; None if they take too much memory."""
-        order = join_order(right)
         if left is right:
-            loaded = load(left, order, memory=left.resources.memory)
+            loaded = load_for_pairs(left)
             return None if loaded is None else InMemory(left, self.criterion, loaded, loaded)
+        order = join_order(right)
         share = left.resources.memory // 2
         rights = load(right, order, memory=share)
         lefts = None if rights is None else load(left, order, memory=share)

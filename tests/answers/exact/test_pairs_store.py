@@ -284,3 +284,30 @@ def test_dedupe_with_an_exact_index_keeps_what_is_similar_to_nothing_before(
             report = collection.dedupe(enumerate(sets))
             assert report.added == len(kept)
             assert [set(record.item) for record in collection.items()] == kept
+
+
+def test_items_are_loaded_anew_until_the_same_state_is_joined_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads, own = [], exact_memory.live_sets
+
+    def counted(*given: Any) -> Any:
+        loads.append(given)
+        return own(*given)
+
+    monkeypatch.setattr(exact_memory, "live_sets", counted)
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many([("a", {1, 2, 3, 4}), ("b", {1, 2, 3, 4})])
+        for threshold in ("0.9", "0.8", "1", "0.9"):
+            assert pairs_found(collection.pairs(threshold)) == {("a", "b"): 1.0}
+        assert len(loads) == 2
+        collection.add("c", {1, 2, 3, 4, 5})
+        for _ in range(3):
+            found = pairs_found(collection.pairs("0.8"))
+            assert found == {("a", "b"): 1.0, ("a", "c"): 0.8, ("b", "c"): 0.8}
+        assert len(loads) == 4
+        monkeypatch.setattr(exact_memory, "SHARE_KEPT", 2**40)  # no memory for it
+        collection.delete("b")
+        for _ in range(3):
+            assert pairs_found(collection.pairs("0.8")) == {("a", "c"): 0.8}
+        assert len(loads) == 7
