@@ -45,6 +45,7 @@ ALLOWED_IMPORTS = {
     "kinds": MATHEMATICS | BOTTOM,
     "recipe": {"kinds"} | MATHEMATICS | BOTTOM,
     "batches": {"kinds", "recipe"} | MATHEMATICS | BOTTOM,
+    "steps": {"batches", "kinds", "recipe"} | MATHEMATICS | BOTTOM,
     **{room: {*ROOMS[:place]} | BELOW_ROOMS for place, room in enumerate(ROOMS)},
     "planning": {"kinds", "storage"} | MATHEMATICS | BOTTOM,
     "collection": {*ROOMS[:-1]} | BELOW_ROOMS,

@@ -223,6 +223,13 @@ FAULTS = (
         "tests/kinds/test_store_of_every_kind.py -k exact_pairs and records",
     ),
     Fault(
+        "steps",
+        "steps/streams.py",
+        "        cut = int(np.searchsorted(numbers_of(whole.column(key)), last))",
+        "        cut = whole.num_rows",
+        "tests/steps/test_steps.py -k streams",
+    ),
+    Fault(
         "batches",
         "batches/deciding.py",
         "of_several = ~(begins & ends)",

@@ -22,16 +22,17 @@ from simdb.answers.compare import (
     read_items,
 )
 from simdb.answers.costs import Task
-from simdb.answers.method import Batches, Forest, Method, ProgressCallback
+from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.batches.compare import COMPARED_BYTES
+from simdb.batches.forest import Forest
 from simdb.batches.meeting import (
     LARGE_BUCKET,
     BucketSlice,
     are_shared,
-    by_class,
     by_signature,
     candidate_pairs,
+    connect_similar,
     slice_of,
 )
 from simdb.batches.signer import Agreement, Signed, Signer
@@ -179,31 +180,16 @@ class Buckets(Method):
         four bytes for every item number beside the setting.
         """
         forest = Forest(opened.reader.manifest.next_number)
+        needed = opened.signer.agreement(self.bound)
+
+        def similar(left: UInt32s, right: UInt32s) -> Bools:
+            return self._compared(opened, left, right)[1]
+
         for part in bucket_slices(opened):
-            for only_first in (True, False):
-                self._connect(opened, part, forest, only_first=only_first)
+            connect_similar(part, forest, needed, opened.work, similar, at_once=PAIRS_AT_ONCE)
             if progress is not None:
                 progress(Progress("comparing candidates", opened.work.compared, None))
         return forest.groups()
-
-    def _connect(
-        self, opened: Opened, part: BucketSlice, forest: Forest, *, only_first: bool
-    ) -> None:
-        by_group = by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
-        needed = opened.signer.agreement(self.bound)
-        for one, other in candidate_pairs(
-            part._replace(buckets=by_group),
-            needed,
-            opened.work,
-            only_first=only_first,
-            at_once=PAIRS_AT_ONCE,
-        ):
-            apart = forest.roots(one) != forest.roots(other)
-            left, right = one[apart], other[apart]
-            if left.size:
-                _, met = self._compared(opened, left, right)
-                if met.any():
-                    forest.connect(left[met], right[met])
 
     def looked_at(self, task: Task) -> float:
         """Estimate what is met in the buckets, by a sample of them."""

@@ -20,9 +20,10 @@ import numpy as np
 from simdb.answers.buckets import NEW_SHARE, Buckets, are_few
 from simdb.answers.compare import live_features
 from simdb.answers.costs import Task
-from simdb.answers.method import Batches, Forest, ProgressCallback
+from simdb.answers.method import Batches, ProgressCallback
 from simdb.answers.scan import Scan
 from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.batches.forest import Forest
 from simdb.exact.joins import Workers
 from simdb.exact.thresholds import Bound
 from simdb.opened.opened import Opened

@@ -7,7 +7,7 @@ seen pairs is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt64s
-from simdb.batches.signer import Agreement, Signer
+from simdb.batches.forest import Forest
+from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
 from simdb.lsh.family import BucketKeys, polynomial_base
 from simdb.work import Work
@@ -73,6 +74,18 @@ def slice_of(
             signatures, signer.band_words, own.values, own.offsets, groups, own.every_group
         ),
     )
+
+
+def slice_of_batch(signer: Signer, signed: Signed) -> BucketSlice | None:
+    """Make a slice of all buckets of a batch, whose items are numbered by their places in it."""
+    order, keys = signed.order, signed.buckets
+    rising = keys.values[order]
+    shared = are_shared(rising)
+    if not shared.any():
+        return None
+    owners = np.searchsorted(keys.offsets, order[shared], side="right") - 1
+    numbers, members = np.unique(owners, return_inverse=True)
+    return slice_of(signer, numbers, signed.signatures[numbers], rising[shared], members)
 
 
 def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:
@@ -147,3 +160,31 @@ def by_signature(part: BucketSlice) -> BucketSlice:
     hashed = kernels.sketches.bucket_keys(part.items.signatures, 1, *_CLASS_HASH)
     classes = np.unique(hashed[:, 0], return_inverse=True)[1]
     return part._replace(buckets=by_class(part.buckets, classes, in_first_band=True))
+
+
+def connect_similar(
+    part: BucketSlice,
+    forest: Forest,
+    needed: Agreement,
+    work: Work,
+    similar: Callable[[IntArray, IntArray], Bools],
+    *,
+    at_once: int,
+) -> None:
+    """Connect similar items of a slice without comparing those that are connected already.
+
+    First every member is compared with the first of its bucket, then only members that are still
+    in different groups with each other: a bucket of equal items costs one comparison an item.
+    ``similar`` tells of pairs of item numbers which are similar enough.
+    """
+    for only_first in (True, False):
+        by_group = by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
+        for one, other in candidate_pairs(
+            part._replace(buckets=by_group), needed, work, only_first=only_first, at_once=at_once
+        ):
+            apart = forest.roots(one) != forest.roots(other)
+            left, right = one[apart], other[apart]
+            if left.size:
+                met = similar(left, right)
+                if met.any():
+                    forest.connect(left[met], right[met])

@@ -90,16 +90,36 @@ def _fill_scattered(symbols: UInt64s, seeds: UInt64s, bins: UInt64s, filled: int
 
 
 @kernel
+def _fill(symbols: UInt64s, seeds: UInt64s, bins: UInt64s) -> None:
+    """Give each bin its smallest (round, value) over the symbols, of which there is one at least.
+
+    Dahlgaard, Knudsen and Thorup, Fast Similarity Sketching, FOCS 2017: round r < rows hashes each
+    symbol to a bin and a value; round rows + j sends every symbol to bin j. The rounds stop when no
+    bin is empty. A bin that an earlier round filled cannot change in a later one.
+    """
+    rows = bins.size
+    filled = _fill_first(symbols, seeds, bins)
+    if filled < rows and symbols.size > _MANY * rows:  # nearly all are repeats
+        symbols = _few_distinct(symbols, _MANY * rows)
+    # Only small sets come here: then each empty bin takes the least of all symbols.
+    if _fill_scattered(symbols, seeds, bins, filled) < rows:
+        for row in range(rows):
+            if bins[row] == _EMPTY:
+                smallest = _VALUE_MASK
+                for symbol in symbols:
+                    hashed = mixed(symbol, seeds[rows + row]) & _VALUE_MASK
+                    smallest = min(smallest, hashed)
+                bins[row] = (np.uint64(rows + row) << _ROUND_SHIFT) | smallest
+
+
+@kernel
 def fast_sketches(
     values: UInt64s, offsets: Int64s, rows: int, seeds: UInt64s, secret: np.uint64
 ) -> UInt16s:
-    """Sketch many sets, ``rows`` values each, by fast similarity sketching.
+    """Sketch many sets, ``rows`` values each, by fast similarity sketching (see ``_fill``).
 
-    Dahlgaard, Knudsen and Thorup, Fast Similarity Sketching, FOCS 2017: round r < rows hashes each
-    symbol to a bin and a value; round rows + j sends every symbol to bin j. A bin keeps its
-    smallest (round, value); the rounds stop when no bin is empty. A bin that an earlier round
-    filled cannot change in a later one. ``seeds`` are 2 * rows words, one a round. Symbols must be
-    evenly spread 64-bit hashes, as those of all kinds of items are.
+    ``seeds`` are 2 * rows words, one a round. Symbols must be evenly spread 64-bit hashes, as those
+    of all kinds of items are.
     """
     sketches = np.zeros((offsets.size - 1, rows), np.uint16)
     bins = np.empty(rows, np.uint64)
@@ -107,20 +127,50 @@ def fast_sketches(
         symbols = values[offsets[item] : offsets[item + 1]]
         if symbols.size == 0:
             continue
-        filled = _fill_first(symbols, seeds, bins)
-        if filled < rows and symbols.size > _MANY * rows:  # nearly all are repeats
-            symbols = _few_distinct(symbols, _MANY * rows)
-        # Only small sets come here: then each empty bin takes the least of all symbols.
-        if _fill_scattered(symbols, seeds, bins, filled) < rows:
-            for row in range(rows):
-                if bins[row] == _EMPTY:
-                    smallest = _VALUE_MASK
-                    for symbol in symbols:
-                        hashed = mixed(symbol, seeds[rows + row]) & _VALUE_MASK
-                        smallest = min(smallest, hashed)
-                    bins[row] = (np.uint64(rows + row) << _ROUND_SHIFT) | smallest
+        _fill(symbols, seeds, bins)
         for row in range(rows):
             sketches[item, row] = np.uint16(mixed(bins[row], secret) & _ROW_MASK)
+    return sketches
+
+
+@kernel
+def fast_minima(values: UInt64s, offsets: Int64s, rows: int, seeds: UInt64s) -> UInt64s:
+    """Return what ``fast_sketches`` keeps 16 bits of, uint64 (n, rows): minima, which merge.
+
+    Of a union of sets, each is the least of those of the sets. All bits are set of an empty one.
+    """
+    minima = np.full((offsets.size - 1, rows), _EMPTY, np.uint64)
+    for item in range(offsets.size - 1):
+        symbols = values[offsets[item] : offsets[item + 1]]
+        if symbols.size > 0:
+            _fill(symbols, seeds, minima[item])
+    return minima
+
+
+@kernel
+def classical_minima(
+    values: UInt64s, offsets: Int64s, multipliers: UInt64s, addends: UInt64s
+) -> UInt64s:
+    """Return what ``classical_sketches`` keeps 16 bits of, as ``fast_minima`` does."""
+    rows = multipliers.size
+    minima = np.full((offsets.size - 1, rows), _EMPTY, np.uint64)
+    for item in range(offsets.size - 1):
+        for symbol in values[offsets[item] : offsets[item + 1]]:
+            residue = reduced(symbol)
+            for row in range(rows):
+                hashed = _linear_hash(residue, multipliers[row], addends[row])
+                minima[item, row] = min(minima[item, row], hashed)
+    return minima
+
+
+@kernel
+def sketches_of_minima(minima: UInt64s, secret: np.uint64) -> UInt16s:
+    """Return the sketches, uint16 (n, rows), of minima; zeros of an empty set."""
+    sketches = np.zeros(minima.shape, np.uint16)
+    for item in range(minima.shape[0]):
+        for row in range(minima.shape[1]):
+            if minima[item, row] != _EMPTY:
+                sketches[item, row] = np.uint16(mixed(minima[item, row], secret) & _ROW_MASK)
     return sketches
 
 

@@ -257,6 +257,20 @@ class MinHash(SimilarityRows):
             *sets, self._multipliers, self._addends, self._final
         )
 
+    def minima(self, features: SymbolSets) -> UInt64s:
+        """Return the whole minima of sets, uint64 (n, words), of which a sketch keeps 16 bits.
+
+        Those of a union are the least of those of its parts: so parts may be signed anywhere.
+        """
+        sets = (features.values, features.offsets)
+        if self._scheme == "fast":
+            return kernels.sketches.fast_minima(*sets, self.words, self._words)
+        return kernels.sketches.classical_minima(*sets, self._multipliers, self._addends)
+
+    def of_minima(self, minima: UInt64s) -> UInt16s:
+        """Return the sketches of which ``minima`` are the minima."""
+        return kernels.sketches.sketches_of_minima(minima, self._final)
+
 
 class DartMinHash(SimilarityRows):
     """Sketches of weighted sets: darts of least rank (``kernels.weighted.dart_sketches``).

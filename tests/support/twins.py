@@ -1107,6 +1107,25 @@ def sketched_sets(random: np.random.Generator) -> None:
     assert found.tolist() == [oracle.classical_sketch(own, rows, secret) for own in sets]
 
 
+@twin_of("sketches.fast_minima", "sketches.classical_minima", "sketches.sketches_of_minima")
+def minima_of_parts(random: np.random.Generator) -> None:
+    """The least of the minima of two parts are those of the whole, which make its sketch."""
+    sets = [random.integers(0, 2**64, size, dtype=np.uint64).tolist() for size in (0, 1, 3, 40)]
+    parts = [columns([own[start::2] for own in sets]) for start in (0, 1)]
+    rows, secret = int(random.integers(1, 20)), b"twin"
+    final = np.uint64(oracle.secret_words(secret, b"simdb.row", 1)[0])
+    words = np.array(oracle.secret_words(secret, b"simdb.fast", 2 * rows), np.uint64)
+    drawn = np.array(oracle.secret_words(secret, b"simdb.classical", 2 * rows), np.uint64)
+    prime = np.uint64(MODULUS)
+    lines = drawn[:rows] % (prime - np.uint64(1)) + np.uint64(1), drawn[rows:] % prime
+    sketches = kernels.sketches
+    fast = np.minimum(*(sketches.fast_minima(*part, rows, words) for part in parts))
+    slow = np.minimum(*(sketches.classical_minima(*part, *lines) for part in parts))
+    for minima, sketch in ((fast, oracle.fast_sketch), (slow, oracle.classical_sketch)):
+        found = sketches.sketches_of_minima(minima, final)
+        assert found.tolist() == [sketch(own, rows, secret) for own in sets]
+
+
 @twin_of("sketches.bucket_keys", "sketches.matching_rows")
 def bands_of_signatures(random: np.random.Generator) -> None:
     bands, rows = 4, 3

@@ -29,8 +29,9 @@ from simdb.answers.exact.memory import (
 )
 from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
-from simdb.answers.method import Batches, Forest, Method, ProgressCallback
+from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import UInt32s
+from simdb.batches.forest import Forest
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, SetSimilarity

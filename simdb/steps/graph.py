@@ -1,0 +1,95 @@
+"""Components of candidates, and parts of those that are too large for one task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simdb import arrow
+from simdb.arrays import Int64s
+from simdb.recipe import Recipe
+from simdb.steps.schemas import GATHERED, LABELS
+from simdb.steps.streams import numbers_of, taken
+
+PAIRS_OF_TASK = 1_000_000
+_ONE, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
+
+
+def components(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the vertices of edges, ascending, and the smallest of the component of each."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    vertices, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    if not vertices.size:
+        return vertices, vertices
+    ends = (places[: left.size], places[left.size :])
+    graph = coo_array((np.ones(left.size, np.int8), ends), shape=(vertices.size, vertices.size))
+    _, label = connected_components(graph, directed=False)
+    _, first = np.unique(label, return_index=True)  # vertices ascend: the first is the smallest
+    return vertices, vertices[first[label]]
+
+
+def contract(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
+    """Edges, two columns of numbers -> ``LABELS``: a star for each component of those of a task.
+
+    As edges again, in ever fewer tasks, and in one at last, they are the labels of all but the
+    smallest vertex of each component.
+    """
+    del recipe
+    found = [(numbers_of(batch.column(0)), numbers_of(batch.column(1))) for batch in batches]
+    if found:
+        left, right = (np.concatenate(side) for side in zip(*found, strict=True))
+        vertices, labels = components(left, right)
+        far = vertices != labels
+        yield LABELS.batch(vertices[far], labels[far])
+
+
+def blocks_of(pairs: int, most: int = PAIRS_OF_TASK) -> int:
+    """Return into how many blocks the items of a component of so many candidates are cut."""
+    return 1 if pairs <= most else ceil(sqrt(2 * pairs / most))
+
+
+def spread(recipe: Recipe, batches: Iterable[Any], *, blocks: Mapping[int, int]) -> Iterator[Any]:
+    """``GATHERED`` -> the same, each group of ``blocks`` cut into one for every two of its blocks.
+
+    A candidate goes to the group of the blocks of its two items, an item to all groups of its
+    block. Two groups may get one name: a group then holds an item twice, which changes nothing.
+    """
+    del recipe
+    large = np.array(sorted(blocks), np.int64)
+    counts = np.array([blocks[label] for label in large.tolist()], np.int64)
+    for batch in batches:
+        group = numbers_of(batch.column("group"))
+        place = np.minimum(np.searchsorted(large, group), max(0, large.size - 1))
+        cut = large[place] == group if large.size else np.zeros(group.size, np.bool_)
+        if not cut.any():
+            yield batch
+            continue
+        yield taken(batch, np.flatnonzero(~cut))
+        some, many = taken(batch, np.flatnonzero(cut)), counts[place[cut]]
+        label, number, right = (
+            numbers_of(some.column(name)) for name in ("group", "number", "right")
+        )
+        is_item = right < 0
+        own = _block(number, many)
+        copies = np.where(is_item, many, 1)
+        rows = np.repeat(np.arange(label.size), copies)
+        turn = np.arange(rows.size) - np.repeat(np.cumsum(copies) - copies, copies)
+        other = np.where(is_item[rows], turn, _block(right, many)[rows])
+        low, high = np.minimum(own[rows], other), np.maximum(own[rows], other)
+        pair = (low * many[rows] + high + 1).astype(np.uint64)
+        named = (label[rows].view(np.uint64) * _ONE) ^ (pair * _OTHER)
+        others = some.take(arrow.numbers(rows))
+        yield GATHERED.batch(
+            named.view(np.int64), *(others.column(name) for name in ("number", "right", "item"))
+        )
+
+
+def _block(number: Int64s, many: Int64s) -> npt.NDArray[np.int64]:
+    mixed = (np.ascontiguousarray(number).view(np.uint64) * _ONE) >> np.uint64(40)
+    return mixed.astype(np.int64) % many

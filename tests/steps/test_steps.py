@@ -1,0 +1,130 @@
+"""Single steps: signatures by rows, contraction, streams, schemas."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import pickle  # noqa: TID251 - engines send recipes to their workers
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import simdb
+from simdb import steps
+from simdb.errors import ConfigurationError, UsageError
+from simdb.steps import streams
+from simdb.steps.streams import joined, whole_groups
+
+SETS = simdb.Set()
+
+
+@pytest.mark.parametrize("sketch", ["fast", "classical"])
+@pytest.mark.parametrize("batch", [1, 7, 1_000])
+def test_exercise_3_3_7_signatures_by_rows_are_those_by_columns(sketch, batch):
+    """MMDS 3.3.7: the matrix is dealt by columns, which is ``sign``, or by rows."""
+    recipe = simdb.Recipe.of(SETS, seed=4, sketch=sketch)
+    random = np.random.default_rng(1)
+    items = [random.choice(300, size, replace=False).tolist() for size in (1, 2, 5, 40, 200)]
+    whole = pa.table({"number": range(5), "item": items})
+    (signed,) = steps.sign(recipe, whole.to_batches())
+    rows = [(number, element) for number, item in enumerate(items) for element in item]
+    random.shuffle(rows)
+    numbers, elements = zip(*rows, strict=True)
+    long = pa.table({"number": numbers, "element": elements}).to_batches(max_chunksize=batch)
+    partial = pa.Table.from_batches(list(steps.partial_minima(recipe, long)))
+    ordered = partial.sort_by("number").to_batches(max_chunksize=batch)
+    merged = pa.Table.from_batches(list(steps.merge_minima(recipe, ordered)))
+    assert merged["number"].to_pylist() == list(range(5))
+    assert merged["signature"].to_pylist() == signed["signature"].to_pylist()
+
+
+def test_exercise_3_4_4_buckets_and_pairs_by_map_and_reduce():
+    """MMDS 3.4.4: (a) a bucket's items come together, (b) of each item the later candidates."""
+    recipe = simdb.Recipe.of(SETS, bands=3, rows=1, seed=2)
+    items = [[1, 2, 3], [4, 5, 6], [1, 2, 3], [7, 8, 9], [4, 5, 6]]
+    table = pa.table({"number": range(5), "item": items})
+    signed = pa.Table.from_batches(list(steps.sign(recipe, table.to_batches())))
+    entries = pa.Table.from_batches(list(steps.entries(recipe, signed.to_batches())))
+    assert entries.num_rows == 15
+    by_bucket = entries.join(signed.select(["number", "signature"]), "number")
+    by_bucket = by_bucket.select(steps.SHARED.names).sort_by(
+        [("bucket", "ascending"), ("number", "ascending")]
+    )
+    (met,) = steps.meet(recipe, by_bucket.to_batches())
+    assert sorted(zip(*(column.to_pylist() for column in met.columns), strict=True)) == [
+        (0, 2),
+        (1, 4),
+    ]
+
+
+def test_only_sets_of_elements_are_signed_element_by_element():
+    for kind in (simdb.Text(), simdb.Bits(64, "tanimoto"), simdb.WeightedSet()):
+        recipe = simdb.Recipe.of(kind)
+        with pytest.raises(ConfigurationError, match="element by element"):
+            list(steps.partial_minima(recipe, []))
+
+
+@settings(max_examples=20)
+@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=40), st.integers(1, 4))
+def test_contraction_in_ever_fewer_tasks_gives_the_components(edges, parts):
+    recipe = simdb.Recipe.of(SETS, seed=1)
+    sides = np.array(edges, np.int64).reshape(-1, 2).T
+    vertices, labels = steps.components(*sides)
+    known = [steps.LABELS.batch(*sides)]
+    while parts:
+        rows = pa.Table.from_batches(known)
+        dealt = [rows.take(np.arange(part, rows.num_rows, parts)) for part in range(parts)]
+        known = [one for part in dealt for one in steps.contract(recipe, part.to_batches())]
+        known = known or [steps.LABELS.batch(np.empty(0, np.int64), np.empty(0, np.int64))]
+        parts -= 1
+    table = pa.Table.from_batches(known)
+    found = dict(zip(table["number"].to_pylist(), table["label"].to_pylist(), strict=True))
+    expected = dict(zip(vertices.tolist(), labels.tolist(), strict=True))
+    assert found == {number: label for number, label in expected.items() if number != label}
+
+
+@given(
+    st.lists(st.integers(0, 6), max_size=40).map(sorted),
+    st.integers(1, 9),
+    st.sampled_from([1, 60, 10**6]),
+)
+def test_streams_are_cut_between_groups_only(keys, batch, most):
+    table = pa.table({"key": np.array(keys, np.int64)})
+    pieces = list(whole_groups(table.to_batches(max_chunksize=batch), "key", most))
+    assert [key for piece in pieces for key in piece["key"].to_pylist()] == keys
+    found = [set(piece["key"].to_pylist()) for piece in pieces]
+    assert sum(map(len, found)) == len(set(keys))
+    if most == 1:
+        assert len(pieces) >= len(set(keys)) - batch
+
+
+def test_a_group_of_more_than_two_gibibytes_is_refused(monkeypatch):
+    # As Arrow gives a column of more than its offsets reach: in two pieces.
+    cut = SimpleNamespace(to_batches=lambda: [1, 2])
+    pieces = SimpleNamespace(combine_chunks=lambda: cut)
+    table = SimpleNamespace(from_batches=lambda _: pieces)
+    library = SimpleNamespace(Table=table)
+    monkeypatch.setattr(streams, "arrow", SimpleNamespace(library=lambda: library))
+    parts = pa.table({"key": [1, 2]}).to_batches(max_chunksize=1)
+    with pytest.raises(UsageError, match="2 GiB"):
+        joined(parts)
+
+
+def test_an_item_that_is_missing_in_its_group_is_noticed():
+    recipe = simdb.Recipe.of(SETS, seed=1)
+    batch = steps.GATHERED.batch(
+        np.zeros(2, np.int64), np.zeros(2, np.int64), np.array([-1, 1]), pa.array([b"x", None])
+    )
+    with pytest.raises(UsageError, match="not in its group"):
+        list(steps.verify(recipe, [batch]))
+
+
+def test_a_recipe_and_an_order_can_be_sent():
+    recipe = simdb.Recipe.of(simdb.Text(), threshold=0.7, seed=1)
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
+    ordered = steps.order_of(recipe, np.array([5, 5, 7]))
+    assert pickle.loads(pickle.dumps(ordered)).frequent.tolist() == [5]
