@@ -54,8 +54,8 @@ def walks(request, tmp_path):
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", kind)
 
-        def add() -> None:
-            collection.add_many([next(rows) for _ in range(20)])
+        def add(count: int = 20) -> None:
+            collection.add_many([next(rows) for _ in range(count)])
 
         calls: dict[str, Callable[[], Any]] = {
             "add_many": add,
@@ -65,7 +65,8 @@ def walks(request, tmp_path):
         for call in calls.values():
             call()
             call()
-        add()  # of what was asked of one state before some is kept
+        add(1)  # of what was asked of one state before some is kept: pairs are asked first
+        calls["search"]()
         return {name: walk(call) for name, call in reversed(calls.items())}
 
 
