@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import UserDict
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import Annotated, Any
 
 import typer
 
+from simdb.cli.coercion import make_adapters_late
 from simdb.cli.failures import CommandGroup
 from simdb.cli.options import grouped
 from simdb.cli.stores import Settings, mode_from
@@ -34,6 +34,8 @@ COMMANDS = {
         *("dump", "load", "repair"),
     ),
 }
+
+make_adapters_late()
 
 
 class _OnDemand(UserDict[str, Any]):
@@ -77,6 +79,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import PackageNotFoundError, version  # slow to load
+
         try:
             print(f"simdb {version('simdb-store')}")
         except PackageNotFoundError:

@@ -19,6 +19,7 @@ import typer
 
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.stores import settings_of
+from simdb.cli.tables import drawn
 from simdb.errors import UsageError
 from simdb.evidence import PairExplanation
 from simdb.files.compression import STANDARD_STREAM
@@ -238,6 +239,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> None:
 
     Columns whose name ends in a blank are aligned to the right; without names there is no head.
     """
+    known = [[*row] for row in rows]
+    simple = drawn(columns, known, sys.stdout)
+    if simple is not None:
+        print(simple)
+        return
     from rich.table import Table
     from rich.text import Text
 
@@ -245,7 +251,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> None:
     for column in columns:
         side: Literal["left", "right"] = "right" if column.endswith(" ") else "left"
         table.add_column(Text(column.strip()), justify=side, overflow="fold")
-    for row in rows:
+    for row in known:
         table.add_row(*(Text(cell) for cell in row))
     console().print(table)
 

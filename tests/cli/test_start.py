@@ -11,14 +11,32 @@ from simdb.cli.app import COMMANDS, app
 from tests.support.commands import done, run, write_rows
 from tests.support.processes import CHECKOUT, interpreted
 
-SLOW = {"numba", "llvmlite", "scipy", "rich", "pyarrow", "pandas", "polars", "duckdb", "sqlite3"}
+SLOW = {
+    "pydantic",
+    "numba",
+    "llvmlite",
+    "scipy",
+    "rich",
+    "pyarrow",
+    "pandas",
+    "polars",
+    "duckdb",
+    "sqlite3",
+}
 REPORT = (
     "import sys; from simdb.cli.app import app; app(standalone_mode=False); print(*sys.modules)"
 )
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("arguments", [["--version"], ["get", "s.simdb", "c", "a"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--version"],
+        ["get", "s.simdb", "c", "a"],
+        ["search", "s.simdb", "c", "--text", "a text"],
+    ],
+)
 def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, arguments):
     write_rows(tmp_path / "in.jsonl", [{"id": "a", "text": "a text"}])
     done("create", tmp_path / "s.simdb", "c")
