@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from importlib import import_module
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -103,6 +104,8 @@ TRANSFORMATIONS: dict[str, Transform] = {
     "soundex": lambda text: _sounds("soundex", text),
     "metaphone": lambda text: _sounds("metaphone", text),
 }
+USUAL = ("lowercase", "collapse")
+_UNEVEN = ("  ", " \n", "\n ", *map(chr, (9, 11, 12, 13, 28, 29, 30, 31)))  # what collapses
 COUNTED = re.compile(r"(first|last):0*[1-9][0-9]{0,7}")  # of characters
 
 
@@ -117,8 +120,8 @@ def _transformation(name: str) -> Transform:
 
 def chained(names: Sequence[str]) -> Transform:
     """Return one function that applies ``TRANSFORMATIONS``, or ``first:4``, in their order."""
-    if tuple(names) == ("lowercase", "collapse"):
-        return lambda text: " ".join(text.lower().split())  # the usual one, in one call
+    if tuple(names) == USUAL:
+        return lambda text: " ".join(text.lower().split())  # in one call
     transforms = [_transformation(name) for name in names]
     if len(transforms) == 1:
         return transforms[0]
@@ -129,6 +132,21 @@ def chained(names: Sequence[str]) -> Transform:
         return text
 
     return apply
+
+
+def lower_and_collapsed(texts: list[str]) -> list[str]:
+    """Return many texts as the usual preparation makes them, in a few calls where most are so."""
+    whole = "\n".join(texts)
+    is_even = (
+        whole.isascii()
+        and whole.count("\n") == len(texts) - 1
+        and not any(mark in whole for mark in _UNEVEN)
+        and not whole.startswith(" ")
+        and not whole.endswith(" ")
+    )
+    if is_even:
+        return whole.lower().split("\n")
+    return [" ".join(text.lower().split()) for text in texts]
 
 
 class Equivalents:
@@ -326,32 +344,49 @@ class _Reader:
 
     def column(self, values: Sequence[Value | None]) -> RecordColumn:
         """Return the column of one value a record; each different one is read once."""
+        if self.is_text:
+            return self._text_column(values)
         places: dict[str, int] = {}
         known: dict[Value | None, int] = {None: MISSING}
         numbers: list[Any] = []
         rounded: list[str] = []
         for value in dict.fromkeys(values):
-            if value is None:
+            number = None if value is None else self._read(self._read_number, value)
+            if number is None:
+                known[value] = MISSING
                 continue
-            if self.is_text:
-                text = value if isinstance(value, str) else self._read(read_text, value)
-                prepared = "" if text is None else self._prepare(text)
-            else:
-                number = self._read(self._read_number, value)
-                prepared = "" if number is None else str(number)
-                if number is not None and prepared not in places:
-                    numbers.append(number)
-                    rounded.append(self._written(number))
-            known[value] = places.setdefault(prepared, len(places)) if prepared else MISSING
+            exact = str(number)
+            if exact not in places:
+                numbers.append(number)
+                rounded.append(self._written(number))
+            known[value] = places.setdefault(exact, len(places))
         codes = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
-        texts = list(places)
-        canonical = texts if self.is_text else rounded
-        if self._equivalents is not None:
-            canonical = [self._equivalents.replaced(text) for text in texts]
         is_place = self.field.compare == "place"
-        return RecordColumn(
-            codes, texts, canonical, [] if is_place else numbers, numbers if is_place else []
-        )
+        kept: tuple[list[Any], list[Any]] = ([], numbers) if is_place else (numbers, [])
+        return RecordColumn(codes, list(places), rounded, *kept)
+
+    def _text_column(self, values: Sequence[Value | None]) -> RecordColumn:
+        different = [value for value in dict.fromkeys(values) if value is not None]
+        texts: list[str] = []
+        for value in different:
+            text = value if isinstance(value, str) else self._read(read_text, value)
+            texts.append(text or "")
+        prepared = self._prepare_many(texts)
+        places = {text: place for place, text in enumerate(filter(None, dict.fromkeys(prepared)))}
+        places[""] = MISSING
+        known: dict[Value | None, int] = {None: MISSING}
+        known |= zip(different, map(places.__getitem__, prepared), strict=True)
+        codes = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
+        del places[""]
+        kept = list(places)
+        if self._equivalents is None:
+            return RecordColumn(codes, kept, kept, [], [])
+        return RecordColumn(codes, kept, list(map(self._equivalents.replaced, kept)), [], [])
+
+    def _prepare_many(self, texts: list[str]) -> list[str]:
+        if tuple(self.field.prepare) == USUAL:
+            return lower_and_collapsed(texts)
+        return list(map(self._prepare, texts))
 
     def _read(self, read: Callable[[str, Value], Read | None], value: Value) -> Read | None:
         """The part of a value that is compared; None if it is missing, or taken for it."""
@@ -378,6 +413,7 @@ class RecordItems(Items):
         self._names = tuple(field.name for field in settings.fields)
         self._known = frozenset(self._names)
         self._readers = tuple(map(_Reader, settings.fields))
+        self._are_texts = all(reader.is_text for reader in self._readers)
         ruled = {name for rule in settings.rules for part in rule for name in part.names}
         self._used = tuple(bool(field.weight) or field.name in ruled for field in settings.fields)
 
@@ -397,6 +433,10 @@ class RecordItems(Items):
                 f"the record has a field {wrong!r}, which is none of {', '.join(self._names)}; "
                 "a field of weight 0 keeps what is not scored"
             )
+        if self._are_texts and len(item) == len(self._names):
+            whole = _encoded_texts(list(map(item.__getitem__, self._names)))
+            if whole is not None:
+                return whole
         forms = bytearray(len(self._names))
         numbers: list[int | float] = []
         texts: list[str] = []
@@ -466,6 +506,18 @@ class RecordItems(Items):
 # -- the stored form -----------------------------------------------------------------------------
 
 _NOTHING = object()
+_ONLY_TEXTS = {str}
+
+
+def _encoded_texts(values: list[Any]) -> bytes | None:
+    """Return the stored form of values that all are ASCII texts, as most are; else None."""
+    if set(map(type, values)) != _ONLY_TEXTS:
+        return None
+    whole = "".join(values)
+    if not whole.isascii() or len(whole) > MAXIMUM_VALUE_BYTES:
+        return None
+    forms = bytes([STRING]) * len(values)
+    return forms + _pattern(forms)[0].pack(*map(len, values)) + whole.encode()
 
 
 @lru_cache(maxsize=_PATTERNS_KEPT)
@@ -493,6 +545,10 @@ def _decoded(data: bytes, count: int) -> list[Value | None]:
         numbers = structure.unpack_from(data, count)
         strings = data[count + structure.size :]
         text = strings.decode() if strings.isascii() else None
+        if text is not None and forms == [STRING] * count:
+            ends = [*accumulate(numbers, initial=0)]
+            if ends[-1] == len(text):
+                return [text[begin:end] for begin, end in pairwise(ends)]
         begin = 0
         for place, form, number in zip(places, forms, numbers, strict=True):
             if form == STRING:
