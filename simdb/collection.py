@@ -905,6 +905,7 @@ class CollectionView:
         other: CollectionView | None = None,
         sample: int = 100_000,
         seed: int = 0,
+        earlier: Weights | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Weights:
         """Learn what each field of records says about matches, without labels or from them.
@@ -922,6 +923,9 @@ class CollectionView:
             other: the collection that this one is joined with; by default, pairs of this one.
             sample: random pairs by which u is measured, among 2,000 items of either side.
             seed: of their choice.
+            earlier: what was learnt without labels before, of one collection under the same
+                settings: only pairs of items that came since are looked at. The weights are those
+                of a call without it, which it is where an item was deleted or replaced since.
             progress: called now and then.
 
         Raises:
@@ -933,9 +937,10 @@ class CollectionView:
         require_whole("sample", sample, 1, optional=False)
         with self._sides(other) as both:
             sides = calibrate.Sides(*both)
+            drawn: dict[str, Any] = {"sample": sample, "seed": seed}
             if labels is None:
-                return weigh.learn(sides, sample=sample, seed=seed, progress=progress)
-            return weigh.learn_from(sides, labels, sample=sample, seed=seed, progress=progress)
+                return weigh.learn(sides, **drawn, earlier=earlier, progress=progress)
+            return weigh.learn_from(sides, labels, **drawn, earlier=earlier, progress=progress)
 
     @overload
     def explain_pair(

@@ -92,7 +92,9 @@ def learn(
     if plot is not None and pair is not None and evidence is not None:
         draw_waterfall(Path(plot), evidence, " and ".join(map(shown_key, pair)))
     if telling.as_json:
-        told = {name: part for name, part in asdict(found).items() if name != "kind"}
+        told = {
+            name: part for name, part in asdict(found).items() if name not in ("kind", "counted")
+        }
         told |= {"probability": probability, "threshold": float(threshold), "settings": settings}
         print_json(told if evidence is None else {**told, "evidence": asdict(evidence)})
         return

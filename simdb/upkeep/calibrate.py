@@ -468,10 +468,13 @@ class Sides(NamedTuple):
         """Whether the pairs are those of one collection."""
         return self.left is self.right
 
-    def pairs(self, bound: Bound) -> Iterator[PairBatch]:
-        """Yield the candidates of the probable index within a bound."""
+    def pairs(self, bound: Bound, *, since: int = 0) -> Iterator[PairBatch]:
+        """Yield the candidates of the probable index within a bound; of one, of later items."""
         method = Buckets(bound)
-        found = method.pairs(self.right) if self.is_one else method.join(self.left, self.right)
+        if self.is_one:
+            found = method.pairs(self.right, since=since)
+        else:
+            found = method.join(self.left, self.right)
         return (batch for batch, _ in found)
 
 

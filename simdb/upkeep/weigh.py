@@ -39,6 +39,7 @@ from simdb.upkeep import labelling
 from simdb.upkeep.calibrate import Sides, items_of
 
 COMPARED_AT_ONCE = 8_192  # pairs
+DRAWN_AT_ONCE = 65_536  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
 MOST_FREQUENT = 1_000  # values of a field, whose equality says less
 LEAST_SCORE = Threshold(Fraction(1, 10**9))
@@ -79,6 +80,21 @@ class FieldWeight:
     frequent: Mapping[str, float] = field(default_factory=dict, repr=False)
 
 
+class Counted(NamedTuple):
+    """How candidates agree, from which later items are counted on.
+
+    Attributes:
+        patterns: how many pairs there are of which the same rules propose and all fields agree so.
+        kind: the settings.
+        items, deleted: how many items the collection had ever had, and how many were gone.
+    """
+
+    patterns: Mapping[bytes, int]
+    kind: Kind
+    items: int
+    deleted: int
+
+
 @dataclass(frozen=True, slots=True)
 class Weights:
     """What was learnt of matches, and settings that say it.
@@ -92,6 +108,7 @@ class Weights:
         pairs: candidates, or labelled pairs, that it was learnt from.
         matches: how many of them match, as is expected or was said.
         warnings: what is doubtful.
+        counted: what ``learn(earlier=)`` goes on from; None of what was learnt from labels.
     """
 
     fields: tuple[FieldWeight, ...]
@@ -100,6 +117,7 @@ class Weights:
     pairs: int
     matches: float
     warnings: tuple[str, ...]
+    counted: Counted | None = field(default=None, repr=False, compare=False)
 
     def probability(self, bits: float) -> float:
         """Return how probably two records match of which fields give so much evidence."""
@@ -188,16 +206,17 @@ class PairEvidence:
 
 
 def learn(
-    sides: Sides, *, sample: int, seed: int, progress: ProgressCallback | None = None
+    sides: Sides,
+    *,
+    sample: int,
+    seed: int,
+    earlier: Weights | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Weights:
     """Learn weights without labels; see ``Collection.learn``."""
     agreement = agreement_of(sides)
-    seen: Counter[bytes] = Counter()
-    for part in _compared(sides, candidates(sides, progress)):
-        rows = np.column_stack([part.masks, part.codes.astype(np.uint64)])
-        distinct, counts = np.unique(rows, axis=0, return_counts=True)
-        for row, count in zip(distinct, counts.tolist(), strict=True):
-            seen[row.tobytes()] += count
+    counted = _counted(sides, None if earlier is None else earlier.counted, progress)
+    seen = counted.patterns
     table = np.frombuffer(b"".join(seen), np.uint64).reshape(-1, 1 + len(agreement.names))
     rule_bits = np.arange(agreement.looks_at.shape[0], dtype=np.uint64)
     patterns = Patterns(
@@ -235,7 +254,25 @@ def learn(
         doubts=doubts,
         found=found,
         frequent=drawn.frequent,
+        counted=counted,
     )
+
+
+def _counted(sides: Sides, before: Counted | None, progress: ProgressCallback | None) -> Counted:
+    """Count how candidates agree; of one collection only those of later items, where that does."""
+    state, kind = sides.right.reader.manifest, sides.right.settings.kind
+    seen: Counter[bytes] = Counter()
+    deleted, since = state.next_number - state.live, 0
+    if before is not None and sides.is_one and (before.kind, before.deleted) == (kind, deleted):
+        seen.update(before.patterns)
+        since = before.items
+    for part in _compared(sides, candidates(sides, progress, since=since)):
+        rows = np.column_stack([part.masks, part.codes.astype(np.uint64)])
+        distinct, counts = np.unique(rows, axis=0, return_counts=True)
+        for row, count in zip(distinct, counts.tolist(), strict=True):
+            seen[row.tobytes()] += count
+    ordered = dict(sorted(seen.items()))  # so that sums are rounded in the same way
+    return Counted(ordered, kind, state.next_number, deleted)
 
 
 def learn_from(
@@ -244,6 +281,7 @@ def learn_from(
     *,
     sample: int,
     seed: int,
+    earlier: Weights | None = None,
     progress: ProgressCallback | None = None,
 ) -> Weights:
     """Learn weights from labelled pairs, beginning with what is learnt without.
@@ -263,7 +301,7 @@ def learn_from(
     require_both(said)
     before: Weights | None = None
     try:
-        before = learn(sides, sample=sample, seed=seed, progress=progress)
+        before = learn(sides, sample=sample, seed=seed, earlier=earlier, progress=progress)
     except ConfigurationError as error:
         doubts.append(f"learnt from labels alone, since nothing is learnt without: {error.problem}")
     parts = list(_compared(sides, iter([numbers])))
@@ -325,10 +363,10 @@ def numbers_of(
 
 
 def candidates(
-    sides: Sides, progress: ProgressCallback | None
+    sides: Sides, progress: ProgressCallback | None, *, since: int = 0
 ) -> Iterator[tuple[UInt32s, UInt32s]]:
-    """Yield what the rules propose, but for pairs that agree in nothing."""
-    for batch in sides.pairs(LEAST_SCORE):
+    """Yield what the rules propose, but for pairs that agree in nothing; of one, of later items."""
+    for batch in sides.pairs(LEAST_SCORE, since=since):
         yield batch.left, batch.right
         if progress is not None:
             progress(Progress("comparing", sides.right.work.looked_at, None))
@@ -394,8 +432,8 @@ def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -
     else:
         right = generator.integers(sizes[1], size=sample)
     levels = [np.zeros(len(leasts) + 1) for leasts in agreement.levels]
-    for begin in range(0, sample, COMPARED_AT_ONCE):
-        part = slice(begin, begin + COMPARED_AT_ONCE)
+    for begin in range(0, sample, DRAWN_AT_ONCE):
+        part = slice(begin, begin + DRAWN_AT_ONCE)
         found = agreement.fields(features[0], features[-1], left[part], right[part])
         for place, one in enumerate(found):
             known = one.codes[one.codes != MISSING]
@@ -482,6 +520,7 @@ def _weights(
     doubts: list[str],
     found: Evidence | None = None,
     frequent: Sequence[Mapping[str, float]] = (),
+    counted: Counted | None = None,
 ) -> Weights:
     """Return what was learnt; of a field that is missing everywhere, nothing."""
     warnings = list(doubts)
@@ -504,7 +543,7 @@ def _weights(
         common = frequent[place] if frequent else {}
         fields.append(FieldWeight(name, tuple(levels[::-1]), float(missing[place]), common))
     kind = agreement.weighed(rising, [one.frequent for one in fields])
-    return Weights(tuple(fields), prior, kind, round(pairs), matches, tuple(warnings))
+    return Weights(tuple(fields), prior, kind, round(pairs), matches, tuple(warnings), counted)
 
 
 # -- what they say of pairs ------------------------------------------------------------------------

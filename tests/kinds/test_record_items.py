@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.records import Equal, Field, Record, RecordFamily
 from simdb.kinds.records import items as record_values
-from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.items import RecordItems, lower_and_collapsed
 
 KINDS = Record(
     fields=(
@@ -352,3 +352,9 @@ def test_the_longest_settings_can_be_signed():
     items, family = RecordItems(settings), RecordFamily(settings, b"secret")
     data = items.encode({field.name: "é" * 32_767 for field in settings.fields})
     assert family.sign(items.features([data])).shape == (1, 256)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.text("aB É\n\x1c\t.", max_size=4), max_size=3))
+def test_texts_are_prepared_together_as_one_by_one(texts):
+    assert lower_and_collapsed(texts) == [" ".join(text.lower().split()) for text in texts]

@@ -99,6 +99,21 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     assert 0.9 * MATCHES < len(kept) < 1.1 * MATCHES
 
 
+def test_what_was_counted_before_is_not_counted_again(tables):
+    left, _ = tables
+    others = [(1_000 + number, row) for number, row in enumerate(RIGHT)]
+    left.add_many(others[:60])
+    before = left.learn(seed=1, sample=SAMPLE)
+    left.add_many(others[60:])
+    whole = left.learn(seed=1, sample=SAMPLE)
+    after = left.learn(seed=1, sample=SAMPLE, earlier=before)
+    assert after == whole
+    assert after.counted == whole.counted
+    assert before.pairs < after.pairs
+    left.delete(1_000)
+    assert left.learn(seed=1, sample=SAMPLE, earlier=after) == left.learn(seed=1, sample=SAMPLE)
+
+
 def test_why_two_records_match_is_told_field_by_field(tables):
     left, right = tables
     weights = left.learn(other=right, seed=1, sample=SAMPLE)
