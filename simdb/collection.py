@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import arrow, kinds
-from simdb.answers import entities, evidence
+from simdb.answers import entities, evidence, kept
 from simdb.answers import method as methods
 from simdb.answers.buckets import Buckets, stored_signatures
 from simdb.answers.choose import (
@@ -52,7 +52,7 @@ from simdb.linkage.clusters import Method as Clusters
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue, labels
-from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.opened.where import Accepts, Chosen, Where, read_where
@@ -66,7 +66,9 @@ from simdb.results import (
     CheckReport,
     Entry,
     Explanation,
+    GroupChange,
     Groups,
+    KeptGroup,
     Key,
     Matches,
     Outcome,
@@ -87,6 +89,7 @@ from simdb.upkeep import (
     check,
     labelling,
     rebuild,
+    regroup,
     repack,
     stats,
     uncertain,
@@ -665,6 +668,77 @@ class CollectionView:
             told = methods.metadata_of_groups(opened, found)
         promised = answering.promise(self._known.settings.kind)
         return Groups(keys, promised, answering.recall, work.looked_at, metadata=told)
+
+    def group_of(
+        self,
+        key: Key,
+        *,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> KeptGroup:
+        """Return the group that an item is in, of those that the collection keeps.
+
+        Costs what its items are, whatever else is stored. The item comes alone, without an id, if
+        it is in no group.
+
+        Args:
+            key: of the item.
+            threshold, max_distance: which of the bounds at which groups are kept; the widest if
+                not given.
+
+        Raises:
+            KeyNotFoundError: the key is not stored.
+            ConfigurationError: no groups are kept, or none at that bound.
+        """
+        with self._opened() as opened:
+            bound = opened.settings.kind.parse_bound(threshold, max_distance)
+            return kept.group_of(opened, key, bound)
+
+    def group(self, identity: int) -> KeptGroup:
+        """Return a group that the collection keeps by its id.
+
+        An id that was merged into another is an alias: the answer is that group, with its own id.
+
+        Raises:
+            GroupNotFoundError: there is none of that id, or none any more: its last item is gone.
+            ConfigurationError: no groups are kept.
+        """
+        with self._opened() as opened:
+            return kept.group(opened, identity)
+
+    def kept_groups(
+        self,
+        *,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> Iterator[KeptGroup]:
+        """Yield all groups of two items or more that the collection keeps, by their ids.
+
+        Nothing is compared: ``groups`` makes them anew. Arguments and errors as for ``group_of``.
+        """
+        with self._opened() as opened:
+            bound = opened.settings.kind.parse_bound(threshold, max_distance)
+            for group in kept.all_groups(opened, bound):
+                yield group
+                _require_open(opened)
+
+    def changes(self, since: int = 0) -> Iterator[GroupChange]:
+        """Yield what happened to the groups that the collection keeps, in order.
+
+        To repeat all of it from 0 on makes the present groups. The log is kept as long as groups
+        are, and grows with what happens to them.
+
+        Args:
+            since: the ``number`` of the last change that is known.
+
+        Raises:
+            ConfigurationError: no groups are kept.
+        """
+        require_whole("since", since, 0, optional=False)
+        with self._opened() as opened:
+            for change in kept.changes(opened, since):
+                yield change
+                _require_open(opened)
 
     def join(
         self,
@@ -1547,6 +1621,9 @@ class Collection(CollectionView):
         drop_probable: bool = False,
         compression: Literal["zstd"] | None = None,
         drop_compression: bool = False,
+        groups: GroupMethod | None = None,
+        groups_at: Iterable[ThresholdLike] | None = None,
+        drop_groups: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         """Index all stored items anew under other settings, in bounded steps.
@@ -1569,6 +1646,11 @@ class Collection(CollectionView):
             compression: keep items and metadata compressed, as ``Database.collection`` says; its
                 dictionary, if there is none, is trained on some of the stored items.
             drop_compression: keep them as they are.
+            groups: keep groups with the items from now on, as ``Database.collection`` says, made of
+                all pairs in one commit, for which other writers wait. Groups that were kept before
+                keep their ids. A rebuild of the index makes the groups anew that are kept.
+            groups_at: the bounds at which they are kept.
+            drop_groups: keep none any more; their ids and changes are forgotten.
             progress: called now and then.
         """
         present = self._present.settings
@@ -1576,13 +1658,16 @@ class Collection(CollectionView):
             require_compression(present.kind, compression)
         if compression is not None and drop_compression:
             raise ConfigurationError("drop_compression=True contradicts a compression")
+        if drop_groups and (groups is not None or groups_at is not None):
+            raise ConfigurationError("drop_groups=True contradicts groups and groups_at")
         packs = compression is not None or drop_compression
+        regroups = drop_groups or groups is not None or groups_at is not None
         of_index = (
             *(kind, threshold, max_distance, recall, bands, rows, sketch, seed),
             *(exact_floor, containment, row_budget, cascade, drop_exact or None),
             drop_probable or None,
         )
-        indexes = not packs or any(one is not None for one in of_index)
+        indexes = not (packs or regroups) or any(one is not None for one in of_index)
         # To miss nothing means something only where the kind can.
         stays = kind is None or present.recall < 1 or kind.misses_nothing(present.recall)
         recall = present.recall if recall is None and stays else recall
@@ -1596,11 +1681,21 @@ class Collection(CollectionView):
             settings = changed_settings(
                 present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
             )
+        wanted = settings.groups
+        if drop_groups:
+            wanted = None
+        elif regroups:
+            method = groups or ("chain" if wanted is None else wanted.method)
+            wanted = kept.kept_groups_of(settings, method, groups_at)
+        elif wanted is not None:
+            kept.require_served(settings, wanted)
         with self._handle.writing() as access, self._told_which_settings(present):
             if indexes:
                 rebuild.rebuild(access, present, settings, progress)
             if packs:
                 repack.repack(access, settings, compression, progress)
+            if regroups or (indexes and wanted is not None):
+                regroup.regroup(access, settings, wanted, progress)
 
     @contextmanager
     def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 from uuid import UUID
 
 from simdb import kinds
+from simdb.answers.kept import kept_groups_of
 from simdb.collection import Collection, CollectionView, require_whole
 from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
@@ -19,7 +20,7 @@ from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import USUAL_RECALL
 from simdb.opened import catalogue, labels
-from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle
 from simdb.opened.request import (
     UNASKED,
@@ -38,6 +39,7 @@ from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.preflight import parse_path, resolved_path
 from simdb.upkeep.rebuild import clear_up, collect_garbage
+from simdb.upkeep.regroup import plain_groups, restore_groups
 
 SMALLEST_MEMORY = 16 * 2**20
 SMALLEST_MAP = 2**20
@@ -167,6 +169,8 @@ class Database:
         false_candidates: ThresholdLike = 1,
         cascade: Construction | None = None,
         compression: Literal["zstd"] | None = None,
+        groups: GroupMethod | None = None,
+        groups_at: Iterable[ThresholdLike] | None = None,
         recipe: Recipe | None = None,
     ) -> Collection:
         """Open a collection, or create it if there is none of that name.
@@ -197,6 +201,14 @@ class Database:
             compression: ``"zstd"`` keeps items and metadata compressed, each by itself, with a
                 dictionary that is trained on the first batch of 256 KiB or more. Answers are the
                 same; not for kinds whose items all have one size.
+            groups: keep groups with the items: ``"chain"``, of whatever pairs connect, or
+                ``"star"``, of which each item is within the bound of its centre
+                (``Collection.groups``). Every commit that adds, replaces or deletes items changes
+                them with these, so they are those that ``groups`` would make anew, and each keeps
+                its id (``group_of``, ``group``, ``changes``). By a probable index they are made of
+                the pairs that it finds when the later item is added.
+            groups_at: thresholds, or largest distances, at which groups are kept, none wider than
+                what the index serves; the collection's own bound if not given.
             recipe: what another collection is made by (``Collection.recipe``, ``simdb.Recipe.of``),
                 its secret too, in the place of ``kind`` and all settings but ``compression``.
 
@@ -211,25 +223,26 @@ class Database:
         asked = IndexRequest(
             threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
         )
+        asked_groups = groups, None if groups_at is None else tuple(groups_at)
         if recipe is not None:
             if kind is not None or asked != replace(UNASKED, compression=compression):
                 raise ConfigurationError(
                     "a recipe has the kind and all settings: give none of them beside it, and make "
                     "another recipe for other ones (simdb.Recipe.of)"
                 )
-            wanted = settings_by(recipe, name, compression)
+            wanted = _grouped(settings_by(recipe, name, compression), *asked_groups)
             require_same(self._present_or_created(wanted), wanted, seeded=True)
             return self[name]
         if kind is None:
             with self._handle.read() as transaction:
                 catalogue.require_settings(transaction, name)
             return self[name]
-        wanted = new_settings(name, kind, asked)
+        wanted = _grouped(new_settings(name, kind, asked), *asked_groups)
         present = self._present_or_created(wanted)
         if recall is None and present.recall == USUAL_RECALL != wanted.recall:
             # Also where a new collection of the kind would have another one.
             plan = replace(plan, is_usual=False)
-            wanted = new_settings(name, kind, replace(asked, plan=plan))
+            wanted = _grouped(new_settings(name, kind, replace(asked, plan=plan)), *asked_groups)
         require_same(present, wanted, seeded=seed is not None)
         return self[name]
 
@@ -262,6 +275,8 @@ class Database:
         false_candidates: ThresholdLike = 1,
         cascade: Construction | None = None,
         compression: Literal["zstd"] | None = None,
+        groups: GroupMethod | None = None,
+        groups_at: Iterable[ThresholdLike] | None = None,
     ) -> Collection:
         """Create a collection; see ``collection``.
 
@@ -274,7 +289,7 @@ class Database:
         asked = IndexRequest(
             threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
         )
-        wanted = new_settings(name, kind, asked)
+        wanted = _grouped(new_settings(name, kind, asked), groups, groups_at)
         with self._handle.read() as transaction:
             require_absent(transaction, name)  # without waiting for who writes
         with self._handle.write() as transaction:
@@ -404,7 +419,9 @@ class Database:
                 settings = catalogue.require_settings(transaction, name)
                 view = CollectionView(self._handle, name, transaction)
                 said = tuple(labels.of_collection(transaction, settings.number))
-                parts.append(DumpedPart(settings, len(view), view.items, said))
+                with view._opened() as opened:
+                    groups = plain_groups(opened)
+                parts.append(DumpedPart(settings, len(view), view.items, said, groups))
             dump.write(folder, parts, progress)
 
     def compact(
@@ -537,7 +554,7 @@ def load(
         with open_database(temporary, threads=threads) as database:
             for one in collections:
                 with database._handle.write() as transaction:
-                    made = catalogue.create(transaction, one.settings)
+                    made = catalogue.create(transaction, replace(one.settings, groups=None))
                     labels.put(transaction, made.number, one.labels)
                 filled = database[one.settings.name]
                 filled.add_many(one.rows(), progress=progress)
@@ -545,4 +562,21 @@ def load(
                     raise StorageError(
                         f"{one.file} has {len(filled):,} items, not {one.count:,} as dumped"
                     )
+                if one.groups is not None:
+                    kept = replace(made, groups=one.settings.groups)
+                    with database._handle.writing() as access, dump.translated(one.file):
+                        restore_groups(access, kept, one.groups)
         creation.link_into_place(temporary, target)
+
+
+def _grouped(
+    settings: CollectionSettings,
+    groups: GroupMethod | None,
+    bounds: Iterable[ThresholdLike] | None,
+) -> CollectionSettings:
+    """Let a new collection keep groups, if that is asked for."""
+    if groups is None:
+        if bounds is not None:
+            raise ConfigurationError("groups_at= needs groups='chain' or 'star'")
+        return settings
+    return replace(settings, groups=kept_groups_of(settings, groups, bounds))

@@ -107,6 +107,10 @@ class KeyNotFoundError(UsageError, LookupError):
     """The key is not stored."""
 
 
+class GroupNotFoundError(UsageError, LookupError):
+    """There is no group of that id, or none any more."""
+
+
 class CollectionNotFoundError(UsageError, LookupError):
     """The collection is not stored."""
 

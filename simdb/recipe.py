@@ -353,13 +353,14 @@ def restored(stored: Mapping[str, Any]) -> dict[str, Any]:
     values = {**stored, "kind": restore(stored["kind"])}
     floor = [] if stored["exact_floor"] is None else ["exact_floor"]
     for part in ("threshold", "recall", *floor):
-        values[part] = _fraction(stored[part])
+        values[part] = fraction(stored[part])
     if stored.get("cascade") is not None:
         values["cascade"] = Cascade.decode(stored["cascade"])
     return values
 
 
-def _fraction(stored: str) -> Fraction:
+def fraction(stored: str) -> Fraction:
+    """Read a quotient of whole numbers; ValueError if it is something else."""
     if not _QUOTIENT.fullmatch(stored):  # 1e999999999 would be computed
         raise ValueError(f"{stored[:60]!r} is no fraction")
     return Fraction(stored)

@@ -6,6 +6,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, repeat
 from math import isnan, nan
@@ -957,6 +958,51 @@ class Resumable(Protocol):
 
     def state(self) -> bytes:
         """Return all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGroup:
+    """A group that a collection keeps.
+
+    Attributes:
+        id: stays the same whatever comes and goes, as long as one item is left; None of an item
+            that is in no group.
+        keys: of its items, in order of insertion.
+        bound: the similarity, or distance, of the pairs that it is made of.
+    """
+
+    id: int | None
+    keys: tuple[Key, ...]
+    bound: Fraction
+
+
+GroupAction: TypeAlias = Literal["created", "joined", "left", "merged", "split"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What happened to a group.
+
+    ``created``: it began with the items. ``joined``: they came to it. ``left``: they were deleted,
+    or belong to no group any more, or to another that they then join. ``merged``: all items of the
+    ``other`` came to it, whose id is an alias of its from then on. ``split``: the items went from
+    it to the ``other``, which began so.
+
+    Attributes:
+        number: changes are counted from 1 on, those of all bounds together.
+        action: one of these.
+        group: id of the group.
+        other: id of the other group, of ``merged`` and ``split``.
+        keys: of the items, as they were then.
+        bound: as for ``KeptGroup``.
+    """
+
+    number: int
+    action: GroupAction
+    group: int
+    other: int | None
+    keys: tuple[Key, ...]
+    bound: Fraction
 
 
 class Groups(Tabular):

@@ -132,7 +132,7 @@ class BatchDecider:
             wanted = decisions.stored[rows] < 0
             if arranged is not None:
                 assert isinstance(self._bound, Threshold)
-                self._decide_by_pairs(rows, wanted, _pairs_of_sets(arranged, rows, self._bound))
+                self._decide_by_pairs(rows, wanted, pairs_of_sets(arranged, rows, self._bound))
             elif self._sorts:
                 self._decide_by_pairs(rows, wanted, self._pairs_of_bits(rows))
             else:
@@ -157,7 +157,7 @@ class BatchDecider:
         compared = compare_items(self._signer, self._items, copies, copies)
         alike[copies] = compared.values()
         keys = self._signed.buckets.sorted_within()
-        found = (keys.sizes[copies] > 0) & _in_every_group(keys, copies, copies)
+        found = (keys.sizes[copies] > 0) & in_every_group(keys, copies, copies)
         apart = copies[~(self._meets(compared) & found)]
         first_equal[apart] = apart
 
@@ -207,7 +207,7 @@ class BatchDecider:
             left, right = undecided[comparing], earlier[comparing]
             last_compared[left] = right
             compared = compare_items(self._judge, self._items, rows[left], rows[right])
-            met = self._meets(compared) & _in_every_group(keys, left, right)
+            met = self._meets(compared) & in_every_group(keys, left, right)
             met[met] = needed.holds(signatures[left[met]], signatures[right[met]])
             self._decisions.row[rows[left[met]]] = rows[right[met]]
             self._decisions.value[rows[left[met]]] = compared.values()[met]
@@ -305,7 +305,7 @@ class BatchDecider:
         return met
 
 
-def _pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> Iterator[_Pairs]:
+def pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> Iterator[_Pairs]:
     """Find all similar pairs of the given rows, all different, as places among them."""
     for found in joins.pairs(arranged.select(rows), least):
         yield found.left, found.right, found.similarities
@@ -347,7 +347,7 @@ class _Buckets:
         self.shared[self.members] = True
 
 
-def _in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:
+def in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:
     """Return which pairs share a bucket of every group; they share one already."""
     if keys.groups is None:
         return np.ones(left.size, np.bool_)

@@ -18,7 +18,7 @@ from simdb.cli.stores import Settings, mode_from
 COMMANDS = {
     "Files, without a store": ("dedupe", "link", "identical"),
     "What is stored": ("create", "add", "get", "delete", "export"),
-    "Questions": ("search", "pairs", "join", "groups", "score", "show"),
+    "Questions": (*("search", "pairs", "join", "groups", "group", "changes", "score", "show"),),
     "Settings, and what they lead to": (
         "plan",
         "recipe",

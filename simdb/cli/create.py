@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 import simdb
-from simdb.cli.options import Bound, IndexOptions, KindOptions
+from simdb.cli.options import Bound, Groups, GroupsAt, IndexOptions, KindOptions
 from simdb.cli.output import Telling, note
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
@@ -39,6 +39,8 @@ def create(
         Literal["zstd"] | None,
         typer.Option("--compression", help="Keep items and metadata compressed (not)."),
     ] = None,
+    groups: Groups = None,
+    groups_at: GroupsAt = None,
     recipe: Annotated[
         str | None,
         typer.Option(
@@ -60,7 +62,13 @@ def create(
         with stored.opened(create=True) as database:
             if stored.name in database.collection_names():
                 raise UsageError(f"collection {stored.name!r} exists")
-            created = database.collection(stored.name, recipe=made, compression=compression)
+            created = database.collection(
+                stored.name,
+                recipe=made,
+                compression=compression,
+                groups=groups,
+                groups_at=groups_at or None,
+            )
             _tell(telling, stored, created)
         return
     kind = described.new()
@@ -73,7 +81,13 @@ def create(
     settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
     with stored.opened(create=True) as database:
         created = database.create_collection(
-            stored.name, kind, containment=containment, compression=compression, **settings
+            stored.name,
+            kind,
+            containment=containment,
+            compression=compression,
+            groups=groups,
+            groups_at=groups_at or None,
+            **settings,
         )
         _tell(telling, stored, created)
         _warn_of_weight(created, containment=containment)

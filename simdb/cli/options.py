@@ -78,6 +78,22 @@ Explain = Annotated[
 IntegerKeys = Annotated[
     bool, typer.Option("--integer-keys", help="Keys that are text are whole numbers: 7 is not '7'.")
 ]
+Groups = Annotated[
+    Literal["chain", "star"] | None,
+    typer.Option(
+        "--groups",
+        help="Keep groups with the items, which keep their ids: all that is connected, or what is "
+        "within the bound of a centre.",
+    ),
+]
+GroupsAt = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--groups-at",
+        metavar="BOUND",
+        help="At which similarity, or distance, if not the collection's; may be repeated.",
+    ),
+]
 SyncMode = Annotated[
     Literal["full", "batch"],
     typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from simdb.cli.create import indexes_of, report_of
-from simdb.cli.options import Bound, OtherIndexOptions, OtherKindOptions
+from simdb.cli.options import Bound, Groups, GroupsAt, OtherIndexOptions, OtherKindOptions
 from simdb.cli.output import Working
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
@@ -38,12 +38,17 @@ def rebuild(
     drop_compression: Annotated[
         bool, typer.Option("--drop-compression", help="Keep items and metadata as they are.")
     ] = False,
+    groups: Groups = None,
+    groups_at: GroupsAt = None,
+    drop_groups: Annotated[
+        bool, typer.Option("--drop-groups", help="Keep no groups, and forget their ids.")
+    ] = False,
     telling: Working,
 ) -> None:
     """Index the stored items anew under other settings.
 
     Settings that are not given stay as they are; only bands and rows are planned anew, unless
-    both are given. With --compression or --drop-compression alone the index stays too.
+    both are given. With --compression, --groups or what drops these alone the index stays too.
     """
     if drop_exact and (index.exact_floor is not None or containment):
         raise UsageError("--drop-exact contradicts --exact-floor and --containment")
@@ -53,6 +58,8 @@ def rebuild(
         raise UsageError("--drop-exact and --drop-probable together leave no index")
     if drop_compression and compression is not None:
         raise UsageError("--drop-compression contradicts --compression")
+    if drop_groups and (groups is not None or groups_at):
+        raise UsageError("--drop-groups contradicts --groups and --groups-at")
     with stored.changed() as target, telling.bar() as bar:
         kind = described.changed(target.kind)
         target.rebuild(
@@ -62,6 +69,9 @@ def rebuild(
             drop_probable=drop_probable,
             compression=compression,
             drop_compression=drop_compression,
+            groups=groups,
+            groups_at=groups_at or None,
+            drop_groups=drop_groups,
             progress=bar.callback,
             **index.given(),
             **bound.of(kind),

@@ -25,6 +25,7 @@ from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
 from simdb.ingest.dedupe import Challenge, Deduplicator
 from simdb.ingest.given import GivenSignatures
+from simdb.ingest.grouping import Keeper
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
 from simdb.kinds.base import Stored
@@ -283,9 +284,18 @@ class BatchAdder:
             return
         # Before their keys are given to new items, since a key leads to one item.
         gone = [*(fates.stored[row] for row in replaced), *fates.superseded]
+        keeper = None
+        if self._settings.groups is not None:
+            keeper = Keeper(writer, self._settings, self._signer, self._access)
+            keeper.leave(gone)
+            items = [fates.batch.items[row] for row in kept]
+            coming = signed.select(np.array(kept, np.int64))
+            found = keeper.arrive(items, coming, writer.manifest.next_number, self._stored_keys)
         if gone:
             writer.remove(gone)
         first = insert_rows(writer, fates.batch, signed, kept, self._access.pool())
+        if keeper is not None:
+            keeper.settle(found, first)
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing in OF_CONTENT:
@@ -436,12 +446,19 @@ def delete_keys(
 ) -> list[int]:
     """Delete the items of distinct keys, or of none if one is absent; return places of absent."""
     with access.write() as transaction:
-        writer = CollectionWriter(transaction, present_settings(transaction, settings).number)
+        settings = present_settings(transaction, settings)
+        writer = CollectionWriter(transaction, settings.number)
         numbers = [writer.find(key) for key in keys]
         absent = [place for place, number in enumerate(numbers) if number is None]
         present = [number for number in numbers if number is not None]
         if present and not (absent and all_or_nothing):
+            keeper = None
+            if settings.groups is not None:
+                keeper = Keeper(writer, settings, Signer(settings), access)
+                keeper.leave(present)
             writer.remove(present)
+            if keeper is not None:
+                keeper.settle()
             merged = MERGED_A_DELETION * len(present)
             writer.index_writer(writer.manifest.index).merge_after_deleting(merged)
             writer.save()

@@ -197,7 +197,7 @@ class Deduplicator(BatchDecider):
                 return
             stops = np.minimum(position[rows] + COMPARED_A_WAVE, ends[rows])
             counts = stops - position[rows]
-            which = np.repeat(position[rows], counts) + _ramps(counts)
+            which = np.repeat(position[rows], counts) + ramps(counts)
             met, values = self._compare(candidates.probes[which], candidates.numbers[which])
             places = np.flatnonzero(met)[::-1]
             hits = which[places]
@@ -248,7 +248,7 @@ def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Proposa
     )
 
 
-def _ramps(counts: Int64s) -> Int64s:
+def ramps(counts: Int64s) -> Int64s:
     """Return 0, 1, ..., n - 1 for each count n, one after the other."""
     ends = np.cumsum(counts)
     return np.arange(int(ends[-1]) if ends.size else 0) - np.repeat(ends - counts, counts)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, Literal, TypeAlias
 
 from simdb.errors import (
     CollectionNotFoundError,
@@ -14,7 +15,7 @@ from simdb.errors import (
     UnknownKindError,
     WrongTypeError,
 )
-from simdb.recipe import Recipe, restored
+from simdb.recipe import Recipe, fraction, restored
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
@@ -30,8 +31,40 @@ COMPRESSIONS = ("zstd",)
 _STORED = (
     *("number", "kind", "threshold", "recall", "bands", "rows", "sketch", "secret"),
     *("unicode_version", "exact_floor", "containment", "finds_equal", "key_sources", "cascade"),
-    "compression",
+    *("compression", "groups"),
 )
+GroupMethod: TypeAlias = Literal["chain", "star"]
+GROUP_METHODS: tuple[GroupMethod, ...] = ("chain", "star")
+MOST_LEVELS = 100  # bounds at which groups are kept
+
+
+@dataclass(frozen=True, slots=True)
+class KeptGroups:
+    """The groups that a collection keeps: how they are made, and at which bounds.
+
+    Attributes:
+        method: one of ``GROUP_METHODS``.
+        bounds: of the pairs they are made of, as the kind stores bounds, the widest first; a group
+            is of one *level*, the place of its bound.
+    """
+
+    method: GroupMethod
+    bounds: tuple[Fraction, ...]
+
+    def __str__(self) -> str:
+        return f"{self.method!r} at {', '.join(map(str, self.bounds))}"
+
+    def plain(self) -> dict[str, Any]:
+        """Return both as plain values."""
+        return {"method": self.method, "bounds": [str(bound) for bound in self.bounds]}
+
+    @classmethod
+    def of_plain(cls, stored: Any) -> KeptGroups:
+        """Read what ``plain`` returned; ValueError if this version does not know it."""
+        bounds = tuple(map(fraction, stored["bounds"]))
+        if stored["method"] not in GROUP_METHODS or not 0 < len(bounds) <= MOST_LEVELS:
+            raise ValueError(f"this version keeps no such groups: {stored}")
+        return cls(stored["method"], bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +75,7 @@ class CollectionSettings(Recipe):
     number: int
     key_sources: tuple[str, ...] = ()  # where the keys of the rows come from, if anyone has said
     compression: str | None = None  # of documents: one of COMPRESSIONS; None without
+    groups: KeptGroups | None = None  # that are kept with the items
     # How questions are answered under them; see answers/choose.py. Not part of the settings.
     methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -72,7 +106,8 @@ class CollectionSettings(Recipe):
         """Return the payload of the settings record."""
         plain = self.plain()
         stored = {part: plain[part] if part in plain else getattr(self, part) for part in _STORED}
-        for later in ("finds_equal", "key_sources", "cascade", "compression"):
+        stored["groups"] = None if self.groups is None else self.groups.plain()
+        for later in ("finds_equal", "key_sources", "cascade", "compression", "groups"):
             if not stored[later]:  # as in what was made before there was this setting
                 del stored[later]
         return layout.pack(stored)
@@ -84,6 +119,8 @@ class CollectionSettings(Recipe):
         try:
             values = restored(stored)
             values["key_sources"] = tuple(map(str, values.get("key_sources", ())))
+            if "groups" in values:
+                values["groups"] = KeptGroups.of_plain(values["groups"])
             settings = cls(name=name, **values)
             settings.require_possible()
             settings.require_known_compression()
@@ -272,13 +309,16 @@ def _new_numbers(
 
 def drop(transaction: WriteTransaction, name: str) -> None:
     """Forget a collection; its records become garbage."""
-    number = require_settings(transaction, name).number
+    settings = require_settings(transaction, name)
+    number, groups = settings.number, settings.groups
     index = CollectionReader(transaction, number).manifest.index
     transaction.delete(Table.META, layout.collection_key(name))
     labels = [bytes(key) for key, _ in transaction.scan(Table.META, layout.label_key(number))]
     for key in (layout.manifest_key(number), *layout.dictionary_keys(number), *labels):
         transaction.delete(Table.META, key)
     owned = [(table, number) for table in _COLLECTION_TABLES]
+    if groups is not None:
+        owned.append((Table.META, number))
     add_garbage(transaction, [*owned, *index_tables(index)])
 
 

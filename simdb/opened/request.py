@@ -118,7 +118,7 @@ def changed_settings(
     made = CollectionSettings.made_by(
         recipe, present.name, number=present.number, compression=present.compression
     )
-    return replace(made, key_sources=present.key_sources)
+    return replace(made, key_sources=present.key_sources, groups=present.groups)
 
 
 def require_absent(transaction: ReadTransaction, name: str) -> None:
@@ -137,6 +137,8 @@ def require_same(present: CollectionSettings, wanted: CollectionSettings, *, see
     """Refuse to open a collection under other settings than its own; ConfigurationError."""
     names = ["kind", "threshold", "recall", "cascade", "bands", "rows", "sketch"]
     names += ["exact_floor", "containment", "compression", *["secret"] * seeded]
+    if wanted.groups is not None:
+        names.append("groups")
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:
         name = differing[0]

@@ -4,6 +4,7 @@
 file           what it holds
 =============  ====================================================================
 simdb.json     the format, and of each collection its name, settings, secret and labels
+N.groups.json  the groups that it keeps: ids, aliases, changes; where it keeps any
 N.parquet      the items of one collection in order of insertion: key, item, metadata
 =============  ====================================================================
 
@@ -52,6 +53,7 @@ class DumpedCollection:
     keys: str
     items: str
     labels: tuple[Label, ...] = ()
+    groups: Any = None  # those that are kept, as ``upkeep.regroup`` has them
 
     def rows(self) -> Iterator[tuple[Key, Any, Any]]:
         """Yield key, item and metadata, as inserted; StorageError if they cannot be read."""
@@ -83,6 +85,7 @@ class DumpedPart:
     count: int
     entries: Callable[[], Iterable[Entry]]
     labels: Sequence[Label] = ()
+    groups: Any = None
 
 
 def write(
@@ -112,6 +115,7 @@ def write(
                     **(forms or {}),
                     "settings": plain,
                     **({"labels": sorted(part.labels, key=repr)} if part.labels else {}),
+                    **({} if part.groups is None else {"groups": _written(file, part.groups)}),
                 }
             )
         document = {"format": FORMAT, "collections": described}
@@ -181,6 +185,22 @@ def _write_items(
     return {"keys": keys, "items": items}
 
 
+@contextmanager
+def translated(file: Path) -> Iterator[None]:
+    """Turn what groups may raise that no dump has into StorageError."""
+    try:
+        yield
+    except (*_WRONG, LookupError) as error:
+        raise StorageError(f"the groups beside {file} cannot be read: {error}") from error
+
+
+def _written(file: Path, groups: Any) -> str:
+    """Write the groups of a collection beside its items; return the name of their file."""
+    beside = file.with_suffix(".groups.json")
+    beside.write_text(json.dumps(groups), encoding="utf-8")
+    return beside.name
+
+
 def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
     """Return the collections of a folder that ``write`` wrote; errors are those of ``load``."""
     tables.parquet()
@@ -222,4 +242,7 @@ def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
         described["keys"],
         described["items"],
         tuple(Label.decode(layout.pack(label)) for label in described.get("labels", ())),
+        json.loads((source / Path(described["groups"]).name).read_text(encoding="utf-8"))
+        if "groups" in described
+        else None,
     )

@@ -33,6 +33,7 @@ from simdb.storage.tables.layout import (
 )
 from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
+from simdb.upkeep.regroup import groups_problems
 
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
@@ -68,6 +69,7 @@ class Checker:
             ("signatures", self._check_signatures),
             ("bands", self._check_bands),
             ("postings", self._check_postings),
+            ("groups", self._check_groups),
         ):
             try:
                 step()
@@ -205,6 +207,18 @@ class Checker:
         self._advance(count)
         if count != self._collection.manifest.live:
             self._note("keys", "", f"{count} keys for {self._collection.manifest.live} items")
+
+    # -- groups ------------------------------------------------------------------------------
+
+    def _check_groups(self) -> None:
+        """Compare the groups that are kept with their edges; deep, with those of all pairs."""
+        if self._settings.groups is None:
+            return
+        opened = Opened(self._settings, self._signer, self._collection)
+        for bound, records, problem in groups_problems(opened, deep=self._deep):
+            if problem:
+                self._note("groups", bound, problem)
+            self._advance(records)
 
     # -- signatures and buckets --------------------------------------------------------------
 

@@ -54,6 +54,7 @@ def describe(opened: Opened) -> dict[str, Any]:
             "containment": settings.containment,
             "key_sources": list(settings.key_sources),
             "compression": settings.compression,
+            "groups": None if settings.groups is None else settings.groups.plain(),
         },
         "expected_recall": (
             settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0

@@ -7,7 +7,8 @@ import json
 import pytest
 
 import simdb
-from tests.support.commands import done, failed, run
+from tests.support.cli_stores import near_copy, text_of
+from tests.support.commands import done, failed, lines_of, run, write_rows
 
 
 @pytest.fixture
@@ -69,3 +70,27 @@ def test_a_line_that_is_no_pair_is_named(store, tmp_path):
         (tmp_path / name).write_text(line)
         message = failed("groups", store, "left", "--apart", tmp_path / name, "--integer-keys")
         assert f"{name}, line 2: not left, right" in message
+
+
+def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
+    store = tmp_path / "s.simdb"
+    rows = write_rows(
+        tmp_path / "rows.jsonl",
+        [{"id": n, "text": text} for n, text in enumerate([text_of(1), near_copy(1), text_of(2)])],
+    )
+    asked = (store, "c")
+    done("create", *asked, "--groups", "star", "--groups-at", "0.8", "--groups-at", "0.9")
+    done("add", *asked, rows, "--id-field", "id")
+    (both,) = lines_of("group", *asked)
+    assert both["keys"] == [0, 1]
+    for one in (["1", "--integer-keys"], ["--id", both["id"]], ["--threshold", "0.8"]):
+        assert lines_of("group", *asked, *one) == [both]
+    assert lines_of("group", *asked, "2", "--integer-keys") == [{"id": None, "keys": [2]}]
+    assert "not both" in failed("group", *asked, "1", "--id", "1")
+    assert "no group 9" in failed("group", *asked, "--id", "9")
+    created, *others = lines_of("changes", *asked)
+    assert created["action"] == "created"
+    assert lines_of("changes", *asked, "--since", "1") == others
+    done("rebuild", *asked, "--drop-groups")
+    assert "--groups chain lets it keep them" in failed("changes", *asked)
+    assert "contradicts" in failed("rebuild", *asked, "--drop-groups", "--groups", "chain")

@@ -29,6 +29,8 @@ COMMANDS = [
     "search",
     "pairs",
     "groups",
+    "group",
+    "changes",
     "dedupe",
     "get",
     "delete",

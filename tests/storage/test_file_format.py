@@ -154,6 +154,11 @@ def examples(tmp_path):
         "manifest": sealed(Table.META, layout.manifest_key(1), state().encode()),
         "exact manifest": exact().encode(),
         "garbage": sealed(Table.META, layout.GARBAGE_KEY, layout.pack([[5, 2], [6, 2]])),
+        "group of an item": sealed(
+            Table.META,
+            layout.owner_prefix(1) + b"i" + bytes([0, 0, 0, 0, 5]),
+            (7).to_bytes(8, "little"),
+        ),
         "item number": sealed(Table.KEYS, number_name, (0).to_bytes(4, "little")),
         "document": documents[0],
         "block of documents": block_of(

@@ -1,0 +1,172 @@
+"""The groups that a collection keeps: of an item, by id, and what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from itertools import groupby
+from operator import itemgetter
+
+import numpy as np
+
+from simdb.answers.choose import Question, choose
+from simdb.answers.method import keys_of_numbers
+from simdb.arrays import UInt32s
+from simdb.errors import ConfigurationError, GroupNotFoundError, KeyNotFoundError, Remedy
+from simdb.exact.thresholds import Bound, ThresholdLike
+from simdb.kinds import Kind
+from simdb.opened.catalogue import (
+    GROUP_METHODS,
+    MOST_LEVELS,
+    CollectionSettings,
+    GroupMethod,
+    KeptGroups,
+)
+from simdb.opened.opened import Opened
+from simdb.results import GroupAction, GroupChange, KeptGroup, Key
+from simdb.storage.collection.groups import GroupReader
+from simdb.storage.tables.layout import decode_user_key, encode_user_key
+
+ACTIONS: tuple[GroupAction, ...] = ("created", "joined", "left", "merged", "split")
+
+
+def components_of(level: int) -> int:
+    """Return the partition of a level into what its edges connect."""
+    return 2 * level
+
+
+def groups_of(level: int, method: str) -> int:
+    """Return the partition of a level into the groups that are told."""
+    return 2 * level + (method == "star")
+
+
+def kept_by(settings: CollectionSettings) -> KeptGroups:
+    """Return which groups a collection keeps; ConfigurationError if none."""
+    if settings.groups is None:
+        raise ConfigurationError(
+            f"the collection {settings.name!r} keeps no groups",
+            remedies=[Remedy("groups", "chain", "lets it keep them", "rebuild")],
+        )
+    return settings.groups
+
+
+def kept_groups_of(
+    settings: CollectionSettings, method: GroupMethod, bounds: Iterable[ThresholdLike] | None
+) -> KeptGroups:
+    """Return what a caller asks to be kept; by default, at the bound of the collection.
+
+    ConfigurationError: no such method, or what is added is not looked for at one of the bounds.
+    """
+    if method not in GROUP_METHODS:
+        raise ConfigurationError(f"groups must be 'chain' or 'star', not {method!r}")
+    kind, given = settings.kind, None if bounds is None else list(bounds)
+    if given == [] or (given is not None and len(given) > MOST_LEVELS):
+        raise ConfigurationError(f"groups_at must have 1 to {MOST_LEVELS} bounds")
+    if given is None:
+        found = {choose(settings, Question("add", None)).bound.fraction}
+    else:
+        found = {_parsed(kind, bound).fraction for bound in given}
+    kept = KeptGroups(method, tuple(sorted(found, reverse=kind.is_distance)))
+    require_served(settings, kept)
+    return kept
+
+
+def require_served(settings: CollectionSettings, kept: KeptGroups) -> None:
+    """Raise unless what is added is looked for within each of the bounds of groups."""
+    for bound in kept.bounds:
+        choose(settings, Question("add", settings.kind.bound_of(bound)))
+
+
+def _parsed(kind: Kind, bound: ThresholdLike) -> Bound:
+    found = kind.parse_bound(*((None, bound) if kind.is_distance else (bound, None)))
+    assert found is not None
+    return found
+
+
+def level_of(settings: CollectionSettings, bound: Bound | None) -> int:
+    """Return the level of a bound, of none the first; ConfigurationError if there is none."""
+    kept = kept_by(settings)
+    if bound is None:
+        return 0
+    if bound.fraction not in kept.bounds:
+        known = ", ".join(str(told_bound(settings, each)) for each in kept.bounds)
+        raise ConfigurationError(
+            f"the collection {settings.name!r} keeps groups at {known}, and none at "
+            f"{told_bound(settings, bound.fraction)}"
+        )
+    return kept.bounds.index(bound.fraction)
+
+
+def told_bound(settings: CollectionSettings, bound: Fraction) -> Fraction:
+    """Return a bound of groups as the caller knows it."""
+    return settings.kind.outer_bound(settings.kind.bound_of(bound)).fraction
+
+
+def group_of(opened: Opened, key: Key, bound: Bound | None) -> KeptGroup:
+    """Return the group of an item, of that item alone if it is in none."""
+    settings = opened.settings
+    level = level_of(settings, bound)
+    number = opened.reader.find(encode_user_key(key))
+    if number is None:
+        raise KeyNotFoundError(f"key {key!r} is not stored in {settings.name!r}")
+    partition = groups_of(level, kept_by(settings).method)
+    label = _tables(opened).label(partition, number)
+    if not label:
+        told = told_bound(settings, kept_by(settings).bounds[level])
+        return KeptGroup(None, tuple(keys_of_numbers(opened.reader, _one(number))), told)
+    return _group(opened, level, label)
+
+
+def group(opened: Opened, identity: int) -> KeptGroup:
+    """Return a group by its id, or by one that is an alias of it."""
+    settings, tables = opened.settings, _tables(opened)
+    kept = kept_by(settings)
+    if isinstance(identity, int) and 0 < identity < 2**63:
+        label = tables.alias(identity)
+        for level in range(len(kept.bounds)):
+            if tables.members(groups_of(level, kept.method), label).size:
+                return _group(opened, level, label)
+        if identity < tables.state()[0]:
+            raise GroupNotFoundError(f"group {identity} has no items any more")
+    raise GroupNotFoundError(f"there has been no group {identity!r} in {settings.name!r}")
+
+
+def all_groups(opened: Opened, bound: Bound | None) -> Iterator[KeptGroup]:
+    """Yield all groups of two items or more, by their ids."""
+    level = level_of(opened.settings, bound)
+    partition = groups_of(level, kept_by(opened.settings).method)
+    told = told_bound(opened.settings, kept_by(opened.settings).bounds[level])
+    for label, pairs in groupby(_tables(opened).all_members(partition), key=itemgetter(0)):
+        numbers = np.array([number for _, number in pairs], np.uint32)
+        if numbers.size > 1:
+            yield KeptGroup(label, tuple(keys_of_numbers(opened.reader, numbers)), told)
+
+
+def changes(opened: Opened, since: int) -> Iterator[GroupChange]:
+    """Yield what happened to groups after a change, in the order in which it did."""
+    settings = opened.settings
+    kept_by(settings)
+    for number, (action, bound, group, other, keys) in _tables(opened).changes(since + 1):
+        yield GroupChange(
+            number,
+            ACTIONS[action],
+            group,
+            other or None,
+            tuple(map(decode_user_key, keys)),
+            told_bound(settings, Fraction(bound)),
+        )
+
+
+def _group(opened: Opened, level: int, label: int) -> KeptGroup:
+    kept = kept_by(opened.settings)
+    numbers = _tables(opened).members(groups_of(level, kept.method), label)
+    keys = keys_of_numbers(opened.reader, numbers)
+    return KeptGroup(label, tuple(keys), told_bound(opened.settings, kept.bounds[level]))
+
+
+def _one(number: int) -> UInt32s:
+    return np.array([number], np.uint32)
+
+
+def _tables(opened: Opened) -> GroupReader:
+    return GroupReader(opened.reader.transaction, opened.reader.number)

@@ -1,0 +1,37 @@
+"""The command that prints what happened to the groups that a collection keeps."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from simdb.cli.output import Telling, print_json_line, shown_key
+from simdb.cli.stores import StoredCollection
+
+
+def changes(
+    *,
+    stored: StoredCollection,
+    since: Annotated[
+        int, typer.Option("--since", metavar="N", min=0, help="Only what came after change N.")
+    ] = 0,
+    telling: Telling,
+) -> None:
+    """Print what happened to the groups that the collection keeps, in order.
+
+    One a line, separated by tabs: its number, the bound, what happened (created, joined, left,
+    merged, split), the group, the other group (- if there is none), and keys. Who repeats all of
+    it has the present groups.
+    """
+    with stored.viewed() as source:
+        for change in source.changes(since):
+            bound = float(change.bound)
+            if telling.as_json:
+                told = {**asdict(change), "bound": bound, "keys": list(change.keys)}
+                print_json_line(told)
+                continue
+            other = "-" if change.other is None else str(change.other)
+            named = (str(change.number), f"{bound:g}", change.action, str(change.group), other)
+            print("\t".join((*named, *map(shown_key, change.keys))))

@@ -1,0 +1,47 @@
+"""The command that prints groups that a collection keeps: of a key, by id, or all."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simdb.cli.options import Bound, IntegerKeys
+from simdb.cli.output import Telling, print_json_line, shown_key
+from simdb.cli.stores import StoredCollection
+from simdb.errors import UsageError
+
+
+def group(
+    *,
+    stored: StoredCollection,
+    key: Annotated[str | None, typer.Argument(metavar="KEY", help="Of an item.")] = None,
+    identity: Annotated[
+        int | None, typer.Option("--id", metavar="ID", help="Of a group; or an alias.")
+    ] = None,
+    at: Bound,
+    integer_keys: IntegerKeys = False,
+    telling: Telling,
+) -> None:
+    """Print groups that the collection keeps: that of a key, that of an id, or all of two or more.
+
+    One a line, separated by tabs: its id, which stays the same as long as one of its items is
+    left, how many, and their keys in order of insertion. An item that is in no group comes alone,
+    with the id -. A collection keeps groups if it was made, or rebuilt, with --groups.
+    """
+    if key is not None and identity is not None:
+        raise UsageError("give a key or --id, not both")
+    with stored.viewed() as source:
+        bound = at.of(source.kind)
+        if identity is not None:
+            found = iter([source.group(identity)])
+        elif key is not None:
+            found = iter([source.group_of(int(key) if integer_keys else key, **bound)])
+        else:
+            found = source.kept_groups(**bound)
+        for one in found:
+            if telling.as_json:
+                print_json_line({"id": one.id, "keys": list(one.keys)})
+            else:
+                told = "-" if one.id is None else str(one.id)
+                print("\t".join((told, str(len(one.keys)), *map(shown_key, one.keys))))

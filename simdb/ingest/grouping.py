@@ -1,0 +1,413 @@
+"""The groups that a collection keeps, changed by the commit that changes its items.
+
+A *level* is a bound. At each, every pair of live items that was found when the later of the two was
+added is noted with that item, its *edges*; of equal items that chain, only that they are equal. An
+item that is added joins what its edges lead to. From what an item leaves, the edges of those that
+stay say what is still connected, so no items are compared again; what only an equal item's edges
+say is handed on to one that stays.
+
+Chains are the connected components. Stars are made anew, by ``linkage.clusters``, of the components
+that changed, which are kept as a partition of their own, without aliases and log. Which group is
+which says ``linkage.living``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+
+from simdb.answers.choose import Question, choose
+from simdb.answers.entities import SHARE_OF_CELLS, Scale
+from simdb.answers.kept import ACTIONS, components_of, groups_of
+from simdb.answers.method import Method
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.batches.signer import Signed, Signer
+from simdb.exact.thresholds import Bound
+from simdb.ingest.neighbours import Found, Neighbours
+from simdb.kinds.base import Stored
+from simdb.linkage.entities import Clustering, SimilarPairs, cluster
+from simdb.linkage.living import NO_GROUP, Happened, Share, happened, inherit, shares_of
+from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.opened import Opened, WriteAccess
+from simdb.ragged import as_bytes
+from simdb.results import PairBatch
+from simdb.storage.collection.groups import Edges, GroupWriter
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.tables.views import KeyFilter
+
+T = TypeVar("T")
+
+
+class Piece(NamedTuple):
+    """Items of a component that are connected still, now that others are gone."""
+
+    label: int
+    items: tuple[int, ...]
+
+
+class Whole(NamedTuple):
+    """A component that nothing has left."""
+
+    label: int
+
+
+Node: TypeAlias = "int | Piece | Whole"  # a number is that of an item that is in no component
+
+
+class _Sets(Generic[T]):
+    """Disjoint sets of whatever is named."""
+
+    def __init__(self) -> None:
+        self._parent: dict[T, T] = {}
+
+    def root(self, one: T) -> T:
+        """Return what stands for the set of one, which it is alone if it was never named."""
+        parent = self._parent.setdefault(one, one)
+        while parent != one:
+            grand = self._parent[parent]
+            self._parent[one] = grand
+            one, parent = parent, self._parent[grand]
+        return one
+
+    def join(self, one: T, other: T) -> None:
+        """Join the sets of two."""
+        self._parent[self.root(one)] = self.root(other)
+
+    def sets(self) -> list[list[T]]:
+        """Return all sets."""
+        found: dict[T, list[T]] = {}
+        for one in list(self._parent):
+            found.setdefault(self.root(one), []).append(one)
+        return list(found.values())
+
+
+class Log:
+    """What happened to groups in one commit, and the labels that it gave.
+
+    Attributes:
+        next_label: the first that is free.
+        keys: of items that are gone when it is written.
+    """
+
+    def __init__(self, writer: CollectionWriter, tables: GroupWriter) -> None:
+        self._writer = writer
+        self._tables = tables
+        self._before = tables.state()
+        self.next_label, self._next_change = self._before
+        self.keys: dict[int, bytes] = {}
+        self._changes: list[tuple[str, Happened]] = []
+
+    def take_labels(self, count: int) -> range:
+        """Return so many labels that nothing has had."""
+        taken = range(self.next_label, self.next_label + count)
+        self.next_label += count
+        return taken
+
+    def tell(self, bound: str, changes: Iterable[Happened], aliases: dict[int, int]) -> None:
+        """Note what happened at a bound, and which labels stand for others from now on."""
+        for label, stands_for in aliases.items():
+            self._tables.add_alias(label, stands_for)
+        self._changes += [(bound, change) for change in changes]
+
+    def write(self) -> None:
+        """Store it, with the keys of the items."""
+        named = {item for _, change in self._changes for item in change.items} - self.keys.keys()
+        numbers = np.array(sorted(named), np.uint32)
+        positions, keys = self._writer.keys_of(numbers)
+        self.keys.update(zip(numbers[positions].tolist(), as_bytes(keys), strict=True))
+        changes = [
+            [
+                *(ACTIONS.index(change.action), bound, change.group, change.other),
+                [self.keys[item] for item in change.items],
+            ]
+            for bound, change in self._changes
+        ]
+        self._tables.log(self._next_change, changes)
+        now = self.next_label, self._next_change + len(changes)
+        if now != self._before:
+            self._tables.set_state(*now)
+
+
+class Keeper:
+    """Keeps the groups of a collection within one transaction.
+
+    Args:
+        writer: of the collection.
+        settings: those at present; they say which groups are kept.
+        signer: by which its rows are signed.
+        access: lends a snapshot of the state before.
+    """
+
+    def __init__(
+        self,
+        writer: CollectionWriter,
+        settings: CollectionSettings,
+        signer: Signer,
+        access: WriteAccess,
+    ) -> None:
+        assert settings.groups is not None
+        self._writer = writer
+        self._settings = settings
+        self._signer = signer
+        self._access = access
+        self._method = settings.groups.method
+        self._bounds = [settings.kind.bound_of(bound) for bound in settings.groups.bounds]
+        self._tables = GroupWriter(writer.transaction, writer.number)
+        self._log = Log(writer, self._tables)
+        self._gone = np.empty(0, np.uint32)
+        self._pieces: list[dict[int, list[Piece]]] = [{} for _ in self._bounds]
+        self._was: list[dict[int, tuple[int, int]]] = [{} for _ in self._bounds]
+
+    # -- items that go ---------------------------------------------------------------------------
+
+    def leave(self, numbers: Iterable[int]) -> None:
+        """Note that items go, before they do."""
+        self._gone = np.array(sorted(numbers), np.uint32)
+        labelled: set[int] = set()
+        for level in range(len(self._bounds)):
+            component, group = components_of(level), groups_of(level, self._method)
+            touched: set[int] = set()
+            for number in self._gone.tolist():
+                label = self._tables.label(component, number)
+                told = label if component == group else self._tables.label(group, number)
+                if label or told:
+                    self._was[level][number] = label, told
+                    labelled.add(number)
+                touched.add(label)
+            for label in touched - {NO_GROUP}:
+                self._pieces[level][label] = self._pieces_of(level, label)
+            for number in self._was[level]:
+                self._tables.set_edges(level, number, Edges.none())
+        numbers_ = np.array(sorted(labelled), np.uint32)
+        for position, document in self._writer.documents_of(numbers_, whole=False):
+            self._log.keys[int(numbers_[position])] = bytes(document.key)
+
+    def _pieces_of(self, level: int, label: int) -> list[Piece]:
+        """Cut a component by what goes of it."""
+        members = self._tables.members(components_of(level), label)
+        edges = {number: self._tables.edges(level, number) for number in members.tolist()}
+        if any(one.is_copy for one in edges.values()):
+            edges.update(self._handed_on(level, members, edges))
+        inside = set(np.setdiff1d(members, self._gone, assume_unique=True).tolist())
+        sets: _Sets[int] = _Sets()
+        for number in inside:
+            sets.root(number)
+            for other in edges[number].items.tolist():
+                if other in inside:
+                    sets.join(number, other)
+        return [Piece(label, tuple(sorted(some))) for some in sets.sets()]
+
+    def _handed_on(
+        self, level: int, members: UInt32s, edges: Mapping[int, Edges]
+    ) -> dict[int, Edges]:
+        """Note the edges of equal items, of which some go, with those that stay; return these.
+
+        The first of them that stays gets the edges of all, the others an edge to that one.
+        """
+        classes = self._classes(members, edges)
+        heads = {number: head for head, some in classes.items() for number in some}
+        leads: dict[int, set[int]] = defaultdict(set)  # from head to head, either way
+        for number, head in heads.items():
+            for one in edges[number].items.tolist():
+                other = heads.get(one, head)
+                if other != head:
+                    leads[head].add(other)
+                    leads[other].add(head)
+        changed: dict[int, Edges] = {}
+        for head, some in classes.items():
+            if len(some) > 1:
+                to_head = Edges(np.array([head], np.uint32), np.empty(0), is_copy=True)
+                changed.update((number, to_head) for number in some)
+                changed[head] = Edges(np.array(sorted(leads[head]), np.uint32), np.empty(0))
+        for number in changed.keys() - set(self._gone.tolist()):
+            self._tables.set_edges(level, number, changed[number])
+        return changed
+
+    def _classes(self, members: UInt32s, edges: Mapping[int, Edges]) -> dict[int, list[int]]:
+        """Return items by the first one that is equal and stays; none of which all equals go."""
+        equal: dict[bytes, list[int]] = defaultdict(list)
+        for position, document in self._writer.documents_of(members):
+            equal[bytes(document.item)].append(int(members[position]))
+        gone = set(self._gone.tolist())
+        classes: dict[int, list[int]] = {}
+        for own in equal.values():
+            # Equal items of which none is a copy are not similar to themselves.
+            copied = any(edges[number].is_copy for number in own)
+            for some in [own] if copied else [[number] for number in own]:
+                head = next((number for number in some if number not in gone), None)
+                if head is not None:
+                    classes[head] = some
+        return classes
+
+    # -- items that come -------------------------------------------------------------------------
+
+    def arrive(
+        self, items: Sequence[Stored], signed: Signed, first: int, stored_keys: KeyFilter
+    ) -> list[Found]:
+        """Find what rows are similar to that get numbers from a first on, at each level.
+
+        To be called before they are stored.
+        """
+        found = []
+        with self._access.read() as snapshot:
+            before = CollectionReader(snapshot, self._settings.number)
+            opened = Opened(self._settings, self._signer, before)
+            for bound in self._bounds:
+                neighbours = Neighbours(
+                    opened,
+                    choose(self._settings, Question("add", bound)),
+                    items,
+                    signed,
+                    gone=self._gone,
+                    first=first,
+                    stored_keys=stored_keys,
+                )
+                found.append(neighbours.found(whole=self._method == "star"))
+        return found
+
+    def settle(self, found: Sequence[Found] = (), first: int = 0) -> None:
+        """Change the groups, when all items have gone and come; the last step."""
+        for level in range(len(self._bounds)):
+            later = earlier = np.empty(0, np.int64)
+            if found:
+                later, earlier = found[level].later + first, found[level].earlier
+                self._note_edges(level, found[level], first)
+            if later.size or self._was[level]:
+                self._change(level, later, earlier)
+        self._log.write()
+
+    def _note_edges(self, level: int, found: Found, first: int) -> None:
+        order = np.lexsort((found.earlier, found.later))
+        weights = np.empty(0)
+        if self._method == "star":
+            weights = self._weights(self._bounds[level], found.values[order])
+        later, earlier, equal = found.later[order], found.earlier[order], found.equal[order]
+        cuts = np.append(np.flatnonzero(np.diff(later, prepend=-1)), later.size).tolist()
+        for begin, end in pairwise(cuts):
+            own = slice(begin, end)
+            is_copy = bool(equal[own].any()) and self._method == "chain"
+            edges = Edges(earlier[own].astype(np.uint32), weights[own], is_copy=is_copy)
+            self._tables.set_edges(level, int(later[begin]) + first, edges)
+
+    def _weights(self, bound: Bound, values: Float64s) -> Float64s:
+        kind = self._settings.kind
+        nothing = np.zeros(values.size, np.uint32)
+        told = values if kind.is_distance else kind.outer_values(values)
+        batch = PairBatch(nothing, nothing, told)
+        return self._scale(bound).weights(batch)
+
+    def _scale(self, bound: Bound) -> Scale:
+        method: Method = choose(self._settings, Question("add", bound))
+        return Scale.of(method, self._settings.kind)
+
+    # -- which group is which --------------------------------------------------------------------
+
+    def _change(self, level: int, later: Int64s, earlier: Int64s) -> None:
+        """Change the components of a level, and what is told."""
+        partition = components_of(level)
+        parts = self._parts(level, later, earlier)
+        made = inherit(*_inherited(self._pieces[level], parts), self._log.next_label)
+        self._log.take_labels(len(made.new))
+        moved: dict[int, tuple[int, int]] = {
+            item: (label, NO_GROUP) for item, (label, _) in self._was[level].items() if label
+        }
+        for part, label in zip(parts, made.ids, strict=True):
+            for one in part:
+                was = one.label if isinstance(one, Piece | Whole) else NO_GROUP
+                if not isinstance(one, Whole) or was != label:
+                    moved.update((item, (was, label)) for item in self._items(partition, one))
+        self._relabel(partition, moved)
+        if self._method == "chain":
+            self._tell(level, happened(moved, made), made.aliases)
+            return
+        region: set[int] = set()
+        for part, label in zip(parts, made.ids, strict=True):
+            for one in [Whole(label)] if label else part:
+                region.update(self._items(partition, one))
+        self._make_stars(level, region)
+
+    def _parts(self, level: int, later: Int64s, earlier: Int64s) -> list[list[Node]]:
+        """Connect what pairs connect, of pieces, components and items in none."""
+        pieces = [piece for some in self._pieces[level].values() for piece in some]
+        piece_of = {item: piece for piece in pieces for item in piece.items}
+        sets: _Sets[Node] = _Sets()
+        for piece in pieces:
+            sets.root(piece)
+        for item, other in zip(later.tolist(), earlier.tolist(), strict=True):
+            label = self._tables.label(components_of(level), other)
+            node = piece_of.get(other) or (Whole(label) if label else other)
+            sets.join(item, node)
+        return sets.sets()
+
+    def _items(self, partition: int, node: Node) -> Sequence[int]:
+        if isinstance(node, Piece):
+            return node.items
+        if isinstance(node, Whole):
+            found: list[int] = self._tables.members(partition, node.label).tolist()
+            return found
+        return [node]
+
+    def _relabel(self, partition: int, moved: dict[int, tuple[int, int]]) -> None:
+        for item, (was, now) in sorted(moved.items()):
+            if was != now:
+                self._tables.set_label(partition, item, was, now)
+
+    def _make_stars(self, level: int, region: set[int]) -> None:
+        """Cluster components anew, and find out which star is which."""
+        partition = groups_of(level, "star")
+        items = np.array(sorted(region), np.uint32)
+        left, right, weights = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)], [np.empty(0)]
+        for number in items.tolist():
+            edges = self._tables.edges(level, number)
+            inside = np.isin(edges.items, items)
+            left.append(edges.items[inside])
+            right.append(np.full(int(inside.sum()), number, np.uint32))
+            weights.append(edges.weights[inside])
+        pairs = SimilarPairs.of(
+            np.concatenate(left), np.concatenate(right), np.concatenate(weights)
+        )
+        scale = self._scale(self._bounds[level])
+        room = self._access.memory // SHARE_OF_CELLS
+        found = cluster(pairs, SimilarPairs.none(), Clustering("star", scale.least, room))
+        stars = [tuple(sorted(group.tolist())) for group in found.groups()]
+        starred = {item for star in stars for item in star}
+        before = {item: self._tables.label(partition, item) for item in region}
+        stars += [(item,) for item in sorted(region - starred) if before[item]]
+        was = {item: told for item, (_, told) in self._was[level].items() if told}
+        shares = {**dict.fromkeys(was.values(), ()), **shares_of(stars, before)}
+        made = inherit(shares, list(map(len, stars)), self._log.next_label)
+        self._log.take_labels(len(made.new))
+        moved = {item: (label, NO_GROUP) for item, label in was.items()}
+        for star, label in zip(stars, made.ids, strict=True):
+            moved.update((item, (before[item], label)) for item in star)
+        self._relabel(partition, moved)
+        self._tell(level, happened(moved, made), made.aliases)
+
+    # -- what is told ----------------------------------------------------------------------------
+
+    def _tell(self, level: int, changes: Iterable[Happened], aliases: dict[int, int]) -> None:
+        self._log.tell(str(self._bounds[level].fraction), changes, aliases)
+
+
+def _inherited(
+    pieces: Mapping[int, Sequence[Piece]], parts: Sequence[Sequence[Node]]
+) -> tuple[dict[int, list[Share]], list[int]]:
+    """Return where the items of each component are now, and the sizes of those now."""
+    shares: dict[int, list[Share]] = {label: [] for label in pieces}
+    sizes = [0] * len(parts)
+    for place, part in enumerate(parts):
+        for one in part:
+            if isinstance(one, Piece):
+                shares[one.label].append(Share(len(one.items), one.items[0], place))
+                sizes[place] += len(one.items)
+            elif isinstance(one, Whole):
+                shares[one.label] = [Share(1, 0, place)]  # of all its items
+                sizes[place] += 2
+            else:
+                sizes[place] += 1
+    return shares, sizes

@@ -1,0 +1,199 @@
+"""The records of a collection's groups, within a transaction: who is in which, and the log.
+
+A collection has *partitions* of its items, numbered from 0: which of them mean what, the caller
+knows. In each, an item has at most one *label*, a number from 1, and a label has its items. Beside
+them are *edges* of items at a *level*, aliases of labels, and a log of changes that only grows.
+
+All lie in table META, under the number of the collection:
+
+====== =============================================== ===========================================
+tag    key after collection and tag                    value
+====== =============================================== ===========================================
+``s``                                                  state: next label, next number in the log
+``e``  level (1) + item (4)                            edges: flag, items, their weights
+``i``  partition (1) + item (4)                        its label
+``m``  partition (1) + label (8) + item (4)            nothing: the item has the label
+``a``  label (8)                                       the label that it is an alias of
+``l``  number (8)                                      changes from that number on, in MessagePack
+====== =============================================== ===========================================
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from simdb.arrays import Float64s, UInt32s
+from simdb.storage.file.environment import ReadTransaction, WriteTransaction
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table, owner_prefix
+
+CHANGES_A_RECORD = 256
+_STATE, _EDGES, _LABEL, _MEMBER, _ALIAS, _LOG = b"s", b"e", b"i", b"m", b"a", b"l"
+_TWO_NUMBERS = struct.Struct("<QQ")
+_NUMBER = struct.Struct("<Q")
+_OF_ITEM = struct.Struct(">BI")
+_OF_LABEL = struct.Struct(">BQ")
+_LONG = struct.Struct(">Q")
+_ITEM = struct.Struct(">I")
+_COUNT = struct.Struct("<BI")
+assert (_OF_ITEM.size, _OF_LABEL.size, _COUNT.size) == (5, 9, 5)
+
+
+class Edges(NamedTuple):
+    """What an item is similar to.
+
+    Attributes:
+        items: uint32, any of which may be gone since.
+        weights: float64, as many, or none where nobody needs them.
+        is_copy: it is equal to one of these, and similar to whatever that is similar to.
+    """
+
+    items: UInt32s
+    weights: Float64s
+    is_copy: bool = False
+
+    @classmethod
+    def none(cls) -> Edges:
+        """Return no edges."""
+        return cls(np.empty(0, np.uint32), np.empty(0))
+
+
+class GroupReader:
+    """The groups of a collection, by its number, as a transaction sees them."""
+
+    def __init__(self, transaction: ReadTransaction, collection: int) -> None:
+        self.transaction = transaction
+        self._prefix = owner_prefix(collection)
+
+    def _get(self, key: bytes) -> memoryview | None:
+        name = self._prefix + key
+        value = self.transaction.get(Table.META, name)
+        return None if value is None else layout.unseal(Table.META, name, value)
+
+    def _scan(self, prefix: bytes, start: bytes | None = None) -> Iterator[tuple[bytes, Any]]:
+        whole = self._prefix + prefix
+        begin = None if start is None else self._prefix + start
+        for key, value in self.transaction.scan(Table.META, whole, begin):
+            yield bytes(key[len(whole) :]), layout.unseal(Table.META, bytes(key), value)
+
+    def state(self) -> tuple[int, int]:
+        """Return the next label, and the number of the next change."""
+        found = self._get(_STATE)
+        label, change = (1, 1) if found is None else _TWO_NUMBERS.unpack(found)
+        return label, change
+
+    def label(self, partition: int, item: int) -> int:
+        """Return the label of an item, 0 if it has none."""
+        found = self._get(_LABEL + _OF_ITEM.pack(partition, item))
+        return 0 if found is None else int(_NUMBER.unpack(found)[0])
+
+    def members(self, partition: int, label: int) -> UInt32s:
+        """Return the items of a label, ascending."""
+        found = self._scan(_MEMBER + _OF_LABEL.pack(partition, label))
+        return np.array([_ITEM.unpack(key)[0] for key, _ in found], np.uint32)
+
+    def labels(self, partition: int) -> Iterator[tuple[int, int]]:
+        """Yield every item that has a label, ascending, with that."""
+        for key, value in self._scan(_LABEL + bytes([partition])):
+            yield _ITEM.unpack(key)[0], _NUMBER.unpack(value)[0]
+
+    def all_members(self, partition: int) -> Iterator[tuple[int, int]]:
+        """Yield every label with each of its items, ascending."""
+        for key, _ in self._scan(_MEMBER + bytes([partition])):
+            yield _LONG.unpack(key[:8])[0], _ITEM.unpack(key[8:])[0]
+
+    def edges(self, level: int, item: int) -> Edges:
+        """Return what is noted of an item that it is similar to."""
+        found = self._get(_EDGES + _OF_ITEM.pack(level, item))
+        if found is None:
+            return Edges.none()
+        is_copy, count = _COUNT.unpack_from(found)
+        items = np.frombuffer(found, "<u4", count, _COUNT.size).astype(np.uint32)
+        weights = np.frombuffer(found, np.uint8, -1, _COUNT.size + 4 * count).tobytes()
+        return Edges(items, np.frombuffer(weights, "<f8").astype(np.float64), bool(is_copy))
+
+    def edge_items(self, level: int) -> Iterator[int]:
+        """Yield every item of which edges are noted."""
+        for key, _ in self._scan(_EDGES + bytes([level])):
+            yield _ITEM.unpack(key)[0]
+
+    def alias(self, label: int) -> int:
+        """Return the label that one is an alias of, in the end; itself if of none."""
+        while (found := self._get(_ALIAS + _LONG.pack(label))) is not None:
+            label = int(_NUMBER.unpack(found)[0])
+        return label
+
+    def aliases(self) -> Iterator[tuple[int, int]]:
+        """Yield every alias and what it stands for, which may be one too."""
+        for key, value in self._scan(_ALIAS):
+            yield _LONG.unpack(key)[0], _NUMBER.unpack(value)[0]
+
+    def changes(self, since: int) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the changes from a number on, as they were logged, with their numbers."""
+        first = since - CHANGES_A_RECORD
+        for key, value in self._scan(_LOG, _LOG + _LONG.pack(max(0, first))):
+            number = int(_LONG.unpack(key)[0])
+            for place, change in enumerate(layout.unpack(value), number):
+                if place >= since:
+                    yield place, change
+
+
+class GroupWriter(GroupReader):
+    """Changes the groups of a collection."""
+
+    transaction: WriteTransaction
+
+    def _put(self, key: bytes, payload: bytes) -> None:
+        name = self._prefix + key
+        self.transaction.put(Table.META, name, layout.seal(Table.META, name, payload))
+
+    def _delete(self, key: bytes) -> None:
+        self.transaction.delete(Table.META, self._prefix + key)
+
+    def set_state(self, next_label: int, next_change: int) -> None:
+        """Store the next label and the number of the next change."""
+        self._put(_STATE, _TWO_NUMBERS.pack(next_label, next_change))
+
+    def set_label(self, partition: int, item: int, before: int, label: int) -> None:
+        """Give an item another label than the one before; 0 is none."""
+        if before:
+            self._delete(_MEMBER + _OF_LABEL.pack(partition, before) + _ITEM.pack(item))
+        if label:
+            self._put(_MEMBER + _OF_LABEL.pack(partition, label) + _ITEM.pack(item), b"")
+            self._put(_LABEL + _OF_ITEM.pack(partition, item), _NUMBER.pack(label))
+        else:
+            self._delete(_LABEL + _OF_ITEM.pack(partition, item))
+
+    def set_edges(self, level: int, item: int, edges: Edges) -> None:
+        """Note what an item is similar to, in the place of what was noted."""
+        key = _EDGES + _OF_ITEM.pack(level, item)
+        if not edges.items.size:
+            self._delete(key)
+            return
+        head = _COUNT.pack(edges.is_copy, edges.items.size)
+        items = edges.items.astype("<u4").tobytes()
+        self._put(key, head + items + edges.weights.astype("<f8").tobytes())
+
+    def add_alias(self, label: int, stands_for: int) -> None:
+        """Let a label be an alias of another."""
+        self._put(_ALIAS + _LONG.pack(label), _NUMBER.pack(stands_for))
+
+    def log(self, first: int, changes: Sequence[Any]) -> None:
+        """Log changes, numbered from the first on."""
+        for begin in range(0, len(changes), CHANGES_A_RECORD):
+            some = list(changes[begin : begin + CHANGES_A_RECORD])
+            self._put(_LOG + _LONG.pack(first + begin), layout.pack(some))
+
+    def clear(self, *, whole: bool) -> None:
+        """Remove all labels and edges; the ``whole``, also aliases, the log and the state."""
+        tags = (_EDGES, _LABEL, _MEMBER, *((_STATE, _ALIAS, _LOG) if whole else ()))
+        for tag in tags:
+            doomed = [
+                bytes(key) for key, _ in self.transaction.scan(Table.META, self._prefix + tag)
+            ]
+            for key in doomed:
+                self.transaction.delete(Table.META, key)

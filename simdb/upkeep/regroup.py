@@ -1,0 +1,274 @@
+"""Making the groups that a collection keeps anew, from all pairs: one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from simdb.answers.choose import Question, choose
+from simdb.answers.entities import SHARE_OF_CELLS, Scale
+from simdb.answers.kept import ACTIONS, components_of, groups_of
+from simdb.answers.method import ProgressCallback, answered, keys_of_numbers
+from simdb.arrays import Float64s, UInt32s
+from simdb.batches.signer import Signer
+from simdb.exact.thresholds import Bound
+from simdb.ingest.grouping import Log
+from simdb.linkage.entities import Clustering, SimilarPairs, cluster
+from simdb.linkage.living import NO_GROUP, happened, inherit, shares_of
+from simdb.opened import catalogue
+from simdb.opened.catalogue import CollectionSettings, GroupMethod, KeptGroups
+from simdb.opened.opened import Opened, Resources, WriteAccess
+from simdb.results import Key, PairBatch, Progress
+from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.tables.layout import decode_user_key, encode_user_key
+
+
+def regroup(
+    access: WriteAccess,
+    before: CollectionSettings,
+    wanted: KeptGroups | None,
+    progress: ProgressCallback | None = None,
+    known: dict[str, dict[int, int]] | None = None,
+) -> None:
+    """Make all groups anew, or forget them; ids go to the groups that ``linkage.living`` says.
+
+    ``known`` are the ids of items at each bound, if not those that are stored. Writers wait
+    meanwhile. All pairs are held in memory.
+    """
+    with access.write() as transaction:
+        present = catalogue.present_settings(transaction, before)
+        writer = CollectionWriter(transaction, present.number)
+        tables = GroupWriter(transaction, present.number)
+        settings = replace(present, groups=wanted)
+        if wanted is None:
+            tables.clear(whole=True)
+        else:
+            with access.read() as snapshot:
+                reader = CollectionReader(snapshot, present.number)
+                resources = Resources(access.memory, access.pool)
+                opened = Opened(settings, Signer(settings), reader, resources)
+                if known is None:
+                    known = known_groups(tables, present.groups)
+                _Regrouping(opened, writer, tables, known, progress).run()
+        catalogue.write_settings(transaction, settings)
+
+
+def known_groups(tables: GroupReader, kept: KeptGroups | None) -> dict[str, dict[int, int]]:
+    """Return of each bound which item has which label."""
+    if kept is None:
+        return {}
+    return {
+        str(bound): dict(tables.labels(groups_of(level, kept.method)))
+        for level, bound in enumerate(kept.bounds)
+    }
+
+
+def plain_groups(opened: Opened) -> dict[str, Any] | None:
+    """Return the groups that are kept, with their ids and their log, as JSON has it."""
+    kept = opened.settings.groups
+    if kept is None:
+        return None
+    tables = GroupReader(opened.reader.transaction, opened.reader.number)
+    labels: dict[str, dict[int, list[Key]]] = {}
+    for bound, known in known_groups(tables, kept).items():
+        found = labels.setdefault(bound, {})
+        keys = keys_of_numbers(opened.reader, np.array([*known], np.uint32))
+        for key, label in zip(keys, known.values(), strict=True):
+            found.setdefault(label, []).append(key)
+    return {
+        "state": tables.state(),
+        "aliases": list(tables.aliases()),
+        "groups": {bound: list(found.items()) for bound, found in labels.items()},
+        "changes": [
+            [*change[:4], list(map(decode_user_key, change[4]))] for _, change in tables.changes(1)
+        ],
+    }
+
+
+def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any) -> None:
+    """Make the groups of a collection that was filled from a dump, with what was dumped of them.
+
+    ValueError and its like: it is nothing that ``plain_groups`` returned.
+    """
+    with access.write() as transaction:
+        present = catalogue.present_settings(transaction, settings)
+        reader = CollectionReader(transaction, present.number)
+        tables = GroupWriter(transaction, present.number)
+        next_label, next_change = map(int, plain["state"])
+        for alias, label in plain["aliases"]:
+            tables.add_alias(int(alias), int(label))
+        changes = [
+            [range(len(ACTIONS))[action], str(bound), int(label), int(other), _encoded(keys)]
+            for action, bound, label, other, keys in plain["changes"]
+        ]
+        if len(changes) != next_change - 1:
+            raise ValueError("changes of groups are missing")
+        tables.log(1, changes)
+        tables.set_state(next_label, next_change)
+        known: dict[str, dict[int, int]] = {}
+        for bound, groups in plain["groups"].items():
+            numbers = (
+                (reader.find(key), label) for label, keys in groups for key in _encoded(keys)
+            )
+            known[bound] = {item: int(label) for item, label in numbers if item is not None}
+        if any(not 0 < label < next_label for own in known.values() for label in own.values()):
+            raise ValueError("a group has an id that no group has had")
+    regroup(access, settings, settings.groups, known=known)
+
+
+def _encoded(keys: Iterable[Key]) -> list[bytes]:
+    return list(map(encode_user_key, keys))
+
+
+def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, str]]:
+    """Yield of each bound at which groups are kept how many records were read, and what is wrong.
+
+    The problem is empty where there is none.
+    """
+    kept = opened.settings.groups
+    assert kept is not None
+    tables = GroupReader(opened.reader.transaction, opened.reader.number)
+    live = opened.reader.live_numbers()
+    for level, fraction in enumerate(kept.bounds):
+        bound = str(fraction)
+        labels: dict[int, dict[int, int]] = {}
+        for partition in sorted({components_of(level), groups_of(level, kept.method)}):
+            labels[partition] = own = dict(tables.labels(partition))
+            yield bound, len(own), ""
+            if own != {item: label for label, item in tables.all_members(partition)}:
+                yield bound, 0, "what items say of their groups is not what groups say of items"
+            if not np.isin(np.array([*own], np.uint32), live).all():
+                yield bound, 0, "an item that is not stored is in a group"
+        chains = labels[components_of(level)]
+        pairs = _edges(tables, level, chains)
+        yield bound, len(pairs.left), ""
+        if _parts(chains) != _groups_of(pairs, "chain"):
+            yield bound, 0, "groups are not what the pairs between their items connect"
+        stars = labels[groups_of(level, kept.method)]
+        if kept.method == "star" and _parts(stars) != _groups_of(pairs, "star"):
+            yield bound, 0, "stars are not those of the pairs between their items"
+        if deep:
+            found, _ = all_pairs(opened, opened.settings.kind.bound_of(fraction))
+            if _parts(stars) != _groups_of(found, kept.method):
+                yield bound, 0, "groups are not those of all pairs that the index finds"
+
+
+def _edges(tables: GroupReader, level: int, labels: Mapping[int, int]) -> SimilarPairs:
+    """Return what is noted between the items of one component each; without weights, 1."""
+    left, right, weights = [np.empty(0, np.uint32)], [np.empty(0, np.uint32)], [np.empty(0)]
+    for item in tables.edge_items(level):
+        edges = tables.edges(level, item)
+        inside = np.array([labels.get(one) == labels.get(item, -1) for one in edges.items.tolist()])
+        inside = inside.astype(np.bool_)
+        left.append(edges.items[inside])
+        right.append(np.full(int(inside.sum()), item, np.uint32))
+        weights.append(edges.weights[inside] if edges.weights.size else np.ones(left[-1].size))
+    return SimilarPairs.of(np.concatenate(left), np.concatenate(right), np.concatenate(weights))
+
+
+def _groups_of(pairs: SimilarPairs, method: GroupMethod) -> set[frozenset[int]]:
+    found = cluster(pairs, SimilarPairs.none(), Clustering(method, 0.0, 0))
+    return {frozenset(members.tolist()) for members in found.groups()}
+
+
+def _parts(labels: Mapping[int, int]) -> set[frozenset[int]]:
+    """Return the groups of two items or more that labels say."""
+    parts: dict[int, set[int]] = {}
+    for item, label in labels.items():
+        parts.setdefault(label, set()).add(item)
+    return {frozenset(items) for items in parts.values() if len(items) > 1}
+
+
+def all_pairs(
+    opened: Opened, bound: Bound, progress: ProgressCallback | None = None
+) -> tuple[SimilarPairs, Scale]:
+    """Return all pairs of a collection within a bound, with what weighs them."""
+    method = choose(opened.settings, Question("pairs", bound))
+    scale = Scale.of(method, opened.settings.kind)
+    parts = [PairBatch(np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0))]
+    for batch, _, _ in answered(method, opened, opened, method.pairs(opened)):
+        parts.append(batch)
+        if progress is not None:
+            progress(Progress("grouping", opened.work.looked_at, None))
+    whole = PairBatch.together(parts)
+    return SimilarPairs.of(whole.left, whole.right, scale.weights(whole)), scale
+
+
+class _Regrouping:
+    """Groups of all levels, made anew."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        writer: CollectionWriter,
+        tables: GroupWriter,
+        known: dict[str, dict[int, int]],
+        progress: ProgressCallback | None,
+    ) -> None:
+        assert opened.settings.groups is not None
+        self._opened = opened
+        self._tables = tables
+        self._progress = progress
+        self._kept = opened.settings.groups
+        self._known = known
+        self._log = Log(writer, tables)
+
+    def run(self) -> None:
+        """Make them."""
+        self._tables.clear(whole=False)
+        kind = self._opened.settings.kind
+        for level, fraction in enumerate(self._kept.bounds):
+            self._make(level, kind.bound_of(fraction), self._known.pop(str(fraction), {}))
+        for bound, labels in self._known.items():  # that is kept no more
+            moved = {item: (label, NO_GROUP) for item, label in labels.items()}
+            self._log.tell(bound, happened(moved, inherit({}, [], 0)), {})
+        self._log.write()
+
+    def _make(self, level: int, bound: Bound, known: dict[int, int]) -> None:
+        pairs, scale = all_pairs(self._opened, bound, self._progress)
+        is_star = self._kept.method == "star"
+        self._note_edges(level, pairs, with_weights=is_star)
+        room = self._opened.resources.memory // SHARE_OF_CELLS
+        nothing = SimilarPairs.none()
+        chains = cluster(pairs, nothing, Clustering("chain", scale.least, room)).groups()
+        if is_star:
+            for members in chains:
+                (label,) = self._log.take_labels(1)
+                for item in np.sort(members).tolist():
+                    self._tables.set_label(components_of(level), item, NO_GROUP, label)
+            chains = cluster(pairs, nothing, Clustering("star", scale.least, room)).groups()
+        groups = [sorted(members.tolist()) for members in chains]
+        grouped = {item for members in groups for item in members}
+        groups += [[item] for item in sorted(known.keys() - grouped)]
+        made = inherit(shares_of(groups, known), list(map(len, groups)), self._log.next_label)
+        self._log.take_labels(len(made.new))
+        moved = {}
+        for own, label in zip(groups, made.ids, strict=True):
+            for item in own:
+                moved[item] = known.get(item, NO_GROUP), label
+                if label:
+                    partition = groups_of(level, self._kept.method)
+                    self._tables.set_label(partition, item, NO_GROUP, label)
+        self._log.tell(str(bound.fraction), happened(moved, made), made.aliases)
+
+    def _note_edges(self, level: int, pairs: SimilarPairs, *, with_weights: bool) -> None:
+        for item, left, weights in _by_later(pairs):
+            noted = weights if with_weights else weights[:0]
+            self._tables.set_edges(level, item, Edges(left, noted))
+
+
+def _by_later(pairs: SimilarPairs) -> Iterator[tuple[int, UInt32s, Float64s]]:
+    """Yield every item with the earlier ones that it is similar to."""
+    order = np.lexsort((pairs.left, pairs.right))
+    later = pairs.right[order]
+    cuts = np.append(np.flatnonzero(np.append(True, later[1:] != later[:-1])), later.size)
+    if not later.size:
+        return
+    for begin, end in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
+        own = order[begin:end]
+        yield int(later[begin]), pairs.left[own], pairs.weights[own]

@@ -1,0 +1,216 @@
+"""Groups that a collection keeps are those computed anew, after every step of random histories."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.ingest import add as adding
+from simdb.storage.collection.groups import GroupWriter
+from simdb.storage.tables.layout import Table
+from tests.support.grouping import (
+    METHODS,
+    Replay,
+    apply,
+    require_fresh,
+    require_inherited,
+    state_of,
+    steps,
+)
+from tests.support.kind_cases import ALL
+
+BOUNDS = (Fraction(1, 2), Fraction(3, 4))
+INDEXES: dict[str, dict[str, Any]] = {
+    "exact": {"exact_floor": "0.5", "threshold": None},
+    "probable": {"threshold": "0.5", "bands": 3, "rows": 1},
+}
+
+
+@pytest.mark.parametrize("index", INDEXES)
+@pytest.mark.parametrize("method", METHODS)
+def test_kept_groups_are_those_computed_anew(tmp_path, monkeypatch, long_form, method, index):
+    for seed in range(20 if long_form else 2):
+        generator = random.Random(seed)
+        monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([2, 100]))
+        with simdb.open(tmp_path / f"{seed}.simdb", sync="batch", threads=1) as db:
+            options: Any = {"seed": seed, "groups": method, "groups_at": BOUNDS, **INDEXES[index]}
+            collection = db.create_collection("c", simdb.Set(), **options)
+            replay = Replay()
+            before: dict[int, set[Any]] = {}
+            for step in steps(generator, 40):
+                apply(collection, step)
+                require_fresh(collection, BOUNDS, method)
+                now = state_of(collection, BOUNDS[0])
+                require_inherited(before, now)
+                replay.take(collection.changes(replay.last))
+                assert replay.present(BOUNDS[0]) == now
+                assert replay.present(BOUNDS[1]) == state_of(collection, BOUNDS[1])
+                before = now
+            for alias, group in replay.aliases.items():
+                if group in now:
+                    assert collection.group(alias).id == group
+            assert collection.check(deep=True).sound
+
+
+ROWS = [(0, {1, 2, 3}), (1, {2, 3, 4}), (2, {3, 4, 5}), (9, {7, 8}), ("é", {7, 8}), (11, {20, 21})]
+
+
+@pytest.fixture
+def database(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        yield db
+
+
+def chained(db: simdb.Database, **options: Any) -> simdb.Collection:
+    made = db.create_collection(
+        "c", simdb.Set(), threshold="0.5", exact_floor="0.5", groups="chain", **options
+    )
+    made.add_many(ROWS)
+    return made
+
+
+def told(collection: simdb.CollectionView, since: int = 0) -> list[Any]:
+    return [(one.action, one.group, one.other, one.keys) for one in collection.changes(since)]
+
+
+def test_what_becomes_of_groups(database):
+    """A life of two groups: what is asked of it, and what is told."""
+    collection = chained(database)
+    assert collection.group_of(1) == simdb.KeptGroup(1, (0, 1, 2), Fraction(1, 2))
+    assert collection.group_of(11) == simdb.KeptGroup(None, (11,), Fraction(1, 2))
+    assert [group.id for group in collection.kept_groups()] == [1, 2]
+    collection.add("bridge", {3, 5, 7, 8})  # to {3, 4, 5}: 2 of 5; to {7, 8}: 2 of 4
+    assert collection.group_of("bridge").id == 2
+    collection.add("both", {4, 5, 3, 7})  # 3 of 4, and 3 of 5
+    collection.add("between", {3, 5, 7})
+    assert collection.group_of(9).id == 1
+    assert collection.group(2) == collection.group(1) == collection.group_of("é")
+    collection.delete_many(["between", "both"])
+    assert set(collection.group_of(0).keys) == {0, 1, 2}
+    assert collection.group_of(9).id == 3  # 2 is an alias for ever
+    collection.replace(0, {100})
+    assert (collection.group_of(0).id, collection.group_of(1).id) == (None, 1)
+    collection.delete_many([1, 2])
+    with pytest.raises(simdb.GroupNotFoundError, match="no items any more"):
+        collection.group(2)
+    with pytest.raises(simdb.GroupNotFoundError, match="there has been no group 77"):
+        collection.group(77)
+    assert told(collection) == [
+        ("created", 1, None, (0, 1, 2)),
+        ("created", 2, None, (9, "é")),
+        ("joined", 2, None, ("bridge",)),
+        ("merged", 1, 2, ()),
+        ("joined", 1, None, ("both",)),
+        ("joined", 1, None, ("between",)),
+        ("split", 1, 3, (9, "é", "bridge")),
+        ("left", 1, None, ("both", "between")),
+        ("left", 1, None, (0,)),
+        ("left", 1, None, (1, 2)),
+    ]
+    assert told(collection, since=9) == [("left", 1, None, (1, 2))]
+
+
+def test_ids_outlive_whatever_is_done_to_a_store(database, tmp_path):
+    collection = chained(database, groups_at=["0.5", "0.9"])
+    collection.add("both", {3, 4, 5, 7, 8})
+    collection.delete(1)
+    collection.add("last", {3, 4, 5})
+    expected = (
+        told(collection),
+        [*collection.kept_groups()],
+        [*collection.kept_groups(threshold=0.9)],
+    )
+
+    def require_same(other: simdb.CollectionView) -> None:
+        assert (
+            told(other),
+            [*other.kept_groups()],
+            [*other.kept_groups(threshold=0.9)],
+        ) == expected
+        assert other.check(deep=True).sound
+
+    collection.compact()
+    require_same(collection)
+    collection.rebuild(seed=5)
+    require_same(collection)
+    database.backup(tmp_path / "copy.simdb", compact=True)
+    database.dump(tmp_path / "dumped")
+    simdb.load(tmp_path / "dumped", tmp_path / "loaded.simdb")
+    for name in ("copy", "loaded"):
+        with simdb.open(tmp_path / f"{name}.simdb") as other:
+            require_same(other["c"])
+            other["c"].add("more", {3, 4, 5})
+            assert other["c"].check(deep=True).sound
+            assert other["c"].group_of("more").id == collection.group_of("last").id
+    # Kept otherwise: what is the same group keeps its id, and all is told.
+    replay = Replay()
+    collection.rebuild(groups="star", groups_at=["0.5"])
+    assert collection.group_of("last").id == expected[1][0].id
+    replay.take(collection.changes())
+    assert replay.present(Fraction(1, 2)) == state_of(collection, None)
+    assert replay.present(Fraction(9, 10)) == {}
+    assert collection.check(deep=True).sound
+    collection.rebuild(drop_groups=True)
+    with pytest.raises(simdb.ConfigurationError, match="keeps no groups"):
+        collection.group(1)
+    collection.rebuild(groups="chain")
+    assert collection.check(deep=True).sound
+    database.drop_collection("c")
+    assert database.check().sound
+
+
+def test_what_cannot_be_kept_is_refused(database):
+    with pytest.raises(simdb.ThresholdTooLowError):
+        database.create_collection("x", simdb.Set(), groups="chain", groups_at=["0.5"])
+    with pytest.raises(simdb.ConfigurationError, match="'chain' or 'star', not 'average'"):
+        database.create_collection("x", simdb.Set(), groups="average")
+    with pytest.raises(simdb.ConfigurationError, match="groups_at= needs groups="):
+        database.create_collection("x", simdb.Set(), groups_at=["0.9"])
+    with pytest.raises(simdb.ConfigurationError, match="1 to 100"):
+        database.create_collection("x", simdb.Set(), groups="chain", groups_at=[])
+    collection = chained(database)
+    with pytest.raises(simdb.ConfigurationError, match="keeps groups at 1/2, and none at 3/4"):
+        collection.group_of(1, threshold="0.75")
+    with pytest.raises(simdb.KeyNotFoundError, match="'absent'"):
+        collection.group_of("absent")
+    with pytest.raises(simdb.ConfigurationError, match="has groups"):
+        database.collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5", groups="star")
+    # What a group was looked for by is not left out.
+    with pytest.raises(simdb.ThresholdTooLowError):
+        collection.rebuild(threshold="0.9", drop_exact=True)
+
+
+def test_damage_to_groups_is_found(database):
+    collection = chained(database)
+    with database._handle.write() as transaction:
+        GroupWriter(transaction, 1).set_label(0, 5, 0, 2)
+    (problem,) = collection.check().problems
+    assert (problem.table, problem.record) == ("groups", "1/2")
+    with database._handle.write() as transaction:
+        transaction.delete(Table.META, b"\0\0\0\1m\0" + bytes(7) + b"\2" + b"\0\0\0\5")
+    assert "what items say" in collection.check().problems[0].problem
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_groups_of_every_kind(database, method):
+    """Those that are compared by distance, by bits and by rules, equal items among them."""
+    grouped = 0
+    for name, case in ALL.items():
+        generator = random.Random(name)
+        items = [*case.items, *case.items[:3]]
+        rows = [(key, generator.choice(items)) for key in range(16)]
+        collection = database.create_collection(
+            name, case.kind, **case.bound, groups=method, seed=1
+        )
+        collection.add_many(rows[:8])
+        collection.add_many(rows[8:])
+        collection.delete_many(generator.sample(range(16), 5))
+        fresh = {frozenset(group.keys) for group in collection.groups(method=method)}
+        assert {frozenset(group.keys) for group in collection.kept_groups()} == fresh, name
+        assert collection.check(deep=True).sound, name
+        grouped += bool(fresh)
+    assert grouped > len(ALL) - 3
