@@ -95,6 +95,7 @@ from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
 from simdb.recipe import Recipe
 from simdb.recovery.repair import repair
 from simdb.recovery.restore import restore
+from simdb.reports import report
 from simdb.results import (
     AddReport,
     Alternative,
@@ -227,6 +228,7 @@ __all__ = [
     "plan_rules",
     "propose_record",
     "repair",
+    "report",
     "restore",
 ]
 

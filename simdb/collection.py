@@ -92,11 +92,13 @@ from simdb.upkeep import (
     regroup,
     repack,
     stats,
+    survey,
     uncertain,
     weigh,
 )
 from simdb.upkeep.calibrate import Calibration
 from simdb.upkeep.labelling import Labels
+from simdb.upkeep.survey import Survey
 from simdb.upkeep.uncertain import UncertainPair
 from simdb.upkeep.weigh import PairEvidence, Weights
 from simdb.work import Work
@@ -1183,6 +1185,38 @@ class CollectionView:
             if wanted is None:
                 wanted = settings.bound
             return audit.audit(opened, wanted, sample=sample, seed=seed, progress=progress)
+
+    def survey(self, *, sample: int = 1_000, seed: int = 0) -> Survey:
+        """Search for some items drawn at random, also for what is less similar than the bound.
+
+        The cost is that of so many searches, whatever the size of the collection. What the
+        probable index finds below its threshold stands for what it misses there, by its curve.
+
+        Args:
+            sample: how many items.
+            seed: of the random choice.
+        """
+        require_whole("sample", sample, 1, optional=False)
+        with self._opened() as opened:
+            return survey.survey(opened, sample=sample, seed=seed)
+
+    def shares_met(
+        self, pairs: Iterable[tuple[Key, Key]], *, tries: int = 10, seed: int = 0
+    ) -> list[float]:
+        """Return under which share of other random functions an index would meet each pair.
+
+        The settings are those of this collection, the functions others, ``tries`` times. Measured
+        on real pairs it is the S-curve, and does not depend on how the pairs were found.
+
+        Raises:
+            KeyNotFoundError: a key is not stored.
+            ConfigurationError: there is no probable index.
+        """
+        require_whole("tries", tries, 1, optional=False)
+        given = list(pairs)
+        with self._opened() as opened:
+            _ = opened.settings.plan  # also tells that there is no index
+            return survey.shares_met(opened, given, tries=tries, seed=seed)
 
     # -- transactions ------------------------------------------------------------------------
 

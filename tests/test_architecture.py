@@ -53,6 +53,7 @@ ALLOWED_IMPORTS = {
     "frames": {"collection", "database", "exact", "kinds"} | BOTTOM,
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
+    "reports": {"collection", "upkeep"} | BOTTOM,
     "starting": set(),
     "": {
         "collection",
@@ -64,11 +65,12 @@ ALLOWED_IMPORTS = {
         "recovery",
         "recipe",
         "recovery.repair",
+        "reports",
     }
     | {"starting", "upkeep"}
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
-    "cli": {"", "database", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,
+    "cli": {"", "database", "reports", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,
     "__main__": {"cli"},
 }
 

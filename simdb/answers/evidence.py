@@ -11,6 +11,8 @@ import numpy as np
 from simdb import kernels
 from simdb.answers.buckets import as_probes
 from simdb.answers.method import number_of
+from simdb.arrays import Bools
+from simdb.batches.signer import Agreement, Signed
 from simdb.errors import CorruptionError
 from simdb.evidence import Evidence, PairExplanation
 from simdb.exact.measures import Criterion, SetSimilarity
@@ -85,8 +87,7 @@ def _met(
     if family is None:
         return None, [], None
     probe, stored = signer.sign([one]), signer.sign([other])
-    keys, looked_up = stored.buckets, as_probes(signer, probe, [one]).buckets
-    shared = np.isin(keys.values, looked_up.values)
+    met, shared = meets(as_probes(signer, probe, [one]), stored, signer.agreement(bound))
     names = dict.fromkeys(
         name
         for name, is_shared in zip(
@@ -94,16 +95,21 @@ def _met(
         )
         if is_shared
     )
+    probability = settings.plan.expected_recall(value)
+    return met, list(names), None if isnan(probability) else probability
+
+
+def meets(probe: Signed, stored: Signed, needed: Agreement) -> tuple[bool, Bools]:
+    """Tell whether a single stored item is a candidate of a probe, and by which of its keys."""
+    keys = stored.buckets
+    shared = np.isin(keys.values, probe.buckets.values)
     met = bool(shared.any())
     if keys.groups is not None:
         met = np.unique(keys.groups[shared]).size == keys.group_count
-    needed = signer.agreement(bound)
     if met and needed.words:
         equal = kernels.sketches.matching_rows(probe.signatures, stored.signatures)
         met = bool(equal[0] >= needed.words)
-    met = met and bool(needed.holds(probe.signatures, stored.signatures)[0])
-    probability = settings.plan.expected_recall(value)
-    return met, list(names), None if isnan(probability) else probability
+    return met and bool(needed.holds(probe.signatures, stored.signatures)[0]), shared
 
 
 def _rare(opened: Opened, evidence: Evidence, one: bytes, other: bytes, bound: Bound) -> list[str]:

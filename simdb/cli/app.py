@@ -24,6 +24,7 @@ COMMANDS = {
         "recipe",
         "explain",
         "audit",
+        "report",
         "calibrate",
         "learn",
         "label",

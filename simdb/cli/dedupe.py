@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,9 +28,10 @@ from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_inpu
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working
 from simdb.cli.proposing import RuleChoices, looked_at, proposed_for_one
+from simdb.cli.report import as_given, require_page
 from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
-from simdb.errors import ConfigurationError, UsageError
+from simdb.errors import ConfigurationError, KeyNotFoundError, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
@@ -44,6 +46,8 @@ from simdb.files.writing import (
     written_together,
 )
 from simdb.policies import Policy
+from simdb.reports import Removed
+from simdb.reports import report as page_of
 from simdb.results import Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
@@ -54,6 +58,8 @@ _MANY = 100  # rows, from which on it is asked whether nearly all shall be remov
 _NEARLY_ALL = 0.9
 _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
 _SHARE_OF_MEMORY = 4  # a row group that is written may take this part; writing it, as much again
+_LEAST_SAMPLED, _MOST_SAMPLED = 100, 1_000  # rows that a report searches for
+_ROWS_A_SAMPLE = 20
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
@@ -93,8 +99,18 @@ class Places:
         str, typer.Option("--collection", help="The collection in the store.")
     ] = "documents"
     sync: SyncMode = "full"
+    report: Annotated[
+        str | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="A page of HTML: what was removed and why, and what other thresholds would do.",
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
+        if self.report is not None:
+            require_page(self.report)
         if self.removed is None and (self.with_kept or self.explain):
             raise UsageError("--with-kept and --explain are about the rows of --removed: name it")
 
@@ -346,7 +362,7 @@ class _Asked:
         """Raise for what is wrong whatever the store holds, before anything is made."""
         if self.policy.order is not None:
             Policy(self.policy.order)
-        output, *others = telling.require_files(*self._outputs())
+        output, *others = telling.require_files(*self._outputs(), self.places.report)
         require_there(*self.inputs)
         store = self.places.store
         if store is None or not Path(store).exists():
@@ -354,14 +370,16 @@ class _Asked:
             self.reading.sources(self.inputs, self.reading.of(kind))
         require_no_input([output, *others], self.inputs, self.reading.pattern)
         for name in others:
-            require_fitting_name(name, "jsonl")
+            if name != self.places.report:
+                require_fitting_name(name, "jsonl")
 
     def _outputs(self) -> tuple[str | None, ...]:
         return self.places.output, self.places.removed, self.reading.bad
 
     def files_beside(self) -> list[str]:
         """Return the outputs besides that of the kept rows."""
-        return [name for name in self._outputs()[1:] if name is not None]
+        beside = (*self._outputs()[1:], self.places.report)
+        return [name for name in beside if name is not None]
 
 
 class _Job:
@@ -460,6 +478,9 @@ class _Job:
             _Removed.to(files, self._asked.places, target, bound.of(target.kind)),
             {files[output] for output in self._copied},
         )
+        page = self._asked.places.report
+        if page is not None:
+            splitting.seen = Removed(is_distance=target.kind.is_distance)
         try:
             report = target.dedupe(
                 feed,
@@ -488,7 +509,29 @@ class _Job:
             written,
             settings_of(self._asked.places.context).memory // _SHARE_OF_MEMORY,
         )
+        if page is not None and splitting.seen is not None:
+            files[page].write(self._page(target, splitting.seen, counts).encode())
         return counts
+
+    def _page(self, target: simdb.Collection, seen: Removed, counts: Mapping[str, int]) -> str:
+        """Return the report of the run."""
+        names = {
+            "rows": "rows",
+            "kept": "kept",
+            "removed_old": "removed, like rows stored before",
+            "removed_new": "removed, like rows of the input",
+            "bad": "bad",
+        }
+        seen.counts = {words: counts[name] for name, words in names.items()}
+        named = ", ".join(Path(name).name for name in self._asked.inputs[:3])
+        sample = min(_MOST_SAMPLED, max(_LEAST_SAMPLED, counts["rows"] // _ROWS_A_SAMPLE))
+        return page_of(
+            target,
+            sample=sample,
+            title=f"Near duplicates of {named}",
+            command=as_given(),
+            removed=seen,
+        )
 
     def _collection(self) -> simdb.Collection:
         """Return the collection; make it where there is none."""
@@ -564,13 +607,12 @@ class _Removed:
         kept = outcome.duplicate_of
         if kept is None:
             return told
-        if self.places.with_kept:
-            told["kept"] = self.target.kind.plain_item(self.target.get(kept).item)
-        if self.places.explain:
-            reasons = None
-            if item is not None:
-                reasons = self.target.explain_match(item, kept, **self.bound).to_dict(FACETS_TOLD)
-            told["evidence"] = reasons
+        with contextlib.suppress(KeyNotFoundError):  # a better row has taken its place since
+            if self.places.with_kept:
+                told["kept"] = self.target.kind.plain_item(self.target.get(kept).item)
+            if self.places.explain and item is not None:
+                reasons = self.target.explain_match(item, kept, **self.bound)
+                told["evidence"] = reasons.to_dict(FACETS_TOLD)
         return told
 
 
@@ -598,6 +640,7 @@ class _Splitting:
         self._feed = feed
         self._kept = kept
         self._removed = removed
+        self.seen: Removed | None = None  # for a report
         self._begun: set[Output] = set()
         self._unended: set[Output] = set()
 
@@ -609,6 +652,7 @@ class _Splitting:
                 kept[place] = outcome.action not in ("duplicate", "bad")
                 if outcome.action == "duplicate":
                     self._write_removed(outcome, rows, place)
+                    self._note_removed(outcome, rows, place)
                 self._write_superseded(outcome)
             self.kept += int(kept.sum())
             source = rows.reader.source
@@ -640,6 +684,12 @@ class _Splitting:
             told = duplicate_fields(outcome, rows.lines[place])
             of_kept = self._removed.of_kept(outcome, rows.reader.item_in(rows.raw(place)))
             self._removed.file.write(json_line({**source, **told, **of_kept, "row": row}))
+
+    def _note_removed(self, outcome: Outcome, rows: Waiting, place: int) -> None:
+        if self.seen is not None and outcome.duplicate_of is not None:
+            value = outcome.similarity if outcome.distance is None else outcome.distance
+            item = partial(rows.reader.item_in, rows.raw(place))
+            self.seen.note(outcome.key, outcome.duplicate_of, value, item)
 
     def _write_superseded(self, outcome: Outcome) -> None:
         if self._removed is not None:

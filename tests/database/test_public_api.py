@@ -112,6 +112,7 @@ NAMES = [
     "plan_rules",
     "propose_record",
     "repair",
+    "report",
     "restore",
 ]
 

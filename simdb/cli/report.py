@@ -1,0 +1,61 @@
+"""The command that writes a report of a collection: a page of HTML that is complete in itself."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simdb.cli.output import Working
+from simdb.cli.stores import StoredCollection
+from simdb.files.writing import require_fitting_name, written_together
+from simdb.reports import report as page
+
+FORMS = (".html", ".htm")
+
+
+def report(
+    *,
+    stored: StoredCollection,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="The page, an .html file.")
+    ],
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, help="Items that are searched for.")
+    ] = 1_000,
+    seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
+    telling: Working,
+) -> None:
+    """Write a report of a collection: one page of HTML, without scripts, that loads nothing.
+
+    The settings; how many rows each threshold would remove; pairs by similarity with the near
+    misses below the threshold; the S-curve with the recall that is measured on real pairs; groups;
+    and pairs of every similarity side by side, what differs marked. Needs the extra report.
+    """
+    require_page(output)
+    with stored.viewed() as source, telling.bar() as bar:
+        bar.advance("searching for a sample", 0, 1)
+        title = f"{Path(stored.path).name}: {stored.name}"
+        text = page(source, sample=sample, seed=seed, title=title, command=as_given())
+    write_page(output, text)
+    telling.tell({"output": output, "bytes": len(text.encode())}, f"wrote {output}")
+
+
+def require_page(name: str) -> None:
+    """Raise UsageError unless a file is named as a page is."""
+    require_fitting_name(name, "html")
+
+
+def write_page(name: str, text: str) -> None:
+    """Write a page; it appears when it is complete."""
+    with written_together(name) as (file,):
+        file.write(text.encode())
+
+
+def as_given() -> str | None:
+    """Return the command as it was given, None where it was no command line of simdb."""
+    name = Path(sys.argv[0]).name
+    return shlex.join(["simdb", *sys.argv[1:]]) if name in ("simdb", "__main__.py") else None

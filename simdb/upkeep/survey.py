@@ -1,0 +1,190 @@
+"""A survey: what is similar to some items drawn at random, also beyond the bound of the collection.
+
+The probable index finds a pair with a probability that its curve states, also where it is not
+planned for it. So each pair found stands for as many as its reciprocal says (Horvitz and Thompson,
+JASA 1952), and what lies below the threshold is counted without comparing all with all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isnan
+
+import numpy as np
+
+from simdb.answers.buckets import Buckets, as_probes
+from simdb.answers.choose import Question, choose
+from simdb.answers.evidence import meets
+from simdb.answers.method import Method, keys_of_numbers, number_of
+from simdb.arrays import Bools, Float64s, UInt32s
+from simdb.batches.signer import Signer
+from simdb.errors import ThresholdTooLowError
+from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
+from simdb.opened.opened import Opened
+from simdb.results import Key, listed
+
+BELOW = Fraction(3, 10)  # how far below a threshold near misses are looked for
+BEYOND = Fraction(3, 2)  # the same of a largest distance, times which
+LEAST_PROBABILITY = 0.02  # of being found, below which a pair would stand for too many
+FEW_PROBES = 50  # where nothing is indexed and all are compared
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found.
+
+    Attributes:
+        items: live ones in the collection.
+        sampled: those that were drawn.
+        lowest: the similarity, or the distance, down to which similar items were looked for.
+        bound: what the collection counts as similar.
+        is_distance: whether values are distances.
+        left, right: keys of pairs of a sampled item and another one.
+        values: of the pairs, as callers know them.
+        weights: how many pairs each stands for.
+        earlier: whether the other item was inserted before the sampled one.
+        probes: the place of the sampled item of each pair.
+    """
+
+    items: int
+    sampled: int
+    lowest: float
+    bound: float
+    is_distance: bool
+    left: list[Key]
+    right: list[Key]
+    values: Float64s
+    weights: Float64s
+    earlier: Bools
+    probes: UInt32s
+
+    def removed(self, bounds: Sequence[float]) -> list[float]:
+        """Estimate how many rows have a similar one before them, by each of some bounds."""
+        counts = []
+        for bound in bounds:
+            within = self.values <= bound if self.is_distance else self.values >= bound
+            chosen = np.flatnonzero(within & self.earlier)
+            # The likeliest to be found decides whether the row is found at all.
+            least = np.full(self.sampled, np.inf)
+            np.minimum.at(least, self.probes[chosen], self.weights[chosen])
+            share = float(least[np.isfinite(least)].sum()) / max(1, self.sampled)
+            counts.append(min(share, 1.0) * self.items)
+        return counts
+
+    def histogram(self, edges: Sequence[float]) -> list[float]:
+        """Estimate how many pairs there are between each two edges."""
+        counts, _ = np.histogram(self.values, edges, weights=self.weights)
+        scale = self.items / max(1, self.sampled) / 2
+        return [float(count) for count in counts * scale]
+
+
+def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = None) -> Survey:
+    """Search for some items drawn at random, down to a bound beyond that of the collection."""
+    settings, reader = opened.settings, opened.reader
+    kind = settings.kind
+    live = reader.live_numbers()
+    method = _method(opened, _beyond(opened) if lowest is None else lowest)
+    most = sample if isinstance(method, Buckets) else min(sample, FEW_PROBES)
+    generator = np.random.default_rng(seed)
+    drawn = np.sort(generator.choice(live, min(most, live.size), replace=False))
+    items = [bytes(document.item) for _, document in reader.documents_of(drawn)]
+    answers = method.search_many(opened, items, None) if items else []
+    own = listed_keys(opened, drawn)
+    rows = [
+        (place, own[place], match)
+        for place, answer in enumerate(answers)
+        for match in answer
+        if match.key != own[place]
+    ]
+    values = np.array([match.value for _, _, match in rows], np.float64)
+    numbers = np.array([number_of(opened, match.key) for _, _, match in rows], np.uint32)
+    probes = np.array([place for place, _, _ in rows], np.uint32)
+    probable = isinstance(method, Buckets)
+    return Survey(
+        items=live.size,
+        sampled=len(items),
+        lowest=float(kind.outer_bound(method.bound).fraction),
+        bound=float(kind.outer_bound(settings.bound).fraction),
+        is_distance=kind.is_distance,
+        left=[key for _, key, _ in rows],
+        right=[match.key for _, _, match in rows],
+        values=values,
+        weights=_weights(opened, values) if probable else np.ones(values.size),
+        earlier=numbers < drawn[probes] if rows else np.empty(0, np.bool_),
+        probes=probes,
+    )
+
+
+def listed_keys(opened: Opened, numbers: UInt32s) -> list[Key]:
+    """Return the keys of item numbers."""
+    return listed(keys_of_numbers(opened.reader, numbers)) if numbers.size else []
+
+
+def _beyond(opened: Opened) -> Bound:
+    """Return a bound as far beyond that of the collection as its index still finds something."""
+    settings = opened.settings
+    bound = settings.bound
+    if isinstance(bound, MaximumDistance):
+        return MaximumDistance(min(bound.fraction * BEYOND, settings.kind.largest_distance))
+    floor = max(bound.fraction - BELOW, Fraction(1, 20))
+    if settings.is_probable:
+        while floor < bound.fraction and _probability(opened, float(floor)) < LEAST_PROBABILITY:
+            floor += Fraction(1, 20)
+    return Threshold(min(floor, bound.fraction))
+
+
+def _probability(opened: Opened, inner: float) -> float:
+    """Return how probably a pair at an inner value is found; 1 where nothing is stated."""
+    found = opened.settings.plan.expected_recall(inner)
+    return 1.0 if isnan(found) else found
+
+
+def _method(opened: Opened, bound: Bound) -> Method:
+    settings = opened.settings
+    if settings.is_probable:
+        return Buckets(bound, settings.expected_recall(bound))
+    try:
+        return choose(settings, Question("search", bound))
+    except ThresholdTooLowError:
+        return choose(settings, Question("search", settings.bound))
+
+
+def _weights(opened: Opened, values: Float64s) -> Float64s:
+    """Return how many pairs each stands for, by the curve."""
+    kind = opened.settings.kind
+    inner = [
+        float(value if kind.is_distance else kind.inner_similarity(Fraction(value)))
+        for value in values.tolist()
+    ]
+    found = np.array([_probability(opened, value) for value in inner], np.float64)
+    return 1 / np.maximum(found, LEAST_PROBABILITY)
+
+
+def shares_met(
+    opened: Opened, pairs: Sequence[tuple[Key, Key]], *, tries: int, seed: int
+) -> list[float]:
+    """Return under which share of other random functions an index would meet each pair.
+
+    The settings stay and the secret is another one, ``tries`` times: so what is measured does not
+    depend on how the pairs were found.
+    """
+    numbers = {key: number_of(opened, key) for pair in pairs for key in pair}
+    places = {key: place for place, key in enumerate(numbers)}
+    documents = (opened.reader.document(number) for number in numbers.values())
+    items = [bytes(document.item) for document in documents if document is not None]
+    met = np.zeros(len(pairs))
+    for number in range(tries if items else 0):
+        name = f"{seed} {number}".encode()
+        digest = hashlib.blake2b(opened.settings.secret + name, digest_size=32)
+        signer = Signer(replace(opened.settings, secret=digest.digest()))
+        signed = signer.sign(items)
+        probing = as_probes(signer, signed, items)
+        needed = signer.agreement(opened.settings.bound)._replace(words=0)  # buckets alone
+        for place, (left, right) in enumerate(pairs):
+            one, other = (np.array([places[key]]) for key in (left, right))
+            found, _ = meets(probing.select(one), signed.select(other), needed)
+            met[place] += found
+    return [float(share) for share in met / max(1, tries)]

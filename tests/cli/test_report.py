@@ -1,0 +1,186 @@
+"""Reports: a page that is complete in itself, and shows hostile texts as texts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.errors import MissingExtraError
+from simdb.reports import charts
+from tests.support.commands import done, failed, write_rows
+from tests.support.kind_cases import ALL
+from tests.support.processes import ended
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+HOSTILE = "</td></table><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+CLOSES_ITSELF = {"meta", "br", "img", "input"}
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+
+
+class Page(HTMLParser):
+    """A page, parsed: every tag is closed, and nothing in it loads or runs anything."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.text, self.tags, self.ids = "", set[str](), list[str]()
+        self._open: list[str] = []
+        assert html.startswith("<!doctype html>")
+        self.feed(html)
+        assert self._open == []
+        assert "script" not in self.tags
+        assert len(set(self.ids)) == len(self.ids)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        if tag not in CLOSES_ITSELF:
+            self._open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), (tag, name)
+            assert name != "src"
+            if name == "href":
+                assert value is not None
+                assert value.startswith("#"), value
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in CLOSES_ITSELF:
+            self._open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self._open:
+            self.text += data
+
+
+def texts(count: int) -> list[dict[str, Any]]:
+    """Rows of which each three are nearly the same, a bit less so from one three to the next."""
+    rows = []
+    for number in range(count):
+        words = [f"w{number // 3}x{place}" for place in range(30)]
+        words[: number % 3 * (1 + number // 12)] = [f"other{number}"] * (
+            number % 3 * (1 + number // 12)
+        )
+        rows.append({"id": f"{number} {HOSTILE}", "text": " ".join(words) + "\n" + HOSTILE})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    with simdb.open(folder / "s.simdb", threads=1) as db:
+        kind = simdb.Text(simdb.WordShingles(1))
+        notes = db.collection("notes", kind, threshold="0.8", seed=1)
+        notes.add_many([(row["id"], row["text"]) for row in texts(60)])
+    made = done("report", folder / "s.simdb", "notes", "-o", folder / "r.html", "--json")
+    assert json.loads(made.stdout)["bytes"] == (folder / "r.html").stat().st_size < 300_000
+    return folder / "r.html"
+
+
+def test_a_report_shows_thresholds_groups_and_pairs_and_loads_nothing(page: Path) -> None:
+    html = page.read_text()
+    found = Page(html)
+    for part in (
+        "Rows removed by each threshold",
+        "Pairs by similarity",
+        "Recall",
+        "Groups by size",
+        "Similar pairs",
+        "The nearest misses",
+        "Settings",
+        "near misses",
+        "60",
+        HOSTILE,
+    ):
+        assert part in found.text, part
+    assert {"svg", "del", "ins"} <= found.tags
+    assert "default-src 'none'" in html
+    assert "http" not in html.replace("http-equiv", "").replace("http://www.w3.org/", "")
+    assert HOSTILE not in html
+
+
+def test_a_report_of_dedupe_says_what_was_removed(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in.jsonl", texts(60))
+    asked = (
+        "dedupe",
+        source,
+        "--id-field",
+        "id",
+        "--shingles",
+        "word:1",
+        "--threshold",
+        0.8,
+        "-o",
+        tmp_path / "kept.jsonl",
+        "--json",
+        "--report",
+        tmp_path / "r.html",
+    )
+    counts = json.loads(done(*asked).stdout)
+    found = Page((tmp_path / "r.html").read_text())
+    assert str(counts["kept"]) in found.text
+    for part in (
+        "Near duplicates of in.jsonl",
+        "Rows removed, and the rows kept",
+        "removed: 1 <"[:10],
+    ):
+        assert part in found.text
+    assert "promises parquet" in failed(*asked[:-1], tmp_path / "r.parquet")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bits:40:hamming", "record", "string:alignment"],
+)
+def test_reports_of_other_kinds_show_what_they_are_compared_by(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charts, "drawn", lambda *_: "<svg></svg>")
+    examples: Any = ALL[name].examples
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        name = "max_distance" if examples.kind.is_distance else "threshold"
+        bound: Any = {name: examples.bound}
+        made = db.collection("c", examples.kind, **bound)
+        empty = db.collection("empty", examples.kind, **bound)
+        made.add_many(list(enumerate([*examples.items, *examples.near])))
+        assert "Similar pairs" in Page(simdb.report(made, sample=10)).text
+        assert "holds no items" in Page(simdb.report(empty)).text
+
+
+def test_what_a_report_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
+    with pytest.raises(MissingExtraError, match="simdb-store\\[report\\]"):
+        charts.sizes([("2", 1)])
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed to open the page in")
+def test_a_browser_shows_the_page_without_a_word_of_complaint(page: Path, tmp_path: Path) -> None:
+    flags = [
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]
+    own = ("--enable-logging=stderr", "--window-size=390,800", "--dump-dom", page.as_uri())
+    found = ended(BROWSER, *flags, f"--user-data-dir={tmp_path}", *own)
+    assert "CONSOLE" not in found.stderr
+    assert "<title>s.simdb: notes</title>" in found.stdout
+    assert "<script" not in found.stdout
+    assert "&lt;script&gt;document.title" in found.stdout
