@@ -170,10 +170,9 @@ class InputOptions:
             raise UsageError("--rating-field is for --ratings")
         if self.make_keys is None and self.key_prefix is not None:
             raise UsageError("--key-prefix is for --make-keys")
-        cut_up = "lines" in kind.formats
         for what, value, fits in (
             ("--elements is for sets and bags, not for", self.elements, kind.of_elements),
-            ("--separator is for sets, bags and vectors, not for", self.separator, cut_up),
+            ("--separator is for sets, bags and vectors, not for", self.separator, kind.of_tokens),
             ("--ratings makes sets or bags, not", self.ratings, kind.of_elements),
         ):
             if value is not None and not fits:

@@ -179,6 +179,11 @@ class ReadingOptions:
                 f"{self.format} have no names: the key is told by its place, from 1, not by "
                 f"{self.id_field!r}"
             )
+        if self.format == "lines" and self.kind.of_lines and self.id_field is not None:
+            raise ConfigurationError(
+                f"lines that are {self.kind.plural} have no key beside them: their numbers are the "
+                "keys, or made_keys makes some"
+            )
         if self.ratings is not None:
             self._require_ratings()
 

@@ -209,7 +209,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         kind = self.options.kind
         try:
             item: Item
-            if "lines" in kind.formats:
+            if kind.of_tokens:
                 item = kind.item_of_tokens(self.tokens.split(value))
             else:
                 item = kind.item_of_text(value)
@@ -229,12 +229,16 @@ class LinesReader(StreamReader):
 
     They are the elements of a set or bag, in which what occurs twice is twice, the components of a
     vector, or bits. ``options.id_field`` is the place of the token that is the key, from 1; without
-    it the line number is the key. This is the format of the FIMI repository.
+    it the line number is the key. This is the format of the FIMI repository. Of kinds whose items
+    are lines as they stand nothing is cut.
     """
 
     def fields_of(self, raw: bytes) -> list[str]:
         """Cut a line into tokens."""
-        return self.tokens.split(decoded(raw, self.options.encoding))
+        line = decoded(raw, self.options.encoding)
+        if self.options.kind.of_lines:
+            return [line.removesuffix("\n").removesuffix("\r")]
+        return self.tokens.split(line)
 
     def _key(self, fields: list[str], line: int) -> Key:
         """Return the key and take it out of the tokens."""
@@ -249,6 +253,9 @@ class LinesReader(StreamReader):
     def _item(self, fields: list[str]) -> Item:
         if self.options.kind.of_elements:
             return self.tokens.typed(fields)
+        if self.options.kind.of_lines:
+            text: Item = self.options.kind.item_of_text(*fields)
+            return text
         item: Item = self.options.kind.item_of_tokens(fields)
         return item
 

@@ -421,6 +421,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
             ``bits:1024:tanimoto``.
         options: the settings that are options of the command line, besides ``--settings``.
         suffixes: formats of files that items are read from, by the ends of their names.
+        of_lines: a line of a file may be an item as it stands, instead of tokens.
         of_elements: items are collections of integers or of strings, cut from text into tokens.
         of_counts: such a collection may be an object of elements and counts.
         may_miss_equals: an item may have no bucket; see ``finding_equals``.
@@ -437,6 +438,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     in_the_name: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[Mapping[str, SettingOption]] = {}
     suffixes: ClassVar[Mapping[str, Format]] = OBJECTS
+    of_lines: ClassVar[bool] = False
     of_elements: ClassVar[bool] = False
     of_counts: ClassVar[bool] = False
     may_miss_equals: ClassVar[bool] = False
@@ -721,7 +723,13 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     @property
     def formats(self) -> tuple[Format, ...]:
         """The formats of files that items are read from."""
-        return tuple(dict.fromkeys(self.suffixes.values()))
+        lines: tuple[Format, ...] = ("lines",) if self.of_lines else ()
+        return tuple(dict.fromkeys((*self.suffixes.values(), *lines)))
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether an item is spelled by tokens of a line or of a field."""
+        return "lines" in self.formats and not self.of_lines
 
     @property
     def field_names(self) -> tuple[str, ...] | None:
@@ -740,7 +748,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         raise NotImplementedError
 
     def item_of_text(self, text: str) -> Any:
-        """Return the item that a file or a field of CSV holds, BadItemError for none."""
+        """Return the item that a file, a line or a field of CSV holds, BadItemError for none."""
         raise NotImplementedError
 
     def item_of_row(self, row: npt.NDArray[Any]) -> Any:

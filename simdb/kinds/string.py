@@ -89,7 +89,12 @@ class String(Kind, frozen=True):
 
     plural: ClassVar[str] = "strings"
     in_the_name: ClassVar[tuple[str, ...]] = ("measure",)
-    suffixes: ClassVar[Mapping[str, Format]] = {**OBJECTS, ".csv": "csv"}
+    suffixes: ClassVar[Mapping[str, Format]] = {
+        **OBJECTS,
+        ".csv": "csv",
+        **dict.fromkeys((".txt", ".text", ".dat"), "lines"),
+    }
+    of_lines: ClassVar[bool] = True
     json_form: ClassVar[str] = "text"
     probe_option: ClassVar[str] = "--text"
 

@@ -171,6 +171,7 @@ class Text(SymbolKind, frozen=True):
         ".csv": "csv",
         **dict.fromkeys((".txt", ".text", ".md", ".rst"), "text"),
     }
+    of_lines: ClassVar[bool] = True
     json_form: ClassVar[str] = "text"
     probe_option: ClassVar[str] = "--text"
     probe_format: ClassVar[Format | None] = "text"

@@ -27,6 +27,16 @@ def rows_of(path: Path, content: bytes, **options: Any) -> list[Row]:
         return list(reader)
 
 
+def test_lines_may_be_texts_and_strings_as_they_stand(tmp_path):
+    content = b'an  "old", tale\r\n\nb\n'
+    for kind, name in ((simdb.Text(), "a.log"), (simdb.String(), "a.txt")):
+        chosen = None if name.endswith("txt") else "lines"  # a file of .txt is one text
+        rows = rows_of(tmp_path / name, content, kind=kind, format=chosen)
+        assert [(row.key, row.item) for row in rows] == [(1, 'an  "old", tale'), (3, "b")]
+        with pytest.raises(ConfigurationError, match="have no key beside them"):
+            ReadingOptions(kind=kind, format="lines", id_field="1")
+
+
 @pytest.mark.parametrize(
     ("name", "delimiter", "mark"),
     [("a.csv", ";", ";"), ("a.csv", "\t", "\t"), ("a.tsv", None, "\t"), ("a.tsv.gz", "|", "|")],
