@@ -158,11 +158,11 @@ def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any
         for numbers, items in live_batches(opened.reader, start, weights=weights):
             yield numbers, opened.signer.features(items)
         return
-    for numbers, rows in _live_rows(opened.reader, start):
+    for numbers, rows in live_rows(opened.reader, start):
         yield numbers, opened.signer.features_of_rows(rows)
 
 
-def _live_rows(reader: CollectionReader, start: int) -> Iterator[tuple[UInt32s, UInt8s]]:
+def live_rows(reader: CollectionReader, start: int = 0) -> Iterator[tuple[UInt32s, UInt8s]]:
     """Yield items of one width where they lie in the map, without those that are deleted."""
     for numbers, rows in reader.item_blocks() or ():
         reader.transaction.require_open()

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from simdb.answers.compare import compare_probe_with_stored, live_features, read_items
+from simdb.answers.compare import compare_probe_with_stored, live_rows, read_items
 from simdb.arrays import UInt32s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
@@ -205,8 +205,10 @@ def _measured(opened: Opened, bound: Bound) -> Rates:
             measure.finder(probe, bound)(signer.features(items))
 
     else:
-        numbers, features = next(live_features(opened))
-        probe, some = features[:1], features[:JOINED_ITEMS]
+        numbers, rows = next(live_rows(reader))
+        features, probe, some = (
+            signer.features_of_rows(part) for part in (rows, rows[:1], rows[:JOINED_ITEMS])
+        )
 
         def scan() -> None:
             measure.finder(probe, bound)(features)

@@ -34,6 +34,7 @@ COMMANDS = {
         *("stats", "check", "compact", "backup", "restore"),
         *("dump", "load", "repair"),
     ),
+    "This installation": ("warm",),
 }
 
 make_adapters_late()

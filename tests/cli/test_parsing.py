@@ -53,6 +53,7 @@ COMMANDS = [
     "learn",
     "link",
     "identical",
+    "warm",
 ]
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"
 
