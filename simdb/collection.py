@@ -972,6 +972,7 @@ class CollectionView:
         with self._sides(other) as both:
             sides = calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
+            stats.require_candidates(sides.right, None if sides.is_one else sides.left)
             return calibrate.calibrate(sides, field, bound, wanted, progress)
 
     def learn(
@@ -1013,6 +1014,7 @@ class CollectionView:
         require_whole("sample", sample, 1, optional=False)
         with self._sides(other) as both:
             sides = calibrate.Sides(*both)
+            stats.require_candidates(sides.right, None if sides.is_one else sides.left)
             drawn: dict[str, Any] = {"sample": sample, "seed": seed}
             if labels is None:
                 return weigh.learn(sides, **drawn, earlier=earlier, progress=progress)
@@ -1448,7 +1450,8 @@ class Collection(CollectionView):
 
         Raises:
             ConfigurationError: by containment, items are of a kind without such a measure, or do
-                not fit into memory.
+                not fit into memory; or a rule proposes more pairs of what is stored than
+                ``Record.rule_budget``, which is looked at whenever items have doubled.
             UsageError: by containment, the collection has items; the policy cannot be read, or its
                 values cannot be compared.
             BadItemError: the policy fails for a row, and bad rows are not to be skipped: nothing is
@@ -1469,6 +1472,8 @@ class Collection(CollectionView):
             skip_bad=_skips_bad(on_bad),
         )
         found = arrow.rows_of(rows, key, item, metadata)
+        if self.kind.has_rules:
+            outcomes = self._within_budget(outcomes)
         if not by_containment and order is None:
             return self._load(found, how, progress, outcomes)
         telling: dict[str, Any] = {"progress": progress, "outcomes": outcomes}
@@ -1489,6 +1494,24 @@ class Collection(CollectionView):
         least = choose(self._present.settings, asked.question("search", self.kind)).bound
         assert isinstance(least, Threshold)
         return least
+
+    def _within_budget(
+        self, outcomes: Callable[[Outcomes], None] | None
+    ) -> Callable[[Outcomes], None]:
+        """Look at what the rules propose whenever items have doubled; see ``rule_budget``."""
+        due = 0
+
+        def note(some: Outcomes) -> None:
+            nonlocal due
+            if outcomes is not None:
+                outcomes(some)
+            with self._opened() as opened:
+                live = opened.reader.manifest.live
+                if live >= due:
+                    stats.require_candidates(opened)
+                    due = 2 * live
+
+        return note
 
     def note_key_source(self, source: str, *, also: bool = False) -> None:
         """Note where the keys of the rows to come are from, and refuse them if it is elsewhere.

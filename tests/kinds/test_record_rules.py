@@ -241,7 +241,11 @@ def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budg
         assert large.startswith("4 records share a key of name within 2 edits: that rule compares")
         refusal = "name within 2 edits proposes 6 pairs, more than the rule_budget of 5"
         assert refusal in many
-        for question in (people.pairs, people.groups, partial(people.groups, method="star")):
+        fresh = database.create_collection("fresh", kind, threshold=0.01)
+        for question in (
+            people.pairs, people.groups, partial(people.groups, method="star"), people.learn,
+            partial(people.calibrate, "name"), partial(fresh.dedupe, enumerate(rows), threshold=1),
+        ):  # fmt: skip
             with pytest.raises(ConfigurationError, match=refusal):
                 question()
         # Of another seed: each of two names is near to four, the third is equal to one.

@@ -265,7 +265,8 @@ class Record(Kind, frozen=True):
         large_bucket: records that share a key of one rule beyond which there is a warning, since
             each of them is compared with each: 1,000 records are half a million pairs.
         rule_budget: pairs that one rule may propose of a collection, or of two, beyond which
-            ``pairs``, ``groups`` and ``join`` by the rules refuse, naming it; None for any number.
+            ``pairs``, ``groups``, ``join``, ``learn`` and ``calibrate`` by the rules refuse, naming
+            it, and ``dedupe`` as soon as it is seen; None for any number.
             With it ``join`` signs the left items twice, and holds their signatures at first.
     """
 
