@@ -44,7 +44,7 @@ from simdb.evidence import PairExplanation
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.ingest import add, contained, ordered
-from simdb.ingest.add import AddPolicy
+from simdb.ingest.add import AddPolicy, MergeFunction
 from simdb.ingest.given import GivenSignatures
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
@@ -107,7 +107,7 @@ DELETED_AT_ONCE = 10_000
 SIGNATURES_AT_ONCE = 50_000
 MOST_ITEMS = 2**32  # no item has this number, or a higher one
 OnExisting = Literal["error", "skip", "replace"]
-OnDuplicate = Literal["keep", "skip"]
+OnDuplicate = Literal["keep", "skip", "merge"]
 OnBad = Literal["error", "skip"]
 DedupeMeasure = Literal["jaccard", "containment", "both"]
 # What policies of adding the choices of ``dedupe`` are.
@@ -1288,6 +1288,7 @@ class Collection(CollectionView):
         metadata: dict[str, Any] | None = None,
         on_existing: OnExisting = "error",
         on_duplicate: OnDuplicate = "keep",
+        merge: MergeFunction | None = None,
         find_duplicates: bool = False,
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
@@ -1299,7 +1300,12 @@ class Collection(CollectionView):
             item: what to store.
             metadata: anything JSON-like, given back by ``get``.
             on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored.
-            on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
+            on_duplicate: ``"skip"`` does not store an item that is similar to a stored one;
+                ``"merge"`` stores in the place of that, under its key, what ``merge`` makes of
+                both, in the same transaction.
+            merge: a function of two ``Entry``, the stored one and the new one, that returns the
+                ``Entry`` of which item and metadata are stored; or None to leave the stored one as
+                it is. It is called while the store is being written, and must not use it.
             find_duplicates: say what the item duplicates, though it is stored.
             threshold, max_distance: what is similar enough; the collection's if not given.
 
@@ -1316,6 +1322,7 @@ class Collection(CollectionView):
                 [(key, item, metadata)],
                 on_existing=on_existing,
                 on_duplicate=on_duplicate,
+                merge=merge,
                 find_duplicates=find_duplicates,
                 threshold=threshold,
                 max_distance=max_distance,
@@ -1332,6 +1339,7 @@ class Collection(CollectionView):
         metadata: str | Sequence[str] = (),
         on_existing: OnExisting = "error",
         on_duplicate: OnDuplicate = "keep",
+        merge: MergeFunction | None = None,
         on_bad: OnBad = "error",
         find_duplicates: bool = False,
         threshold: ThresholdLike | None = None,
@@ -1353,8 +1361,9 @@ class Collection(CollectionView):
             key, item, metadata: of a table, the names of the columns that are these; several for
                 ``item`` make an object of each row, as records are. Without ``key`` the number of
                 the row is the key, from 0. A null is a bad row.
-            on_existing, on_duplicate, find_duplicates, threshold, max_distance: as for ``add``,
-                earlier rows being stored items.
+            on_existing, on_duplicate, merge, find_duplicates, threshold, max_distance: as for
+                ``add``, earlier rows being stored items. With ``"merge"`` each row is a transaction
+                of its own.
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
                 out and reports it.
             signature, recipe: of a table, the column of signatures that were made elsewhere, as
@@ -1370,12 +1379,15 @@ class Collection(CollectionView):
             ConfigurationError: signatures are not those of the collection's recipe.
         """
         _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
-        _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
-        looks = find_duplicates or on_duplicate == "skip"
+        _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
+        if (on_duplicate == "merge") is not callable(merge):
+            raise ConfigurationError("on_duplicate='merge' needs merge=, a function of two entries")
+        looks = find_duplicates or on_duplicate != "keep"
         policy = AddPolicy(
             on_existing=on_existing,
             bound=self._duplicate_bound(threshold, max_distance) if looks else None,
-            drop_duplicates=on_duplicate == "skip",
+            drop_duplicates=on_duplicate != "keep",
+            merge=merge,
             skip_bad=_skips_bad(on_bad),
         )
         if (signature is None) != (recipe is None):

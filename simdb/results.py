@@ -25,7 +25,7 @@ Key: TypeAlias = str | int
 # Many keys: numbers, the UTF-8 of texts, or some of both.
 KeyColumn: TypeAlias = Int64s | ByteStrings | list[Key]
 Guarantee: TypeAlias = Literal["exact", "probable", "estimate"]
-Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "bad"]
+Action: TypeAlias = Literal["added", "replaced", "present", "duplicate", "merged", "bad"]
 Sides: TypeAlias = Literal["new-new", "old-new", "new-old"]
 Metadata: TypeAlias = Mapping[str, Any] | None
 
@@ -290,7 +290,8 @@ class Outcome:
         row: position in the input, from 0.
         key: the row's key, or None when it could not be read.
         action: ``"added"``, ``"replaced"``, ``"present"`` (the key is stored already),
-            ``"duplicate"`` (similar to an item kept before it) or ``"bad"``.
+            ``"duplicate"`` (similar to an item kept before it), ``"merged"`` (made one with that,
+            under its key) or ``"bad"``.
         duplicate_of: key of the first such item in order of insertion.
         similarity, distance: the true one to ``duplicate_of``, as the collection measures.
         within_input: True when ``duplicate_of`` came with the same input (new-new), False when it
@@ -440,6 +441,7 @@ class AddReport:
         duplicates_new: rows similar only to an earlier row of this call.
         bad: rows that could not be stored.
         superseded: items stored before that better rows took the place of, by a policy.
+        merged: rows that were made one with an item.
         bad_rows: position and problem of the first 1,000 of them.
         duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
             ``add_many`` streams all. ``Outcomes(report.duplicates)`` is a table of them.
@@ -458,6 +460,7 @@ class AddReport:
     duplicates: tuple[Outcome, ...] = ()
     since: int = 0
     superseded: int = 0
+    merged: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ PLANTED = "planted"
 MODULES = (
     *("machine", "kills", "powerfail", "faults", "space", "damage"),
     *("processes", "fuzzing", "skew", "soak", "names", "maintenance", "inputs"),
+    "groups",
 )
 
 

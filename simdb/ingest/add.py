@@ -20,22 +20,29 @@ from simdb.answers.method import ProgressCallback
 from simdb.arrays import Float64s
 from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
-from simdb.errors import BadItemError, KeyExistsError, KeyNotFoundError, Remedy
+from simdb.errors import (
+    BadItemError,
+    KeyExistsError,
+    KeyNotFoundError,
+    Remedy,
+    WrongTypeError,
+)
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
 from simdb.ingest.dedupe import Challenge, Deduplicator
 from simdb.ingest.given import GivenSignatures
 from simdb.ingest.grouping import Keeper
 from simdb.ingest.packing import Packer, Packing, started
-from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
+from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, read_batches
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Known, Opened, WriteAccess
 from simdb.ragged import ByteStrings
-from simdb.results import Action, AddReport, Key, Outcome, Outcomes, Progress
+from simdb.results import Action, AddReport, Entry, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.tables import layout
 from simdb.storage.tables.layout import decoded_keys, picked
 from simdb.storage.tables.views import KeyFilter
 
@@ -49,6 +56,7 @@ SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys 
 BAD_ROWS_KEPT = 1_000
 DUPLICATES_KEPT = 100_000
 
+MergeFunction: TypeAlias = Callable[[Entry, Entry], Entry | None]
 OutcomesCallback = Callable[[Outcomes], None]
 OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
@@ -68,6 +76,7 @@ class AddPolicy:
     skip_bad: bool  # leave a row whose key is stored, where that is an error, out; else end there
     # Rows come in an order, and stored items that come after one that is kept go for it.
     standing: Standing | None = None
+    merge: MergeFunction | None = None  # makes one item of a row and what it duplicates
 
 
 class SeenNumbers:
@@ -188,8 +197,48 @@ class BatchAdder:
                         if fates.actions[row] in ("added", "replaced"):
                             fates.actions[row] = "duplicate"
                 fates.targets = _targets(writer, fates)
+                if self._policy.merge is not None and fates.decisions.is_duplicate.any():
+                    self._merge(writer, fates, self._policy.merge)
+                    return fates
             self._apply(writer, fates, signed)
         return fates
+
+    def _merge(self, writer: CollectionWriter, fates: Fates, merge: MergeFunction) -> None:
+        """Store one item in place of a row, which is a batch of its own, and what it duplicates."""
+        assert fates.decisions is not None
+        if fates.actions[0] != "duplicate":  # its key is stored already
+            return
+        number, items = int(fates.decisions.stored[0]), self._signer.items
+        stored = writer.document(number)
+        assert stored is not None
+        entries = (
+            Entry(key, items.decode(item), layout.unpack(noted) if len(noted) else None)
+            for key, item, noted in (
+                (fates.targets[number], stored.item, stored.metadata),
+                (fates.batch.user_keys[0], fates.batch.items[0], fates.batch.metadata[0]),
+            )
+        )
+        made = merge(*entries)
+        if made is None:
+            return
+        if not isinstance(made, Entry):
+            raise WrongTypeError(
+                f"merge must return a simdb.Entry or None, not a {type(made).__name__}"
+            )
+        batch = RowBatch(
+            fates.batch.rows,
+            [fates.targets[number]],
+            ByteStrings.of([bytes(stored.key)]),
+            [items.encode(made.item)],
+            [encode_metadata(made.metadata)],
+        )
+        if self._settings.compression is not None:
+            batch.packed = started(batch, writer.number, writer.codec()).result()
+        signed = self._signer.sign(batch.items)
+        prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
+        whole = Fates(batch, [number], ["replaced"])
+        self._apply(writer, whole, signed._replace(prefixes=prefixes))
+        fates.actions[0] = "merged"
 
     # -- what becomes of each row ---------------------------------------------------------------
 
@@ -483,7 +532,7 @@ class Tally:
         self.counts["bad"] += bad
         for outcome in outcomes:
             self.counts["superseded"] += len(outcome.superseded)
-            if outcome.duplicate_of is not None:
+            if outcome.duplicate_of is not None and outcome.action != "merged":
                 self.counts["duplicates_new" if outcome.within_input else "duplicates_old"] += 1
                 if len(self.duplicates) < DUPLICATES_KEPT:
                     self.duplicates.append(outcome)
@@ -494,7 +543,7 @@ class Tally:
         """Return the counts; items from number ``since`` on were added."""
         names = (
             *("added", "replaced", "present", "duplicates_old", "duplicates_new", "bad"),
-            "superseded",
+            *("superseded", "merged"),
         )
         return AddReport(
             rows=self.rows,
@@ -523,6 +572,8 @@ def load(
     bad row, unless they are skipped. The batches before it are stored, of its own batch nothing is.
     """
     most_items, most_bytes = batch_limits(access, known)
+    if policy.merge is not None:  # what a row is compared with changes with each that is merged
+        most_items = 1
     items = known.signer.items
     batches = read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes)
     return store(access, known, policy, batches, progress=progress, outcomes=outcomes, given=given)
