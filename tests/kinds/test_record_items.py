@@ -358,3 +358,17 @@ def test_the_longest_settings_can_be_signed():
 @given(st.lists(st.text("aB É\n\x1c\t.", max_size=4), max_size=3))
 def test_texts_are_prepared_together_as_one_by_one(texts):
     assert lower_and_collapsed(texts) == [" ".join(text.lower().split()) for text in texts]
+
+
+def test_a_list_is_a_text_where_the_field_has_a_separator():
+    items = RecordItems(Record([Field("tags", compare="words", separator=";"), Field("name")]))
+    given = items.encode({"tags": ["data mining", "sketches"], "name": "a"})
+    assert given == items.encode({"tags": "data mining;sketches", "name": "a"})
+    assert items.decode(items.encode({"tags": []})) == {"tags": ""}
+    for wrong, told in (
+        ({"tags": ["a;b"]}, "without the separator"),
+        ({"tags": ["a", 1]}, "without the separator"),
+        ({"name": ["a"]}, "must be a string, a number"),
+    ):
+        with pytest.raises(BadItemError, match=told):
+            items.encode(wrong)

@@ -124,7 +124,8 @@ class Field(Settings, frozen=True):
             where all of the weight would be given, 60 from eight tenths of it on, else none. Points
             are whole numbers up to the weight, and fall with the share.
         separator: what is between the words of a set: ``";"`` in ``"data mining; sketches"``;
-            nothing for white space.
+            nothing for white space. With one a value may be a list of strings as well, which is
+            stored as that text.
         frequencies: in how many texts words are, by which ``"cosine"`` weighs them, and under
             ``""`` how many texts there are. ``Record.counted`` counts them. They are stored with
             the settings and do not change as records come and go, so that a score stays what it is;

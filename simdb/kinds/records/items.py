@@ -208,6 +208,19 @@ def plain_value(name: str, value: object) -> Value | None:
     )
 
 
+def joined(field: Field, values: object) -> object:
+    """Return a list of texts as one text, where a field has what is between them; else the same."""
+    if not field.separator or not isinstance(values, list | tuple):
+        return values
+    for value in values:
+        if not isinstance(value, str) or field.separator in value:
+            raise BadItemError(
+                f"the field {field.name!r} has {shown(value)} in its list: it must be of strings "
+                f"without the separator {field.separator!r}"
+            )
+    return field.separator.join(map(str, values))
+
+
 def text_size(name: str, text: str) -> int:
     """Return the bytes of a string in UTF-8, at most ``MAXIMUM_VALUE_BYTES``."""
     size = len(text) if text.isascii() else len(utf8(text, f"the field {name!r}"))
@@ -445,7 +458,7 @@ class RecordItems(Items):
             if value is _NOTHING:
                 continue
             if type(value) is not str:
-                value = plain_value(reader.field.name, value)
+                value = plain_value(reader.field.name, joined(reader.field, value))
             if value is None:
                 forms[place] = NONE
                 continue
