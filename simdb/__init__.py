@@ -124,6 +124,7 @@ from simdb.results import (
     RuleAudit,
     Stats,
 )
+from simdb.tuning import Tuning, tune
 from simdb.upkeep.calibrate import Calibration
 from simdb.upkeep.labelling import Labels
 from simdb.upkeep.uncertain import UncertainPair
@@ -208,6 +209,7 @@ __all__ = [
     "Text",
     "ThresholdTooLowError",
     "Tokens",
+    "Tuning",
     "UncertainPair",
     "UnknownKindError",
     "UnknownTokeniserError",
@@ -230,6 +232,7 @@ __all__ = [
     "repair",
     "report",
     "restore",
+    "tune",
 ]
 
 starting.finish()

@@ -54,6 +54,7 @@ ALLOWED_IMPORTS = {
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
     "reports": {"collection", "upkeep"} | BOTTOM,
+    "tuning": {"database", "kinds"} | BOTTOM,
     "starting": set(),
     "": {
         "collection",
@@ -66,11 +67,13 @@ ALLOWED_IMPORTS = {
         "recipe",
         "recovery.repair",
         "reports",
+        "tuning",
     }
     | {"starting", "upkeep"}
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
-    "cli": {"", "database", "reports", "files", "kinds", "lsh", "exact", "planning"} | BOTTOM,
+    "cli": {"", "database", "reports", "tuning", "files", "kinds", "lsh", "exact", "planning"}
+    | BOTTOM,
     "__main__": {"cli"},
 }
 

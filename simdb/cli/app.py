@@ -21,6 +21,7 @@ COMMANDS = {
     "Questions": (*("search", "pairs", "join", "groups", "group", "changes", "score", "show"),),
     "Settings, and what they lead to": (
         "plan",
+        "tune",
         "recipe",
         "explain",
         "audit",

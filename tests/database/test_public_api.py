@@ -92,6 +92,7 @@ NAMES = [
     "Text",
     "ThresholdTooLowError",
     "Tokens",
+    "Tuning",
     "UncertainPair",
     "UnknownKindError",
     "UnknownTokeniserError",
@@ -114,6 +115,7 @@ NAMES = [
     "repair",
     "report",
     "restore",
+    "tune",
 ]
 
 

@@ -1,0 +1,202 @@
+"""The command that tries settings for texts on a sample, and proposes some."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+
+from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_side
+from simdb.cli.feed import Feed
+from simdb.cli.inputs import Inputs, UnstoredInputs
+from simdb.cli.output import Telling, console, counted, note, print_json, print_table
+from simdb.errors import UsageError
+from simdb.files.inputs import require_there
+from simdb.kinds import Text
+from simdb.tuning import THRESHOLDS, Example, Judged, Trial, Tuning, judge, to_judge
+from simdb.tuning import tune as tuned
+
+
+def tune(
+    *,
+    inputs: Inputs,
+    reading: UnstoredInputs,
+    sample: Annotated[
+        int, typer.Option("--sample", min=2, help="So many rows, from the first on, are looked at.")
+    ] = 5_000,
+    examples: Annotated[
+        int,
+        typer.Option(
+            "--examples", min=0, max=10, help="Pairs shown on each side of each threshold."
+        ),
+    ] = 0,
+    ask: Annotated[
+        int | None,
+        typer.Option(
+            "--ask",
+            min=1,
+            metavar="N",
+            help="Ask of N pairs whether they are the same, and tell precision and recall.",
+        ),
+    ] = None,
+    telling: Telling,
+) -> None:
+    """Try settings for texts on a sample: which rows would which threshold remove?
+
+    For several shinglings, with and without case: rows and bytes that each threshold removes, how
+    many pairs lie beside it, and what an index costs. The command that is proposed has the setting
+    and the threshold beside which the fewest pairs lie, where another threshold changes least.
+    With --examples pairs on both sides of each threshold of that setting; with --ask they are to be
+    judged, y or n, and precision and recall follow with their intervals.
+    """
+    if ask is not None and telling.as_json:
+        raise UsageError("--ask asks people: leave out --json")
+    texts = list(_texts(inputs, reading, sample))
+    found = tuned(texts, sample=sample)
+    command = _command(inputs, reading, found)
+    if telling.as_json:
+        print_json({**_plain(found, examples, texts), "command": command})
+        return
+    _print_trials(found)
+    for one in found.proposed.removals if examples else ():
+        print(f"\nthreshold {one.threshold:g} by {found.proposed.name}: the nearest pairs")
+        for pair in [*one.above[:examples][::-1], *one.below[:examples]]:
+            _print_pair(pair, texts)
+    if ask is not None:
+        _print_judged(judge(found.proposed, _asked(found.proposed, texts, ask)))
+    print(f"\nproposed:\n  {command}")
+
+
+def _texts(inputs: list[str], reading: UnstoredInputs, sample: int) -> Iterator[str]:
+    options = reading.of(Text())
+    require_there(*inputs)
+    sources = reading.sources(inputs, options)
+    options = dataclasses.replace(options, raw=False, metadata=False, below=sources)
+    feed = Feed(sources, options, on_bad="error")
+    try:
+        for row in islice(feed, sample):
+            yield row[1]
+    except UsageError as error:
+        raise feed.placed(error) from error
+
+
+def _command(inputs: list[str], reading: UnstoredInputs, found: Tuning) -> str:
+    shingles, _, rest = found.proposed.name.partition(" ")
+    words = ["simdb", "dedupe", *inputs]
+    for field in reading.text_field or ():
+        words += ["--text-field", field]
+    if reading.id_field is not None:
+        words += ["--id-field", reading.id_field]
+    words += ["--shingles", shingles, *["--lowercase"] * (rest == "lowercase")]
+    return shlex.join([*words, "--threshold", f"{found.threshold:g}", "-o", "kept.jsonl"])
+
+
+def _print_trials(found: Tuning) -> None:
+    print(f"{counted(found.rows, 'row', 'rows')} of {found.bytes:,} bytes; removed:")
+    rows = []
+    for trial in found.trials:
+        cells = [f"{one.rows:,} ({one.bytes / found.bytes:.1%})" for one in trial.removals]
+        cells += [f"{len(trial.pairs):,}", f"{trial.keys}", f"{trial.seconds:.2f}"]
+        rows.append(["*" if trial is found.proposed else "", trial.name, *cells])
+    named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]
+    costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
+    print_table(("", "shingles", *named, *costs), rows)
+
+
+def _print_pair(pair: Example, texts: list[str]) -> None:
+    screen = console()
+    if not screen.is_terminal:
+        screen.width = WIDTH_WITHOUT_TERMINAL
+    print(f"\n{pair.similarity:.4f}")
+    names = f"row {pair.left + 1}", f"row {pair.right + 1}"
+    one, other = texts[pair.left], texts[pair.right]
+    coloured = screen.color_system is not None
+    table = side_by_side(
+        names[0], one, names[1], other,
+        width=screen.width, longest=LINES_SHOWN // 2, coloured=coloured,
+    )  # fmt: skip
+    screen.print(table)
+
+
+def _asked(trial: Trial, texts: list[str], count: int) -> dict[tuple[int, int], bool]:
+    """Ask of some pairs whether they are the same; q ends it."""
+    answers: dict[tuple[int, int], bool] = {}
+    pairs = to_judge(trial, count)
+    for number, pair in enumerate(pairs, 1):
+        _print_pair(pair, texts)
+        answer = ""
+        while answer not in ("y", "n", "s", "q"):
+            words = f"{number} of {len(pairs)}: the same? (y, n, s skips, q ends)"
+            answer = typer.prompt(words).strip().lower()[:1]
+        if answer == "q":
+            break
+        if answer != "s":
+            answers[pair.left, pair.right] = answer == "y"
+    return answers
+
+
+def _print_judged(found: list[Judged]) -> None:
+    if all(one.recall is None for one in found):
+        note("nothing was said to be the same: precision and recall are not known")
+        return
+    print_table(
+        ("threshold ", "precision ", "95 %", "recall of pairs from 0.5 ", "95 %"),
+        [
+            (
+                f"{one.threshold:g}",
+                _share(one.precision),
+                _interval(one.precision_interval),
+                _share(one.recall),
+                _interval(one.recall_interval),
+            )
+            for one in found
+        ],
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _interval(ends: tuple[float, float] | None) -> str:
+    return "-" if ends is None else f"{ends[0]:.3f} to {ends[1]:.3f}"
+
+
+def _plain(found: Tuning, examples: int, texts: list[str]) -> dict[str, Any]:
+    """Return all of it as JSON has it."""
+
+    def pair(one: Example) -> dict[str, Any]:
+        sides = {"left": texts[one.left], "right": texts[one.right]}
+        return {"similarity": one.similarity, "rows": [one.left + 1, one.right + 1], **sides}
+
+    return {
+        "rows": found.rows,
+        "bytes": found.bytes,
+        "proposed": found.proposed.name,
+        "threshold": found.threshold,
+        "trials": [
+            {
+                "shingles": trial.name,
+                "pairs": len(trial.pairs),
+                "histogram": list(trial.histogram),
+                "keys": trial.keys,
+                "seconds": trial.seconds,
+                "removals": [
+                    {
+                        "threshold": one.threshold,
+                        "rows": one.rows,
+                        "bytes": one.bytes,
+                        "beside": one.beside,
+                        "above": [pair(example) for example in one.above[:examples]],
+                        "below": [pair(example) for example in one.below[:examples]],
+                    }
+                    for one in trial.removals
+                ],
+            }
+            for trial in found.trials
+        ],
+    }

@@ -1,0 +1,294 @@
+"""Choosing settings for texts whose threshold nobody knows: several are tried on a sample.
+
+Each setting is a collection of its own, whose pairs are found exactly from a low threshold on. So
+it is known what each threshold would remove, how many pairs lie beside it, and which they are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from simdb.arrays import Float64s
+from simdb.database import open_throwaway
+from simdb.errors import ConfigurationError
+from simdb.kinds import Text
+from simdb.kinds.text import CharacterShingles, WordShingles
+
+THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
+LOWEST = 0.5
+EXAMPLES = 10  # pairs on each side of a threshold
+BIN = 0.05
+RESAMPLED = 1_000  # times, for an interval
+TRIED: tuple[tuple[str, Text], ...] = (
+    ("character:9", Text()),
+    ("character:9 lowercase", Text(lowercase=True)),
+    ("character:5 lowercase", Text(CharacterShingles(5), lowercase=True)),
+    ("word:1 lowercase", Text(WordShingles(1), lowercase=True)),
+    ("word:2 lowercase", Text(WordShingles(2), lowercase=True)),
+    ("word:3 lowercase", Text(WordShingles(3), lowercase=True)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Two texts of the sample, by their places in it, and how similar they are."""
+
+    left: int
+    right: int
+    similarity: float
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """What one threshold would do.
+
+    Attributes:
+        threshold: from which on texts are similar.
+        rows, bytes: that would be removed, by ``dedupe``: those similar to one kept before.
+        beside: pairs less than 0.05 away from the threshold, which another one would take or leave.
+        above, below: the nearest pairs on either side.
+    """
+
+    threshold: float
+    rows: int
+    bytes: int
+    beside: int
+    above: tuple[Example, ...]
+    below: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One setting, tried.
+
+    Attributes:
+        name: of its shingles, as the command line spells them.
+        kind: the setting.
+        removals: of each threshold.
+        histogram: pairs by similarity, 0.05 apart from 0.5 on.
+        keys: bucket keys of a text at a threshold of 0.8.
+        seconds: of processor time to add 1,000 texts with that index.
+        pairs: all pairs of at least 0.5.
+    """
+
+    name: str
+    kind: Text
+    removals: tuple[Removal, ...]
+    histogram: tuple[int, ...]
+    keys: int
+    seconds: float
+    pairs: tuple[Example, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What was found about some texts.
+
+    Attributes:
+        rows, bytes: of the sample.
+        trials: one for each setting.
+        proposed, threshold: the setting and the threshold beside which the fewest pairs lie, as a
+            share of those that it takes: there another threshold changes the least.
+    """
+
+    rows: int
+    bytes: int
+    trials: tuple[Trial, ...]
+    proposed: Trial
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What yes and no on examples say of a threshold.
+
+    Attributes:
+        threshold: from which on texts are similar.
+        precision, recall: of the pairs from there on the share that are true, and of the true
+            pairs of at least 0.5 the share from there on; None where nothing is known.
+        precision_interval, recall_interval: 95 %, by resampling texts, not pairs: one text is in
+            several pairs.
+    """
+
+    threshold: float
+    precision: float | None
+    recall: float | None
+    precision_interval: tuple[float, float] | None
+    recall_interval: tuple[float, float] | None
+
+
+def tune(
+    texts: Iterable[str],
+    *,
+    sample: int = 5_000,
+    thresholds: Sequence[float] = THRESHOLDS,
+    tried: Sequence[tuple[str, Text]] | None = None,
+) -> Tuning:
+    """Try several settings on the first texts, and say what each threshold would remove.
+
+    Pairs are found exactly. Only those within the sample are seen: of all texts more have a
+    similar one.
+
+    Args:
+        texts: what is to be compared.
+        sample: how many of them are looked at.
+        thresholds: above 0.5, at most 1.
+        tried: settings by name; characters and words, with case and without, if not given.
+
+    Raises:
+        ConfigurationError: there are no two texts, or a threshold is out of range.
+        BadItemError: something is no text.
+    """
+    for threshold in thresholds:
+        if not LOWEST < threshold <= 1:
+            raise ConfigurationError(f"thresholds lie above 0.5 and up to 1, not at {threshold!r}")
+    chosen = list(islice(texts, sample))
+    if len(chosen) < 2:
+        raise ConfigurationError(f"texts are compared with others, and there are {len(chosen)}")
+    sizes = np.array([len(text.encode("utf-8", "replace")) for text in chosen], np.int64)
+    trials = tuple(_tried(name, kind, chosen, sizes, thresholds) for name, kind in tried or TRIED)
+    best = min(
+        (
+            (one.beside / one.rows, place, -number)
+            for place, trial in enumerate(trials)
+            for number, one in enumerate(trial.removals)
+            if one.rows
+        ),
+        default=(0.0, 0, -(len(thresholds) // 2)),
+    )
+    proposed = trials[best[1]]  # of several such thresholds the strictest, of settings the first
+    threshold = proposed.removals[-best[2]].threshold
+    return Tuning(len(chosen), int(sizes.sum()), trials, proposed, threshold)
+
+
+def _tried(
+    name: str, kind: Text, texts: Sequence[str], sizes: np.ndarray, thresholds: Sequence[float]
+) -> Trial:
+    with (
+        tempfile.TemporaryDirectory(prefix="simdb-") as folder,
+        open_throwaway(Path(folder) / "rows.simdb") as database,
+    ):
+        collection = database.create_collection("tried", kind, seed=0)
+        begun = time.process_time()
+        collection.add_many(enumerate(texts))
+        seconds = (time.process_time() - begun) * 1_000 / len(texts)
+        found = [
+            Example(int(pair.left), int(pair.right), pair.value)
+            for pair in collection.pairs(LOWEST, guarantee="exact")
+        ]
+        keys = collection.plan.keys
+    found.sort(key=lambda one: (one.similarity, one.left, one.right))
+    values = np.array([one.similarity for one in found], np.float64)
+    edges = np.append(np.arange(LOWEST, 1 - 1e-9, BIN), 1.0)
+    removals = tuple(_removal(found, values, sizes, threshold) for threshold in thresholds)
+    histogram = tuple(np.histogram(values, edges)[0].tolist())
+    return Trial(name, kind, removals, histogram, keys, seconds, tuple(found))
+
+
+def _removal(
+    pairs: Sequence[Example], values: Float64s, sizes: np.ndarray, threshold: float
+) -> Removal:
+    cut = int(np.searchsorted(values, threshold - 1e-12))
+    earlier: dict[int, list[int]] = {}
+    for pair in pairs[cut:]:
+        earlier.setdefault(pair.right, []).append(pair.left)
+    removed: set[int] = set()
+    for right in sorted(earlier):  # the first kept before it decides
+        if any(left not in removed for left in earlier[right]):
+            removed.add(right)
+    beside = np.abs(values - threshold) < BIN
+    return Removal(
+        threshold,
+        len(removed),
+        int(sizes[sorted(removed)].sum()) if removed else 0,
+        int(np.count_nonzero(beside)),
+        tuple(pairs[cut : cut + EXAMPLES]),
+        tuple(pairs[max(0, cut - EXAMPLES) : cut][::-1]),
+    )
+
+
+def to_judge(trial: Trial, count: int, *, seed: int = 0) -> list[Example]:
+    """Return pairs to be judged: as many of each range of similarities, drawn at random."""
+    generator = np.random.default_rng(seed)
+    by_bin: dict[int, list[Example]] = {}
+    for pair in trial.pairs:
+        by_bin.setdefault(_bin(pair), []).append(pair)
+    piles = [
+        [some[place] for place in generator.permutation(len(some))] for some in by_bin.values()
+    ]
+    taken = [pile[turn] for turn in range(count) for pile in piles if turn < len(pile)]
+    return sorted(taken[:count], key=lambda one: -one.similarity)
+
+
+def judge(
+    trial: Trial,
+    answers: Mapping[tuple[int, int], bool],
+    *,
+    thresholds: Sequence[float] = THRESHOLDS,
+    seed: int = 0,
+) -> list[Judged]:
+    """Say what precision and recall follow from yes and no on some pairs of a trial.
+
+    Args:
+        trial: whose pairs were judged, as ``to_judge`` drew them.
+        answers: whether two texts are the same, by their places, left and right.
+        thresholds: about which it is said.
+        seed: of resampling.
+    """
+    judged = [pair for pair in trial.pairs if (pair.left, pair.right) in answers]
+    truth = np.array([answers[pair.left, pair.right] for pair in judged], np.float64)
+    bins = np.array([_bin(pair) for pair in judged], np.int64)
+    places = {text: n for n, text in enumerate({t for p in judged for t in (p.left, p.right)})}
+    ones, others = (
+        np.array([places[getattr(pair, side)] for pair in judged], np.int64)
+        for side in ("left", "right")
+    )
+    count = len(places)
+    generator = np.random.default_rng(seed)
+    drawn = [np.ones(count)]
+    drawn += [
+        np.bincount(generator.integers(0, count, count), minlength=count).astype(np.float64)
+        for _ in range(RESAMPLED if count else 0)
+    ]
+    told = []
+    for threshold in thresholds:
+        results = [
+            _rates(trial, threshold, truth, bins, copies[ones] * copies[others]) for copies in drawn
+        ]
+        columns = list(zip(*results, strict=True))
+        intervals = []
+        for column in columns:
+            known = [value for value in column[1:] if value is not None]
+            ends = np.quantile(known, (0.025, 0.975)).tolist() if known else None
+            intervals.append(None if ends is None else (ends[0], ends[1]))
+        told.append(Judged(threshold, columns[0][0], columns[1][0], *intervals))
+    return told
+
+
+def _rates(
+    trial: Trial, threshold: float, truth: Float64s, bins: np.ndarray, weights: Float64s
+) -> tuple[float | None, float | None]:
+    """Return precision and recall; each range of similarities counts by how many pairs it has."""
+    true = pairs = all_true = 0.0
+    for number, many in enumerate(trial.histogram):
+        own = weights * (bins == number)
+        if not many or not own.sum():
+            continue
+        share = float((own * truth).sum() / own.sum())
+        all_true += share * many
+        if LOWEST + number * BIN >= threshold - 1e-9:
+            true += share * many
+            pairs += many
+    return (true / pairs if pairs else None), (true / all_true if all_true else None)
+
+
+def _bin(pair: Example) -> int:
+    last = round((1 - LOWEST) / BIN) - 1
+    return min(last, int((pair.similarity - LOWEST) / BIN + 1e-9))

@@ -1,0 +1,131 @@
+"""Settings tried on a sample: what each threshold removes, what yes and no on pairs say."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb import tuning
+from simdb.errors import ConfigurationError
+from simdb.tuning import LOWEST, Example, judge, to_judge
+from tests.support.commands import done, failed, run, write_rows
+from tests.support.similarities import jaccard
+
+WORDS = [f"word{number}" for number in range(300)]
+TRIED = (
+    ("word:1 lowercase", simdb.Text(simdb.WordShingles(1), lowercase=True)),
+    ("character:9", simdb.Text()),
+)
+
+
+def corpus(count: int = 40) -> list[str]:
+    """Texts of which each fourth is the one before it, changed, and each fifth in capitals."""
+    generator = random.Random(1)
+    texts: list[str] = []
+    for number in range(count):
+        words = generator.sample(WORDS, 40)
+        if number % 4 == 3:
+            words = texts[-1].lower().split()
+            words[: number % 7] = ["changed"] * (number % 7)
+        text = " ".join(words)
+        texts.append(text.upper() if number % 5 == 4 else text)
+    return texts
+
+
+def removed_by(texts: list[str], threshold: float) -> int:
+    """How many texts are similar to one kept before them, by their lower-case words."""
+    kept: list[str] = []
+    for text in texts:
+        words = text.lower().split()
+        if not any(jaccard(words, other.lower().split()) >= threshold for other in kept):
+            kept.append(text)
+    return len(texts) - len(kept)
+
+
+@pytest.fixture(scope="module")
+def found() -> simdb.Tuning:
+    return simdb.tune(corpus(), tried=TRIED)
+
+
+def test_each_threshold_removes_what_dedupe_would(found: simdb.Tuning) -> None:
+    texts = corpus()
+    of_words, of_characters = found.trials
+    assert [one.rows for one in of_words.removals] == [
+        removed_by(texts, one.threshold) for one in of_words.removals
+    ]
+    assert of_words.removals[0].rows > of_characters.removals[0].rows  # capitals are others
+    for trial in found.trials:
+        assert sum(trial.histogram) == len(trial.pairs)
+        for one in trial.removals:
+            assert all(pair.similarity >= one.threshold for pair in one.above)
+            assert all(LOWEST <= pair.similarity < one.threshold for pair in one.below)
+            near = [abs(pair.similarity - one.threshold) < 0.05 for pair in trial.pairs]
+            assert one.beside == sum(near)
+            assert one.bytes <= found.bytes
+    shares = {one.beside / one.rows for trial in found.trials for one in trial.removals if one.rows}
+    best = next(one for one in found.proposed.removals if one.threshold == found.threshold)
+    assert best.beside / best.rows == min(shares)
+
+
+def test_yes_and_no_tell_precision_and_recall_with_intervals(found: simdb.Tuning) -> None:
+    trial = found.trials[0]
+    pairs = to_judge(trial, 12)
+    assert len({(pair.left, pair.right) for pair in pairs}) == min(12, len(trial.pairs))
+    answers = {(pair.left, pair.right): pair.similarity >= 0.7 for pair in trial.pairs}
+    for one in judge(trial, answers):
+        above = [pair for pair in trial.pairs if pair.similarity >= one.threshold - 1e-9]
+        true = [pair for pair in above if pair.similarity >= 0.7]
+        if one.threshold in (0.6, 0.7, 0.8, 0.9) and one.precision is not None:
+            assert one.precision == pytest.approx(len(true) / len(above))
+            assert one.recall == pytest.approx(
+                len(true) / sum(pair.similarity >= 0.7 for pair in trial.pairs)
+            )
+            assert one.precision_interval is not None
+            assert one.precision_interval[0] <= one.precision <= one.precision_interval[1]
+    assert all(one.recall is None for one in judge(trial, {}))
+
+
+def test_intervals_know_that_one_text_is_in_many_pairs() -> None:
+    def width(pairs: list[Example]) -> float:
+        trial: Any = tuning.Trial(
+            "", simdb.Text(), (), (0,) * 9 + (len(pairs),), 1, 1.0, tuple(pairs)
+        )
+        answers = {(pair.left, pair.right): pair.left % 2 == 0 for pair in pairs}
+        (told,) = judge(trial, answers, thresholds=[0.9])
+        assert told.precision_interval is not None
+        return told.precision_interval[1] - told.precision_interval[0]
+
+    apart = [Example(2 * number + number % 2, 500 + number, 1.0) for number in range(40)]
+    stars = [Example(number % 4, 500 + number, 1.0) for number in range(40)]
+    assert width(stars) > 1.3 * width(apart)
+
+
+def test_too_little_and_impossible_thresholds_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="there are 1"):
+        simdb.tune(["one"])
+    with pytest.raises(ConfigurationError, match="not at 0"):
+        simdb.tune(corpus(), thresholds=[0.3])
+    assert simdb.tune(["a b", "c d"], tried=TRIED).threshold == 0.8  # nothing is similar
+
+
+def test_the_command_proposes_another_and_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "TRIED", TRIED)
+    source = write_rows(tmp_path / "in.jsonl", [{"text": text} for text in corpus()])
+    shown = done("tune", source, "--examples", 1).stdout
+    for part in ("40 rows", "word:1 lowercase", "at 0.7", "proposed:", "simdb dedupe", "row 3"):
+        assert part in shown, shown
+    told = json.loads(done("tune", source, "--json", "--examples", 2).stdout)
+    assert told["trials"][0]["removals"][0]["above"][0]["left"]
+    assert done(*told["command"].split()[1:-1], tmp_path / "kept.jsonl").exit_code == 0
+    asked = done("tune", source, "--ask", 4, stdin="maybe\ny\nn\ns\nq\n").stdout
+    assert "precision" in asked
+    assert "to " in asked
+    assert "not known" in run("tune", source, "--ask", 4, stdin="q\n").stderr
+    assert "asks people" in failed("tune", source, "--ask", 4, "--json")
