@@ -50,6 +50,7 @@ ALLOWED_IMPORTS = {
     "planning": {"kinds", "storage"} | MATHEMATICS | BOTTOM,
     "collection": {*ROOMS[:-1]} | BELOW_ROOMS,
     "database": {"collection", *ROOMS} | BELOW_ROOMS,
+    "spark": {"collection", "kinds", "recipe", "steps"} | MATHEMATICS | BOTTOM,
     "frames": {"collection", "database", "exact", "kinds"} | BOTTOM,
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
@@ -72,7 +73,9 @@ ALLOWED_IMPORTS = {
     | {"starting", "upkeep"}
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
-    "cli": {"", "database", "reports", "tuning", "files", "kinds", "lsh", "exact", "planning"}
+    "spark.__main__": {"cli"},
+    "cli": {"", "database", "reports", "spark", "tuning"}
+    | {"files", "kinds", "lsh", "exact", "planning"}
     | BOTTOM,
     "__main__": {"cli"},
 }
@@ -92,12 +95,13 @@ OUTSIDE = {
     "rich": ("simdb.cli",),
     "duckdb": ("simdb.files.databases",),
     "sqlite3": ("simdb.files.databases",),
+    "pyspark": ("simdb.spark",),
 }
 
 KIND_FOLDER = re.compile(r"(simdb\.kinds\.\w+)\.\w+")
 
 # Libraries that take long to load: imported on use, inside functions.
-LAZY = ("scipy", "pyarrow", "backports", "compression", "simdb.kernels.")
+LAZY = ("scipy", "pyarrow", "pyspark", "backports", "compression", "simdb.kernels.")
 
 
 def module_name(path: Path) -> str:

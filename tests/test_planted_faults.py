@@ -223,6 +223,13 @@ FAULTS = (
         "tests/kinds/test_store_of_every_kind.py -k exact_pairs and records",
     ),
     Fault(
+        "spark",
+        "spark/sessions.py",
+        "found = kind(told[2])",
+        "found = kind(told[1])",
+        "tests/spark/test_spark.py -k error_of_a_task",
+    ),
+    Fault(
         "steps",
         "steps/streams.py",
         "        cut = int(np.searchsorted(numbers_of(whole.column(key)), last))",

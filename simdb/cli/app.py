@@ -16,7 +16,7 @@ from simdb.cli.stores import Settings, mode_from
 
 # Each is a function in a module of its name; the help lists them so.
 COMMANDS = {
-    "Files, without a store": ("dedupe", "link", "identical"),
+    "Files, without a store": ("dedupe", "link", "identical", "spark"),
     "What is stored": ("create", "add", "get", "delete", "export"),
     "Questions": (*("search", "pairs", "join", "groups", "group", "changes", "score", "show"),),
     "Settings, and what they lead to": (

@@ -1,0 +1,108 @@
+"""The command that works on Apache Spark."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal
+
+import typer
+
+import simdb
+from simdb.cli.options import Bound, KindOptions
+from simdb.cli.output import Telling
+from simdb.errors import UsageError
+
+_PLACE = "_simdb_place"  # of a row in the files, a column of the command's own
+
+
+def spark(
+    *,
+    verb: Annotated[
+        Literal["dedupe"], typer.Argument(metavar="dedupe", help="Copy without near duplicates.")
+    ],
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="INPUT", help="Parquet files or folders, as Spark reads.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="The kept rows, as Parquet.")
+    ],
+    work: Annotated[
+        str,
+        typer.Option(
+            "--work", metavar="FOLDER", help="What is made on the way; a run goes on from there."
+        ),
+    ],
+    removed: Annotated[
+        str | None,
+        typer.Option("--removed", metavar="FOLDER", help="The removed rows and why, as Parquet."),
+    ] = None,
+    id_field: Annotated[
+        str, typer.Option("--id-field", metavar="COLUMN", help="The column of keys.")
+    ] = "id",
+    item_field: Annotated[
+        str | None,
+        typer.Option("--item-field", metavar="COLUMN", help="The column of items (their kind)."),
+    ] = None,
+    order: Annotated[
+        str | None,
+        typer.Option("--order", metavar="COLUMN", help="Which row is the earlier (by the files)."),
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Miss nothing: texts, sets, bags.")
+    ] = False,
+    seed: Annotated[int, typer.Option("--seed", help="Of all hashes.")] = 1,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be stored.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option("--master", metavar="URL", help="Where Spark runs (here, all cores)."),
+    ] = None,
+    memory: Annotated[
+        str, typer.Option("--driver-memory", metavar="SIZE", help="Of Spark's own Java.")
+    ] = "2g",
+    described: KindOptions,
+    bound: Bound,
+    telling: Telling,
+) -> None:
+    """Run on Apache Spark what one machine cannot hold: the same answers.
+
+    Needs Java 17 and the spark extra, here and on all workers. Of spark-submit it takes the
+    cluster: spark-submit .../simdb/spark/__main__.py dedupe INPUT -o FOLDER --work FOLDER.
+    """
+    del verb  # there is one
+    from simdb import spark as on_spark
+
+    kind = described.new()
+    item = item_field or kind.name
+    # What spark-submit has started knows its master.
+    submitted = master is None and "PYSPARK_GATEWAY_PORT" in os.environ
+    session: Any = on_spark.session(submitted=submitted, master=master, memory=memory)
+    frame = session.read.parquet(*inputs)
+    place = order or _PLACE
+    if _PLACE in frame.columns:
+        raise UsageError(f"the inputs have a column {_PLACE!r}: rename it")
+    if order is None:
+        frame = on_spark.in_file_order(frame, _PLACE)
+    recipe = simdb.Recipe.of(kind, **bound.of(kind), seed=seed)
+    dropped = on_spark.dedupe(
+        frame,
+        recipe=recipe,
+        key=id_field,
+        item=item,
+        order=place,
+        work=work,
+        guarantee="exact" if exact else "probable",
+        on_bad="skip" if skip_bad else "error",
+    )
+    if removed is not None:
+        dropped.write.mode("errorifexists").parquet(removed)
+    away = dropped.select(dropped["key"].alias(id_field))
+    if skip_bad:
+        bad = on_spark.problems(session, work)
+        away = away.unionByName(bad.select(bad["key"].alias(id_field)))
+    kept = frame.drop(_PLACE).join(away, id_field, "left_anti")
+    kept.write.mode("errorifexists").parquet(output)
+    counts = {"rows": frame.count(), "kept": session.read.parquet(output).count()}
+    told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
+    telling.tell({**counts, "output": output}, told)

@@ -1,0 +1,122 @@
+"""Steps on DataFrames, and stages: frames written below a folder, and found there again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from simdb.errors import ConfigurationError
+from simdb.recipe import Recipe
+from simdb.spark.sessions import functions, library, plain_errors
+from simdb.steps.posting import Ordered
+from simdb.steps.schemas import Schema
+
+_TYPES = {"int64": "bigint", "int32": "int", "double": "double", "binary": "binary"}
+_MANIFEST = "stage string, made_by string"
+
+
+class OnBatches:
+    """A step as ``mapInArrow`` takes it: what is sent to the workers is its name and a recipe."""
+
+    def __init__(
+        self, step: Callable[..., Iterator[Any]], by: Recipe | Ordered, **options: Any
+    ) -> None:
+        self._step = step
+        self._options = options
+        recipe = by if isinstance(by, Recipe) else by.recipe
+        self._recipe = recipe.to_json()
+        self._frequent = None if isinstance(by, Recipe) else by.frequent
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Run the step on the batches of a task."""
+        recipe = _recipe(self._recipe)
+        by = recipe if self._frequent is None else Ordered(recipe, self._frequent)
+        return self._step(by, batches, **self._options)
+
+
+@lru_cache(maxsize=8)
+def _recipe(text: str) -> Recipe:
+    return Recipe.from_json(text)
+
+
+def ddl(schema: Schema) -> str:
+    """Return a schema in Spark's words."""
+    named = ((name, _TYPES.get(kind, kind)) for name, kind in schema.columns)
+    return ", ".join(f"`{name}` {kind}" for name, kind in named)
+
+
+def mapped(
+    frame: Any,
+    step: Callable[..., Iterator[Any]],
+    schema: Schema,
+    by: Recipe | Ordered,
+    **options: Any,
+) -> Any:
+    """Return what a step makes of a frame."""
+    return frame.mapInArrow(OnBatches(step, by, **options), ddl(schema))
+
+
+def in_file_order(frame: Any, name: str) -> Any:
+    """Add a column that orders rows as their Parquet files hold them, files by their names."""
+    f = functions()
+    hidden = f.col("_metadata.file_path"), f.col("_metadata.row_index")
+    return frame.withColumn(name, f.format_string("%s %020d", *hidden))
+
+
+def together(frame: Any, key: str, *others: str) -> Any:
+    """Bring the rows of one key to one task, sorted by it and then by others."""
+    return frame.repartition(key).sortWithinPartitions(key, *others)
+
+
+class Stages:
+    """Frames below a folder: each is made once, and taken from there by a run that comes again.
+
+    Args:
+        spark: the session.
+        work: the folder, wherever Spark can write.
+        made_by: what all of it is made by: another run in the folder is refused.
+
+    Raises:
+        ConfigurationError: the folder holds stages of something else.
+    """
+
+    def __init__(self, spark: Any, work: str, made_by: str) -> None:
+        self.spark = spark
+        self._work = str(work).rstrip("/")
+        self._made_by = made_by
+        rows = _rows_of(spark, f"{self._work}/manifest")
+        others = {row["made_by"] for row in rows} - {made_by}
+        if others:
+            raise ConfigurationError(
+                f"{work} holds stages of another run ({', '.join(sorted(others))}; this is "
+                f"{made_by}): name another folder, or remove it"
+            )
+        self._done = {row["stage"] for row in rows}
+
+    def path(self, name: str) -> str:
+        """Return where a stage is."""
+        return f"{self._work}/{name}"
+
+    def __call__(self, name: str, make: Callable[[], Any]) -> Any:
+        """Return a stage, which is made and written if it is not there."""
+        target = self.path(name)
+        if name not in self._done:
+            with plain_errors():
+                make().write.mode("overwrite").parquet(target)
+            told = self.spark.createDataFrame([(name, self._made_by)], _MANIFEST)
+            told.coalesce(1).write.mode("append").parquet(f"{self._work}/manifest")
+            self._done.add(name)
+        return self.spark.read.parquet(target)
+
+
+def _rows_of(spark: Any, path: str) -> list[Any]:
+    """Return the rows of a small table, none where there is no such folder."""
+    missing = library("pyspark.errors").AnalysisException
+    try:
+        rows: list[Any] = spark.read.schema(_MANIFEST).parquet(path).collect()
+    except missing as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return []
+        raise
+    return rows

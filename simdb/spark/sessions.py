@@ -1,0 +1,116 @@
+"""pyspark, loaded on use, and a session on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import simdb.errors
+from simdb.errors import ConfigurationError, MissingExtraError, SimdbError
+
+_TOLD = re.compile(r"simdb\.errors\.(\w+): (.*?)(?:\n|$)")
+
+
+def library(name: str = "pyspark.sql") -> ModuleType:
+    """Return a module of pyspark; MissingExtraError names the extra that has it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            "Apache Spark needs the extra 'spark': pip install 'simdb-store[spark]'"
+        ) from error
+
+
+def functions() -> ModuleType:
+    """Return Spark's functions of columns."""
+    return library("pyspark.sql.functions")
+
+
+def local_session(
+    *, cores: int | None = None, memory: str = "2g", master: str | None = None, **settings: str
+) -> Any:
+    """Return a ``SparkSession`` on this machine, or of the master given; one that runs is taken.
+
+    The functions of ``simdb.spark`` take the session of their frames, and change none.
+
+    Args:
+        cores: of this machine; all without it.
+        memory: of the driver's JVM, as Spark writes it.
+        master: where Spark runs, in the place of this machine.
+        settings: of Spark, with ``__`` for each dot: ``spark__sql__shuffle__partitions="8"``.
+
+    Raises:
+        MissingExtraError: pyspark is not installed.
+        ConfigurationError: there is no Java, or it does not start.
+    """
+    session = library().SparkSession
+    on_this = master is None
+    if on_this:
+        # The workers are to be the Python that runs this, and nothing asks the network for a name.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYARROW_IGNORE_TIMEZONE", "1")
+    require_java()
+    builder = session.builder.master(master or f"local[{cores or '*'}]").appName("simdb")
+    chosen = {"spark.driver.memory": memory, "spark.log.level": "ERROR"}
+    if on_this:
+        chosen |= {
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+    chosen |= {name.replace("__", "."): value for name, value in settings.items()}
+    for name, value in chosen.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        if "JAVA_GATEWAY" in str(error):
+            raise ConfigurationError(f"Spark's Java does not start: {error}") from error
+        raise
+
+
+def session(*, submitted: bool, master: str | None, memory: str) -> Any:
+    """Return the session of a command: that of ``spark-submit``, or a new one."""
+    if submitted:
+        return library().SparkSession.builder.getOrCreate()
+    return local_session(master=master, memory=memory)
+
+
+def require_java() -> None:
+    """Raise ConfigurationError where there is no Java that Spark could be started with."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
+    if found is None:
+        where = f"JAVA_HOME names {home}, which has none" if home else "there is none on the PATH"
+        raise ConfigurationError(
+            f"Apache Spark needs Java 17 or later, and {where}: install a runtime "
+            "(openjdk-17-jre-headless), or set JAVA_HOME"
+        )
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Raise errors of simdb that a task has raised as what they are, not as Spark tells them."""
+    try:
+        yield
+    except SimdbError:
+        raise
+    except Exception as error:
+        told = _TOLD.search(str(error))
+        kind = getattr(simdb.errors, told[1], None) if told else None
+        if told is None or not (isinstance(kind, type) and issubclass(kind, SimdbError)):
+            raise
+        try:
+            found = kind(told[2])
+        except TypeError:
+            raise error from None
+        raise found from error

@@ -1,0 +1,68 @@
+"""Stores and frames: rows of a store as a frame, and rows of a frame into a store."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from simdb import arrow
+from simdb.collection import Collection, CollectionView
+from simdb.errors import UsageError
+from simdb.results import AddReport
+from simdb.spark.answers import sign
+from simdb.spark.frames import Stages
+
+
+def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
+    """Return the rows of a collection as a frame: ``key``, ``item`` and ``metadata``.
+
+    They are written as Parquet into a new folder that the workers can read. With
+    ``collection.recipe()`` a frame is joined with them as the store would join it.
+    """
+    target = Path(folder)
+    if target.exists():
+        raise UsageError(f"{target} exists; name a folder that does not")
+    target.mkdir(parents=True)
+    library = arrow.library()
+    reader = library.RecordBatchReader.from_stream(collection)
+    with arrow.parquet().ParquetWriter(target / "items.parquet", reader.schema) as file:
+        for batch in reader:
+            file.write_batch(batch)
+    return spark.read.parquet(str(target))
+
+
+def to_store(frame: Any, collection: Collection, *, key: str, item: str, work: str) -> AddReport:
+    """Store the rows of a frame; the workers sign them, this process only writes.
+
+    Args:
+        frame: a DataFrame, as for ``pairs``.
+        collection: of the store, opened here.
+        key, item: the columns.
+        work: a new folder that the workers and this process both see.
+    """
+    recipe = collection.recipe()
+    stages = Stages(frame.sparkSession, work, f"{recipe.fingerprint} to_store {key} {item}")
+
+    def rows() -> Any:
+        signed = sign(frame, recipe, key=key, item=item).where("problem is null")
+        named = frame.select(frame[key].alias("key"), frame[item].alias("item"))
+        return signed.join(named, "key").select("key", "item", "signature")
+
+    stages("kept", rows)
+    files = sorted(Path(stages.path("kept")).glob("*.parquet"))
+    if not files:
+        raise UsageError(f"{work} cannot be read by this process: name a folder that both see")
+    with ExitStack() as opened:
+        sources = [opened.enter_context(arrow.parquet().ParquetFile(file)) for file in files]
+        batches = chain.from_iterable(source.iter_batches() for source in sources)
+        whole = arrow.library().RecordBatchReader.from_batches(sources[0].schema_arrow, batches)
+        return collection.add_many(
+            whole,
+            key="key",
+            item="item",
+            signature="signature",
+            recipe=recipe,
+            on_existing="skip",
+        )

@@ -1,0 +1,253 @@
+"""Spark gives the answers of a collection: one session, small frames, every verb."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pickle  # noqa: TID251 - as Spark sends steps to its workers
+import shutil
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import simdb
+import simdb.spark
+from simdb import steps
+from simdb.errors import BadItemError, ConfigurationError, MissingExtraError, UsageError
+from simdb.spark import frames, sessions
+from tests.support.commands import done
+from tests.support.kind_cases import CASES
+
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+on_spark = pytest.mark.spark
+CASE = CASES["text"]
+COLUMNS: Any = {"key": "id", "item": "text"}
+
+
+@pytest.fixture(scope="module")
+def spark():
+    if importlib.util.find_spec("pyspark") is None:
+        pytest.skip("needs pyspark: uv pip install --group spark")
+    if shutil.which("java") is None:
+        pytest.skip("needs Java 17 or later")
+    settings = {"spark__sql__shuffle__partitions": "2", "spark__default__parallelism": "2"}
+    session = simdb.spark.local_session(cores=2, memory="1g", **settings)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Texts with near copies and copies; their places in an order that is not that of the keys."""
+    random = np.random.default_rng(3)
+    items = CASE.many(random)
+    items += [items[place] for place in random.integers(0, len(items), 9)]
+    keys = [f"k{place:03}" for place in random.permutation(len(items))]
+    return keys, items
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory, rows):
+    with simdb.open(tmp_path_factory.mktemp("embedded") / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", CASE.kind, **CASE.bound, seed=1)
+        collection.add_many(zip(*rows, strict=True))
+        yield db, collection
+
+
+@pytest.fixture(scope="module")
+def frame(spark, rows):
+    keys, items = rows
+    places = pa.array(np.arange(len(keys)), pa.int64())
+    made = spark.createDataFrame(pa.table({"id": keys, "text": items, "at": places}))
+    return made.repartition(3, "text")  # in no order at all
+
+
+def pairs_of(answer: Any, order: Any = None) -> list[Any]:
+    places = {key: place for place, key in enumerate(order or [])}
+    rows = [(pair.left, pair.right, pair.value) for pair in answer]
+    if order:
+        rows = [
+            (*sorted((left, right), key=places.__getitem__), value) for left, right, value in rows
+        ]
+    return sorted(rows)
+
+
+def listed(answer: Any) -> list[Any]:
+    return sorted(map(tuple, answer.collect()))
+
+
+@on_spark
+@pytest.mark.parametrize("guarantee", ["probable", "exact"])
+def test_answers_are_those_of_the_embedded_store(frame, rows, embedded, tmp_path, guarantee):
+    spark = frame.sparkSession
+    db, collection = embedded
+    recipe, work = collection.recipe(), str(tmp_path / "work")
+    asked = {**COLUMNS, "recipe": recipe, "work": work, "guarantee": guarantee, "order": "at"}
+    pairs = listed(simdb.spark.pairs(frame, **asked))
+    assert pairs == pairs_of(collection.pairs(guarantee=guarantee), rows[0])
+    assert len(pairs) > 20
+    if guarantee == "exact":
+        return
+    told: list[simdb.Outcome] = []
+    made = db.collection("d", recipe=recipe)
+    made.dedupe(zip(*rows, strict=True), outcomes=told.extend)
+    db.drop_collection("d")
+    dropped = [
+        (one.key, one.duplicate_of, one.similarity) for one in told if one.action == "duplicate"
+    ]
+    assert listed(simdb.spark.dedupe(frame, **asked)) == sorted(dropped)
+    groups: dict[str, list[str]] = {}
+    for key, first in listed(simdb.spark.groups(frame, **asked)):
+        groups.setdefault(first, []).append(key)
+    expected = [list(group.keys) for group in collection.groups(guarantee=guarantee)]
+    assert sorted(map(sorted, groups.values())) == sorted(map(sorted, expected))
+    assert set(groups) == {group[0] for group in expected}
+    # A run that comes again makes nothing anew; one of another recipe is refused.
+    manifest = spark.read.parquet(f"{work}/manifest").count()
+    assert listed(simdb.spark.pairs(frame, **asked)) == pairs
+    assert spark.read.parquet(f"{work}/manifest").count() == manifest
+    with pytest.raises(ConfigurationError, match="another run"):
+        simdb.spark.pairs(frame, **{**asked, "recipe": simdb.Recipe.of(CASE.kind, seed=2)})
+    with pytest.raises(ConfigurationError, match="more than most=1"):
+        simdb.spark.pairs(frame, **asked, most=1)
+
+
+@on_spark
+def test_a_store_is_one_side_of_a_join_and_takes_rows_that_workers_sign(
+    spark, frame, rows, embedded, tmp_path
+):
+    db, collection = embedded
+    other = db.collection("other", recipe=collection.recipe())
+    some = frame.where("at >= 20")
+    report = simdb.spark.to_store(some, other, **COLUMNS, work=str(tmp_path / "load"))
+    assert report.added == len(other) == len(rows[0]) - 20
+    assert other.check(deep=True).sound
+    stored = simdb.spark.from_store(spark, other, str(tmp_path / "stored"))
+    left = frame.where("at < 20").withColumnRenamed("id", "key").withColumnRenamed("text", "item")
+    joined = simdb.spark.join(
+        left,
+        stored,
+        recipe=other.recipe(),
+        key="key",
+        item="item",
+        work=str(tmp_path / "join"),
+    )
+    first = db.collection("first", recipe=collection.recipe())
+    first.add_many(list(zip(*rows, strict=True))[:20])
+    assert listed(joined) == pairs_of(first.join(other, guarantee="probable")) != []
+
+
+@on_spark
+def test_what_cannot_be_answered_is_told_as_what_it_is(spark, tmp_path):
+    kind = simdb.Set()
+    columns: Any = {"key": "id", "item": "elements"}
+
+    def asked(rows: list[Any], **options: Any) -> Any:
+        made = spark.createDataFrame(rows, "id bigint, elements array<bigint>")
+        options = {"seed": 1, "work": str(tmp_path / "work"), **options}
+        return simdb.spark.pairs(made, kind, **columns, **options)
+
+    with pytest.raises(UsageError, match="more than once: 1"):
+        asked([(1, [1, 2]), (1, [3])])
+    with pytest.raises(UsageError, match="null"):
+        asked([(None, [1, 2]), (1, [3])])
+    wrong = [(1, [1, 2]), (2, None), (3, [1, 2]), (4, [7])]
+    with pytest.raises(BadItemError, match="1 items cannot be stored; of the key 2"):
+        asked(wrong)
+    work = str(tmp_path / "skipped")
+    assert listed(asked(wrong, work=work, on_bad="skip")) == [(1, 3, 1.0)]
+    assert [row["key"] for row in simdb.spark.problems(spark, work).collect()] == [2]
+    empty = spark.createDataFrame([], "id string, elements array<bigint>")
+    with pytest.raises(UsageError, match="no column 'none'"):
+        simdb.spark.pairs(empty, kind, key="none", item="elements", work=work, seed=1)
+    with pytest.raises(UsageError, match="'elements' is array"):
+        simdb.spark.pairs(empty, kind, key="elements", item="elements", work=work, seed=1)
+
+
+@on_spark
+def test_the_command_keeps_what_the_embedded_command_keeps(frame, rows, embedded, tmp_path):
+    spark = frame.sparkSession
+    keys, items = rows
+    files = tmp_path / "in"
+    files.mkdir()
+    for number, part in enumerate((slice(0, 50), slice(50, None))):
+        table = pa.table({"id": keys[part], "text": items[part]})
+        pa.parquet.write_table(table, files / f"{number}.parquet")
+    out, removed = tmp_path / "out", tmp_path / "removed"
+    told = done(
+        *("spark", "dedupe", files, "-o", out, "--removed", removed, "--work", tmp_path / "work"),
+        *("--exact", "--threshold", 0.5, "--json"),
+    )
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        kept = db.collection("c", simdb.Text(), threshold=None, exact_floor=0.5)
+        kept.dedupe(zip(keys, items, strict=True))
+        expected = sorted(entry.key for entry in kept.items())
+    read = spark.read.parquet(str(out))
+    assert read.columns == ["id", "text"]
+    assert sorted(row["id"] for row in read.collect()) == expected
+    assert json.loads(told.stdout)["kept"] == len(expected) < len(keys)
+    assert spark.read.parquet(str(removed)).count() == len(keys) - len(expected)
+
+
+# -- without Spark ---------------------------------------------------------------------------------
+
+
+def test_what_is_asked_for_wrongly_is_refused_before_anything_runs():
+    recipe = simdb.Recipe.of(simdb.Set(), seed=1)
+    asked: Any = {**COLUMNS, "work": "w"}
+    for options, says in (
+        ({}, "a kind, or a recipe"),
+        ({"kind": simdb.Set()}, "a seed"),
+        ({"recipe": recipe, "seed": 1}, "beside it"),
+        ({"recipe": recipe, "guarantee": "sure"}, "guarantee"),
+        ({"recipe": recipe, "on_bad": "keep"}, "on_bad"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            simdb.spark.pairs(None, **asked, **options)
+    strings = simdb.Recipe.of(simdb.String(), max_distance=2)
+    with pytest.raises(ConfigurationError, match="around"):
+        simdb.spark.pairs(None, **asked, recipe=strings)
+
+
+def test_without_java_or_pyspark_the_error_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="JAVA_HOME names"):
+        sessions.require_java()
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigurationError, match="openjdk-17"):
+        sessions.require_java()
+
+    def missing(name: str) -> ModuleType:
+        raise ImportError(name)
+
+    monkeypatch.setattr(sessions, "import_module", missing)
+    with pytest.raises(MissingExtraError, match=r"simdb-store\[spark\]"):
+        sessions.library()
+
+
+def test_an_error_of_a_task_is_raised_as_what_it_is():
+    trace = "Traceback ...\nsimdb.errors.UsageError: the rows are not sorted\n\n at java"
+    with pytest.raises(UsageError, match=r"^the rows are not sorted$"), sessions.plain_errors():
+        raise RuntimeError(trace)
+    for other in ("simdb.errors.Nothing: x", "boom"):
+        with pytest.raises(RuntimeError), sessions.plain_errors():
+            raise RuntimeError(other)
+
+
+def test_steps_are_sent_with_their_recipe():
+    recipe = simdb.Recipe.of(simdb.Set(), threshold=0.5, seed=1)
+    table = pa.table({"number": [0, 1], "item": [[1, 2], [2, 3]]})
+    step = pickle.loads(pickle.dumps(frames.OnBatches(steps.encode, recipe)))
+    (items,) = step(table.to_batches())
+    ordered = steps.order_of(recipe, np.array([1, 1]))
+    posting = pickle.loads(pickle.dumps(frames.OnBatches(steps.post, ordered)))
+    (posted,) = posting([items])
+    assert posted.schema.names == steps.POSTINGS.names
+    assert frames.ddl(steps.POSTINGS).startswith("`key` bigint, `number` bigint, `position` int")
