@@ -298,6 +298,8 @@ def test_settings_are_kept_as_plain_tuples():
             "missing must be a whole number .* or .ignore.",
         ),
         (lambda: ANY_FIELD("a", missing=0.5), "missing must be"),
+        (lambda: ANY_FIELD("a", frequent={"x": 101}), "points from 0 up to the weight of 100"),
+        (lambda: ANY_FIELD("a", frequent={"x": -1}), "points from 0 up to the weight of 100"),
         (
             lambda: ANY_FIELD("a", invalid="keep"),
             "invalid must be 'missing' or 'refuse', not 'keep'",

@@ -311,3 +311,17 @@ def test_rare_words_weigh_more_by_frozen_frequencies():
 def test_comparisons_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ConfigurationError, match=message):
         Field("a", **settings)
+
+
+@pytest.mark.parametrize("compare", ["edit", "exact", "jaro-winkler", "numeric"])
+def test_equality_of_a_frequent_value_gets_less(compare):
+    fields = [Field("a", 100, compare, tolerance=2, frequent={"7": 30}), Field("b", 60, "exact")]
+    usual = [fields[0].changed(frequent=()), fields[1]]
+    items = RecordItems(Record(fields))
+    rows = [{"a": "7", "b": "x"}, {"a": "8", "b": "x"}]
+    features = items.features(list(map(items.encode, rows)))
+    pairs = features, features, np.array([0, 1, 0]), np.array([0, 1, 1])
+    found, expected = (
+        RecordMeasure(Record(some)).compare_between(*pairs).values() for some in (fields, usual)
+    )
+    assert found.tolist() == [130 / 160, 1, expected[2]]

@@ -160,9 +160,10 @@ class Field(Settings, frozen=True):
         self._set("frequencies", sorted_pairs(self.frequencies))
         less = sorted_pairs(self.frequent)
         self._set("frequent", less)
-        if any(points > self.weight for _, points in less):
+        if not all(0 <= points <= self.weight for _, points in less):
             raise ConfigurationError(
-                f"field {self.name!r}: frequent takes points up to the weight of {self.weight}"
+                f"field {self.name!r}: frequent takes points from 0 up to the weight of "
+                f"{self.weight}"
             )
         if self.compare == "relative" and self.tolerance > 1:
             raise ConfigurationError(
