@@ -64,15 +64,42 @@ def test_set_up_is_done_again_only_when_something_changed(tmp_path, monkeypatch)
 def test_an_environment_is_compiled_in_as_soon_as_it_has_what_kernels_need(monkeypatch):
     steps: list[Any] = []
     monkeypatch.setattr(run, "is_set_up", lambda *_: False)
-    monkeypatch.setattr(run, "make", lambda _, __, *packages: steps.append(packages))
-    monkeypatch.setattr(run, "checked", lambda *_: 0)
+    monkeypatch.setattr(run, "make", lambda *_: steps.append("made"))
+
+    def compiled(*_: object) -> int:
+        steps.append("compiled")
+        return 0
+
+    monkeypatch.setattr(run, "checked", compiled)
     monkeypatch.setattr(run, "complete", lambda _, group: steps.append(group))
     monkeypatch.setattr(run, "python_of", lambda _: "false")
     monkeypatch.setattr(run, "run", lambda *command, **_: 0)
     assert run.run_tests([]) == 0
-    dependencies, group = steps
-    assert group == "test"
-    assert any(one.startswith("numba") for one in dependencies)
+    assert steps[0] == "made"
+    assert sorted(steps[1:]) == ["compiled", "compiled", "test"]
+
+
+def test_what_uv_cannot_install_pip_does(tmp_path, monkeypatch):
+    ran: list[str] = []
+    codes = {"uv": 0, "pip": 0}
+
+    def run_command(program, *rest):
+        ran.append(Path(program).name if rest[0] == "pip" else "pip")
+        return codes[ran[-1]]
+
+    def installed():
+        ran.clear()
+        run.install(tmp_path, "--group", "test")
+        return ran
+
+    monkeypatch.setattr(run, "run", run_command)
+    python = run.python_of(tmp_path)
+    python.parent.mkdir()
+    assert installed() == ["pip", "pip"]
+    python.with_name("uv").touch()
+    assert installed() == ["uv"]
+    codes["uv"] = 1
+    assert installed() == ["uv", "pip", "pip"]
 
 
 def test_other_pythons_are_found_by_version_but_not_those_that_do_not_start(tmp_path, monkeypatch):
