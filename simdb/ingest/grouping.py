@@ -36,7 +36,7 @@ from simdb.opened.opened import Opened, WriteAccess
 from simdb.ragged import as_bytes
 from simdb.results import PairBatch
 from simdb.storage.collection.groups import Edges, GroupWriter
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import FEW, CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.views import KeyFilter
 
@@ -118,8 +118,12 @@ class Log:
         """Store it, with the keys of the items."""
         named = {item for _, change in self._changes for item in change.items} - self.keys.keys()
         numbers = np.array(sorted(named), np.uint32)
-        positions, keys = self._writer.keys_of(numbers)
-        self.keys.update(zip(numbers[positions].tolist(), as_bytes(keys), strict=True))
+        if numbers.size <= FEW:
+            for position, document in self._writer.documents_of(numbers, whole=False):
+                self.keys[int(numbers[position])] = bytes(document.key)
+        else:
+            positions, keys = self._writer.keys_of(numbers)
+            self.keys.update(zip(numbers[positions].tolist(), as_bytes(keys), strict=True))
         changes = [
             [
                 *(ACTIONS.index(change.action), bound, change.group, change.other),
