@@ -201,7 +201,9 @@ def test_questions_that_cannot_be_explained_say_so(database, verb, more):
 
 def test_what_squares_of_prints_cost_is_estimated(database, little_is_much):
     """Their features are several arrays: one of them is no slice of all."""
-    squares = next(one for one in simdb.Fingerprint.examples() if one.kind.measure == "squares")
+    squares = next(
+        one for one in simdb.Fingerprint.examples() if getattr(one.kind, "measure", "") == "squares"
+    )
     prints = database.collection("f", squares.kind, threshold=squares.bound, seed=1)
     prints.add_many(enumerate([*squares.items, *squares.near] * 3))
     assert len(list(prints.pairs())) > 0

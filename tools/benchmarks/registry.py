@@ -99,10 +99,22 @@ MEASURES: dict[str, Measure] = {}
 
 
 def measure(name: str, description: str) -> Callable[[Run], Run]:
-    """Register a function as the measure ``name``; measures run in the order of registration."""
+    """Register a function as the measure ``name``; measures run in the order of registration.
+
+    Functions that are registered under one name are one measure, and run one after the other.
+    """
 
     def register(run: Run) -> Run:
-        MEASURES[name] = Measure(name, description, run)
+        earlier = MEASURES.get(name)
+        if earlier is None:
+            MEASURES[name] = Measure(name, description, run)
+            return run
+
+        def both(bench: Bench) -> None:
+            earlier.run(bench)
+            run(bench)
+
+        MEASURES[name] = Measure(name, f"{earlier.description}; {description}", both)
         return run
 
     return register
