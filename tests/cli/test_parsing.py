@@ -50,6 +50,7 @@ COMMANDS = [
     "audit",
     "explain",
     "join",
+    "label",
     "learn",
     "link",
     "identical",
