@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError
 from simdb.kinds import Text
 from simdb.kinds.text import CharacterShingles, WordShingles
+from simdb.results import Progress
 
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
 LOWEST = 0.5
@@ -130,6 +131,7 @@ def tune(
     sample: int = 5_000,
     thresholds: Sequence[float] = THRESHOLDS,
     tried: Sequence[tuple[str, Text]] | None = None,
+    progress: Callable[[Progress], None] | None = None,
 ) -> Tuning:
     """Try several settings on the first texts, and say what each threshold would remove.
 
@@ -141,6 +143,7 @@ def tune(
         sample: how many of them are looked at.
         thresholds: above 0.5, at most 1.
         tried: settings by name; characters and words, with case and without, if not given.
+        progress: called after each setting.
 
     Raises:
         ConfigurationError: there are no two texts, or a threshold is out of range.
@@ -153,7 +156,12 @@ def tune(
     if len(chosen) < 2:
         raise ConfigurationError(f"texts are compared with others, and there are {len(chosen)}")
     sizes = np.array([len(text.encode("utf-8", "replace")) for text in chosen], np.int64)
-    trials = tuple(_tried(name, kind, chosen, sizes, thresholds) for name, kind in tried or TRIED)
+    settings = list(tried or TRIED)
+    trials: list[Trial] = []
+    for name, kind in settings:
+        trials.append(_tried(name, kind, chosen, sizes, thresholds))
+        if progress is not None:
+            progress(Progress("trying settings", len(trials), len(settings)))
     best = min(
         (
             (one.beside / one.rows, place, -number)
@@ -165,7 +173,7 @@ def tune(
     )
     proposed = trials[best[1]]  # of several such thresholds the strictest, of settings the first
     threshold = proposed.removals[-best[2]].threshold
-    return Tuning(len(chosen), int(sizes.sum()), trials, proposed, threshold)
+    return Tuning(len(chosen), int(sizes.sum()), tuple(trials), proposed, threshold)
 
 
 def _tried(

@@ -482,6 +482,13 @@ FAULTS = (
         "tests/answers/test_groups.py -k copies",
     ),
     Fault(
+        "reports",
+        "reports/__init__.py",
+        "autoescape=True",
+        "autoescape=False",
+        "tests/cli/test_report.py -k loads_nothing",
+    ),
+    Fault(
         "upkeep",
         "upkeep/audit.py",
         "    proposed.difference_update(own)\n",

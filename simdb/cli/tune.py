@@ -13,7 +13,7 @@ import typer
 from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_side
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import Inputs, UnstoredInputs
-from simdb.cli.output import Telling, console, counted, note, print_json, print_table
+from simdb.cli.output import Working, console, counted, note, print_json, print_table
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
 from simdb.kinds import Text
@@ -43,7 +43,7 @@ def tune(
             help="Ask of N pairs whether they are the same, and tell precision and recall.",
         ),
     ] = None,
-    telling: Telling,
+    telling: Working,
 ) -> None:
     """Try settings for texts on a sample: which rows would which threshold remove?
 
@@ -56,7 +56,8 @@ def tune(
     if ask is not None and telling.as_json:
         raise UsageError("--ask asks people: leave out --json")
     texts = list(_texts(inputs, reading, sample))
-    found = tuned(texts, sample=sample)
+    with telling.bar() as bar:
+        found = tuned(texts, sample=sample, progress=bar.callback)
     command = _command(inputs, reading, found)
     if telling.as_json:
         print_json({**_plain(found, examples, texts), "command": command})

@@ -96,6 +96,8 @@ def test_every_command_that_may_take_long_tells_how_far_it_is(store, tmp_path):
         "load": [tmp_path / "dumped", tmp_path / "loaded.simdb"],
         "pairs": [store, "news"],
         "rebuild": [store, "news"],
+        "report": [store, "news", "-o", tmp_path / "page.html"],
+        "tune": [rows],
         "repair": [store, tmp_path / "repaired.simdb"],
         "restore": [tmp_path / "copy.simdb", tmp_path / "restored.simdb"],
         "score": [store, "people", tmp_path / "pairs.tsv", "--integer-keys"],

@@ -24,6 +24,9 @@ from tests.support.commands import program, run
 from tests.support.processes import interpreted
 
 COMMANDS = [
+    "report",
+    "show",
+    "tune",
     "create",
     "add",
     "search",

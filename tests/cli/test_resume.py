@@ -79,5 +79,7 @@ def test_a_token_of_something_else_is_refused(store: Path) -> None:
 def test_pairs_since_an_item_number_are_those_that_came_later(store: Path) -> None:
     rows = lines_of("pairs", store, "c", "--threshold", 0.9, "--since", 30)
     every = lines_of("pairs", store, "c", "--threshold", 0.9)
+    for row in rows:
+        assert row.pop("sides") == ("new-new" if row["left"] >= 30 else "old-new")
     assert sorted(map(str, rows)) == sorted(str(row) for row in every if row["right"] >= 30)
     assert 0 < len(rows) < len(every)

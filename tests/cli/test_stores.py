@@ -49,7 +49,8 @@ def test_groups_are_lines_with_a_representative(store):
 def test_search_finds_by_text_file_and_key(store, tmp_path):
     (tmp_path / "probe.txt").write_text(text_of(1))
     similar = likeness(text_of(1), near_copy(1))
-    both = [{"key": "a", "similarity": 1.0}, {"key": "c", "similarity": similar}]
+    own = {"key": "a", "similarity": 1.0, "metadata": {"source": "one"}}
+    both: list[dict[str, object]] = [own, {"key": "c", "similarity": similar}]
 
     assert lines_of("search", store, "news", "--text", text_of(1), "--threshold", 0.8) == both
     assert lines_of("search", store, "news", "--file", tmp_path / "probe.txt") == both
