@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from inspect import cleandoc
 from itertools import chain
 
 import pytest
 from typer.testing import CliRunner
 
-from simdb.cli.app import COMMANDS, app
+from simdb.cli.app import COMMANDS, app, documented
 from tests.support.commands import done, run, write_rows
 from tests.support.processes import CHECKOUT, interpreted
 
@@ -55,6 +57,12 @@ def test_the_help_lists_every_command_in_its_group():
     for group, names in COMMANDS.items():
         section = told.split(f"{group}:\n")[1].split("\n\n")[0]
         assert [line.split()[0] for line in section.splitlines()] == list(names)
+
+
+@pytest.mark.parametrize("name", [*chain.from_iterable(COMMANDS.values())])
+def test_the_help_reads_what_a_command_does_from_its_source(name):
+    function = getattr(import_module(f"simdb.cli.{name}"), name)
+    assert documented(name) == cleandoc(function.__doc__)
 
 
 @pytest.mark.parametrize(
