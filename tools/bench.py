@@ -25,7 +25,7 @@ MODULES = (
     *("ingest", "doors", "pipelines", "growth", "latency", "memory", "kept_groups"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "exact_methods", "questions", "hashes"),
-    *("strings", "method_peers", "starting"),
+    *("strings", "method_peers", "feel"),
     *("fingerprints", "records"),
 )
 LARGE_COUNT = 1_000_000

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 PLANTED = "planted"
 MODULES = (
-    *("machine", "kills", "powerfail", "faults", "space", "damage"),
+    *("machine", "kills", "powerfail", "together", "faults", "space", "damage"),
     *("processes", "fuzzing", "skew", "soak", "names", "maintenance", "inputs"),
     "groups",
 )

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 MERGED_A_DELETION = 4
 SHARE_OF_MEMORY = 64  # a batch of items takes at most this part of the memory setting
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
+SHARING = 8  # rows of a batch that may share its commit with what other threads add
 BAD_ROWS_KEPT = 1_000
 DUPLICATES_KEPT = 100_000
 
@@ -171,7 +172,7 @@ class BatchAdder:
 
     def _add(self, batch: RowBatch, signed: Signed) -> Fates | int:
         """Store a batch; or return where it must be cut, and store nothing."""
-        with self._access.write() as transaction:
+        with self._access.write(shares=len(batch.rows) <= SHARING) as transaction:
             present = self._known.refreshed(transaction)
             if present is not self._known:
                 self._known = present
@@ -189,7 +190,7 @@ class BatchAdder:
             stored = writer.find_many(batch.keys).tolist()
             fates = Fates(batch, stored, self._actions(writer, batch, stored))
             if self._policy.bound is not None:
-                cut = self._decide(fates, signed, self._policy.bound)
+                cut = self._decide(writer, fates, signed, self._policy.bound)
                 if cut or fates.decisions is None:
                     return cut
                 if self._policy.drop_duplicates:
@@ -294,13 +295,12 @@ class BatchAdder:
         problem = f"key {key!r} is stored with other content"
         return KeyExistsError(problem, remedies=remedies, row=row, key=key)
 
-    def _decide(self, fates: Fates, signed: Signed, bound: Bound) -> int:
+    def _decide(self, writer: CollectionWriter, fates: Fates, signed: Signed, bound: Bound) -> int:
         """Find what each row duplicates, or return where the batch must be cut for it, else 0."""
         new = np.zeros(len(fates.actions), np.bool_)
         new[fates.rows("added", "replaced")] = True
         standing, positions = self._policy.standing, fates.batch.rows
-        # Nobody else can write now, so a snapshot shows the store as it is before the batch.
-        with self._access.read() as snapshot:
+        with writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
             opened = Opened(self._settings, self._signer, before)
             deduplicator = Deduplicator(
@@ -357,7 +357,7 @@ class BatchAdder:
         """Note now and then how many postings an item of the batch scans in the store before it."""
         exact = writer.manifest.index.exact
         if exact is not None and postings.measured_rows(first, prefixes).size:
-            with self._access.read() as snapshot:
+            with writer.transaction.before() as snapshot:
                 before = CollectionReader(snapshot, self._settings.number)
                 postings.measure(before, exact, first, prefixes)
 
@@ -494,7 +494,7 @@ def delete_keys(
     all_or_nothing: bool,
 ) -> list[int]:
     """Delete the items of distinct keys, or of none if one is absent; return places of absent."""
-    with access.write() as transaction:
+    with access.write(shares=len(keys) <= SHARING) as transaction:
         settings = present_settings(transaction, settings)
         writer = CollectionWriter(transaction, settings.number)
         numbers = [writer.find(key) for key in keys]

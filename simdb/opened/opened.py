@@ -53,9 +53,12 @@ class WriteAccess:
         """Hold a snapshot of the last commit."""
         return self.environment.read()
 
-    def write(self) -> AbstractContextManager[WriteTransaction]:
-        """Wait for the right to write, and commit at the end of the block."""
-        return self.environment.write(self.busy_timeout)
+    def write(self, *, shares: bool = False) -> AbstractContextManager[WriteTransaction]:
+        """Wait for the right to write, and commit at the end of the block.
+
+        What ``shares``, and changes little, may be one commit with what other threads change.
+        """
+        return self.environment.write(self.busy_timeout, shares=shares)
 
 
 class Known(NamedTuple):

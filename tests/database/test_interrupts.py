@@ -8,7 +8,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -20,11 +22,11 @@ import pytest
 import simdb
 from simdb.opened import opened as handle
 from simdb.storage.file import environment as environments
-from simdb.storage.file import locks
+from simdb.storage.file import groups, locks
 from tests.support.processes import answer_of
 
-FILES = {module.__file__ for module in (environments, handle, locks)}
-LOCKS = ("_gate:", "_mutex:", "_registry_lock:")
+FILES = {module.__file__ for module in (environments, groups, handle, locks)}
+LOCKS = ("_gate:", "_lock:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
@@ -162,3 +164,58 @@ def test_an_interrupt_within_a_kernel_comes_when_the_kernel_has_ended():
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, handler)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("step", [41, pytest.param(1, marks=pytest.mark.slow)])
+def test_who_is_interrupted_in_a_shared_commit_takes_nobody_with_it(
+    tmp_path: Path, place: int, step: int
+) -> None:
+    with simdb.open(tmp_path / "s.simdb", threads=1, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5, seed=1)
+        collection.add("first", [1])
+        for number in range(0, 2_000, step):
+            interrupt = Interrupt(number)
+            wrong = add_together(collection, place, number, interrupt)
+            assert not wrong, interrupt.where
+            if not interrupt.where:
+                break
+        assert number > step
+        assert not collection.check(deep=True).problems
+
+
+def add_together(
+    collection: simdb.Collection, place: int, number: int, interrupt: Interrupt
+) -> list[str]:
+    """Let three threads that wait for each other add, of which one is interrupted."""
+    wrong: list[str] = []
+
+    def add(key: str, within: AbstractContextManager[object]) -> None:
+        try:
+            with within:
+                collection.add(key, [number, 7])
+        except KeyboardInterrupt:
+            pass
+        except simdb.SimdbError as error:
+            wrong.append(f"{key}: {error}")
+
+    opened = collection._handle.environment
+    threads = []
+    with opened.write(20):
+        for other in range(3):
+            within = interrupt if other == place else nullcontext()
+            thread = threading.Thread(target=add, args=(f"{number}/{other}", within), daemon=True)
+            thread.start()
+            threads.append(thread)
+            deadline = time.monotonic() + 0.1  # one that was interrupted does not come
+            while len(opened.lobby._waiting) < other and time.monotonic() < deadline:
+                time.sleep(0.0005)
+    for thread in threads:
+        thread.join(20)
+        wrong += ["it hangs"] * thread.is_alive()
+    absent = [other for other in range(3) if f"{number}/{other}" not in collection]
+    if not set(absent) <= ({place} if interrupt.where else set()):
+        wrong.append(f"absent: {absent}")
+    if len(opened._waiting) or len(opened._live):
+        wrong.append("transactions are left")
+    return wrong

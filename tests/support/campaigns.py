@@ -18,7 +18,7 @@ TORTURE = CHECKOUT / "tools" / "torture.py"
 PLANTED = "planted"
 # Campaigns of one process, which loads everything once; each takes about as long as the others.
 PROCESSES = (
-    ("kill-points", "power-fail", "io-errors", "names", "maintenance", PLANTED),
+    ("kill-points", "power-fail", "together", "io-errors", "names", "maintenance", PLANTED),
     (
         *("memory", "disk-full", "machine", "kill", "damage", "processes"),
         *("fuzz", "skew", "soak", "bounds", "hostile"),

@@ -22,7 +22,7 @@ import simdb
 from tools.benchmarks import stores
 from tools.benchmarks.children import CHECKOUT, in_child, memory_status
 from tools.benchmarks.corpora import unseen_texts
-from tools.benchmarks.registry import Bench, Figure, measure
+from tools.benchmarks.registry import Bench, Figure
 
 HERE = "tools.benchmarks.starting"
 TIMES = 9  # processes, of which the median is told
@@ -101,7 +101,6 @@ def searches_by_threads(path: str, seed: int, threads: int, at_once: int) -> dic
     }
 
 
-@measure("feel", "commands, first calls of a process, and searches from several threads")
 def starting(bench: Bench) -> None:
     """Measure what comes before an answer, and what threads make of searches."""
     path, _ = stores.large_store(bench)

@@ -105,8 +105,8 @@ def _put(content: bytearray, offset: int, data: bytes) -> None:
     content[offset : offset + len(data)] = data
 
 
-def _cut(calls: list[Call], generator: random.Random) -> tuple[list[Call], int]:
-    """Return the calls before a random moment, and how many changes were acknowledged by then."""
+def cut(calls: list[Call], generator: random.Random) -> tuple[list[Call], int]:
+    """Return the calls before a random moment, and the last mark among them."""
     end = generator.randrange(len(calls) + 1)
     # A write under way when the power fails has not returned, so it may be lost or torn.
     before = list(calls[:end])
@@ -159,7 +159,7 @@ def _look_at_images(run: Run, seed: int, numbers: range, recorded: Recorded) -> 
         def work(say: Say, left: list[int] = left) -> None:
             for number in left:
                 generator = random.Random(f"{seed} {number}")
-                before, acknowledged = _cut(recorded.calls, generator)
+                before, acknowledged = cut(recorded.calls, generator)
                 image = run.work / f"image{number}.simdb"
                 image.write_bytes(image_after(recorded.base, before, generator))
                 say(_state_of(image, recorded, acknowledged, generator))

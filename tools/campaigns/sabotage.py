@@ -60,6 +60,16 @@ def _without_index_writes() -> None:
     _put_in_place(RunWriter, "append", forgetful)
 
 
+def _without_waiting() -> None:
+    from simdb.storage.file.groups import Lobby, Member
+
+    def await_settled(_: Lobby, member: Member) -> bool:
+        group = member.group
+        return group is not None and group.is_held_by(member) and not group.is_settled
+
+    _put_in_place(Lobby, "await_settled", await_settled)
+
+
 def _with_narrow_products() -> None:
     import numpy as np
 
@@ -111,6 +121,7 @@ FAULTS = {
     "sync=False": Fault(partial(_opened_without, "sync"), {"power-fail": 12}),
     "metasync=False": Fault(partial(_opened_without, "metasync"), {"power-fail": 12}),
     "the sync of pages left out": Fault(_without_page_syncs, {"power-fail": 12}),
+    "members that do not wait for their commit": Fault(_without_waiting, {"together": 24}),
     "an index write left out": Fault(_without_index_writes, {"machine": 3, "kill": 5}),
     "products of 64 bits": Fault(_with_narrow_products, {"bounds": 20}),
     "a file that was replaced written to": Fault(_without_looking_at_names, {"names": 24}),

@@ -118,12 +118,8 @@ class CollectionWriter(CollectionReader):
 
     def _read_manifest(self) -> Manifest:
         """Read the manifest; it will be changed, so it cannot be one that readers share."""
-        written = self.transaction.environment.caches.pop("written manifests", None)
-        if written is not None and written[0] + 1 == self.transaction.identity:
-            manifest: Manifest | None = written[1].get(self.number)
-            if manifest is not None:
-                return manifest
-        return self._decoded(self._record())
+        manifest: Manifest | None = self.transaction.manifest_before(self.number)
+        return self._decoded(self._record()) if manifest is None else manifest
 
     def _open(self, table: Table, tail: Tail, width: int) -> BlockWriter:
         size = blocks.ITEM_BLOCK_BYTES if table is Table.ITEMS else blocks.TARGET_BYTES

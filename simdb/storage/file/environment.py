@@ -10,7 +10,8 @@ Rules that hold the store together:
 - Never ``writemap``, nor ``sync=False`` but of a store that is thrown away: both could lose more
   than the last commit.
 - The lock file that LMDB keeps is never opened here: closing it would release LMDB's locks.
-- Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction.
+- Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction; those that change
+  little may share a commit with others of this process (``groups``).
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
   their next use. What a child inherits, where transactions are open, it leaves alone.
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
@@ -33,6 +34,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
+from copy import copy
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
@@ -54,6 +56,7 @@ from simdb.errors import (
 from simdb.storage.file import creation, log, preflight
 from simdb.storage.file.creation import Room
 from simdb.storage.file.errors import translated
+from simdb.storage.file.groups import Group, Lobby, Member
 from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
 from simdb.storage.file.log import Changed, Log
 from simdb.storage.tables import layout
@@ -109,6 +112,10 @@ class ReadTransaction:
     def identity(self) -> int:
         """Number of the commit that is seen."""
         return int(self._transaction.id())
+
+    def overlay(self, before: Log | None) -> None:
+        """See what a log has that is not committed yet, if one is given."""
+        self._log = before
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         """The value of a key, or None."""
@@ -319,20 +326,60 @@ class WriteTransaction(ReadTransaction):
 
     Reads see its own writes. A view is valid until the next write.
 
-    What it changes is held back, and written to the log if it is little.
+    What it changes is held back, and written to the log if it is little. A ``member`` of a group
+    (``groups``) shares its commit with others; all but the first of these read a snapshot, and take
+    LMDB's transaction for writing only to write to the tables, or to commit.
     """
 
-    __slots__ = ("_held_back", "_is_direct", "lock_owner", "pages_before", "written_manifests")
+    __slots__ = (
+        *("_before", "_held_back", "_is_direct", "_snapshot", "_writes"),
+        *("lock_owner", "member", "pages_before", "written_manifests"),
+    )
 
-    def __init__(self, environment: Environment, lock_owner: User) -> None:
+    def __init__(self, environment: Environment, member: Member | None = None) -> None:
+        self._snapshot: Any = None  # which it read before it began to write, and may still read
         super().__init__(environment)
-        self.lock_owner = lock_owner
+        self.member = member
+        self.lock_owner = User()  # that of a member is its group
         # By collection: once committed, the next transaction of this process takes them over if
         # nobody has committed in between.
         self.written_manifests: dict[int, Any] = {}
         self.pages_before: int | None = None  # in use when it began to add items, if it does
         self._held_back = 0  # bytes of changes
         self._is_direct = False  # writes to the tables: the log is folded
+        self._writes = True  # it is LMDB's transaction for writing
+        self._before: Log | None = None  # with the changes of the members before it
+
+    def join(self, group: Group) -> None:
+        """Go on after the members of a group that are done."""
+        self._writes = False
+        self._log = self._before = group.log
+        if self.identity != group.commit:
+            raise StorageError(f"{self.environment.path} was written to without simdb's locks")
+
+    @property
+    def identity(self) -> int:
+        """Number of the commit that it will be."""
+        return super().identity + (not self._writes)
+
+    @contextmanager
+    def before(self) -> Iterator[ReadTransaction]:
+        """Hold a snapshot of what is stored before its own changes."""
+        with self.environment.read() as snapshot:  # nobody else can write now
+            snapshot.overlay(self._before)
+            yield snapshot
+
+    def manifest_before(self, number: int) -> Any:
+        """The manifest of a collection as the commit before left it, to be changed, if known.
+
+        Nobody else gets it: where this transaction fails, it may be wrong.
+        """
+        if self.member is not None and self.member.group is not None and self._before is not None:
+            return self.member.group.manifests.pop(number, None)
+        written = self.environment.caches.pop("written manifests", None)
+        if written is None or written[0] + 1 != self.identity:
+            return None
+        return written[1].get(number)
 
     def note_insertion(self) -> None:
         """Note that it adds items or an index: it must leave room in the map for deleting."""
@@ -422,6 +469,11 @@ class WriteTransaction(ReadTransaction):
     def _fold(self) -> None:
         """Write all that the log holds, and what was held back, to the tables."""
         folded = self._log or self._read_log()
+        if not self._writes:
+            # Views and cursors of what it read may still be in use.
+            self._snapshot, self._transaction = self._transaction, _ENDED
+            self.environment.begin_to_write(self)
+            self._writes = True
         for changed, handle in zip(folded.tables, self._handles, strict=True):
             for key in changed.keys:
                 value = changed.values[key]
@@ -439,19 +491,107 @@ class WriteTransaction(ReadTransaction):
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
-            if kind is None:
-                if self._owner != os.getpid():
+            if self._owner != os.getpid():
+                if kind is None:
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
-                commit = self.identity
+            elif self.member is not None and self.member.group is not None:
+                self._end_part(self.member, self.member.group, error)
+            elif kind is None:
                 with self.environment.failures_noted():
-                    self.commit()
-                self.environment.caches["written manifests"] = commit, self.written_manifests
-                if self._log is not None and self._log.checksum:
-                    self.environment.caches["log"] = self._log
+                    self._commit_noted(self.written_manifests)
             elif error is not None:
                 self.environment.raise_translated(error)
         finally:
             self.close()
+
+    def _commit_noted(self, manifests: dict[int, Any]) -> None:
+        """Commit, and keep what the next transaction may take over."""
+        commit = self.identity
+        self.commit()
+        self.environment.caches["written manifests"] = commit, manifests
+        if self._log is not None and self._log.checksum:
+            self.environment.caches["log"] = self._log
+
+    # -- a group ---------------------------------------------------------------------------
+
+    def _end_part(self, member: Member, group: Group, error: BaseException | None) -> None:
+        """End a member's part: when it returns, or raises, the group's commit is durable.
+
+        Whoever is interrupted leaves the rest to the others of the group, if there are any.
+        """
+        failed = None
+        if error is None and self._is_direct:
+            failed = self._committed_with(group)
+        elif error is None and self._held_back:
+            group.held_back += self._held_back
+            group.log = self._log
+            group.manifests |= self.written_manifests
+        elif error is not None and not isinstance(error, Exception):
+            return
+        if error is not None or failed is not None:
+            self.pages_before = None
+        environment, lobby = self.environment, self.environment.lobby
+        if group.log is None:
+            lobby.settle(group)
+        elif not group.is_settled:
+            environment.let_next_in(self, member)
+            while lobby.await_settled(member):
+                self._commit_group(group)
+        if group.failure is not None:
+            raise group.failure if not group.entered else copy(group.failure)
+        if failed is not None:
+            raise failed
+        if error is not None:
+            environment.raise_translated(error)
+
+    def _committed_with(self, group: Group) -> Exception | None:
+        """Commit what was written to the tables, and the group's changes with it, or say why not.
+
+        Then those of the others are as they were.
+        """
+        try:
+            with self.environment.failures_noted():
+                self._commit_noted(group.manifests | self.written_manifests)
+        except Exception as failed:  # noqa: BLE001 - raised when the others' changes are durable
+            return failed
+        self.environment.lobby.settle(group)
+        return None
+
+    def _commit_group(self, group: Group) -> None:
+        """Commit what a group has held back, unless one that was interrupted has done so."""
+        assert group.log is not None
+        failure = None
+        try:
+            with self.environment.failures_noted():
+                if not self._writes or self._is_direct or self._transaction is _ENDED:
+                    self.end_reading()
+                    self.environment.begin_to_write(self)
+                    self._writes, self._is_direct = True, False
+                if self.identity == group.commit:
+                    # Of which another may have to make the commit, should this one not end.
+                    self._log = group.log.copy() if group.entered else group.log
+                    self._held_back = group.held_back
+                    self._commit_noted(group.manifests)
+        except Exception as error:  # noqa: BLE001 - all members raise it
+            failure = error
+            # What was read of changes that are not stored may come again with other content.
+            self.environment.caches.clear()
+        self.environment.lobby.settle(group, failure)
+
+    def close(self) -> None:
+        """End it; what is not committed is not stored."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is not None and self._owner == os.getpid():
+            snapshot.abort()
+        super().close()
+
+    def end_reading(self) -> None:
+        """End LMDB's transactions, of which one may have written what is not to be stored."""
+        ended, self._transaction, self._snapshot = (self._transaction, self._snapshot), _ENDED, None
+        self._log = None
+        for transaction in ended:
+            if transaction is not _ENDED and transaction is not None:
+                transaction.abort()
 
 
 class Environment:
@@ -479,6 +619,7 @@ class Environment:
         self._ended = threading.Condition(self._gate)
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
+        self.lobby = Lobby(self._gate)
         self._refused_size = 0
         self._writes = 0
 
@@ -608,8 +749,13 @@ class Environment:
                 raise
         return transaction
 
-    def write(self, timeout: float | None) -> WriteTransaction:
+    def write(self, timeout: float | None, *, shares: bool = False) -> WriteTransaction:
         """Wait for the right to write, and begin.
+
+        Args:
+            timeout: in seconds; None waits for ever.
+            shares: it changes little, and may share its commit with others of this process; then
+                its block is to end, and whatever it is told to be returned, only at its exit.
 
         Raises:
             ReadOnlyError: opened for reading.
@@ -618,24 +764,53 @@ class Environment:
         """
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
-        transaction = WriteTransaction(self, User())
+        member = Member() if shares else None
+        transaction = WriteTransaction(self, member)
         with self._gate:
             self._require_open(timeout)
             self._require_no_failure()
             queue = self._queue
             assert queue is not None
-            self._waiting.add(transaction.lock_owner)
+            self._waiting.add(member or transaction.lock_owner)
         try:
-            queue.acquire(timeout, transaction.lock_owner)
-            self._begin_writing(transaction)
+            if member is None:
+                queue.acquire(timeout, transaction.lock_owner)
+                self._begin_writing(transaction)
+            else:
+                self._begin_sharing(queue, transaction, member, timeout)
         except BaseException:
             transaction.close()
             raise
         finally:
             with self._gate:
-                self._waiting.discard(transaction.lock_owner)
+                self._waiting.discard(member or transaction.lock_owner)
                 self._close_if_unused()
         return transaction
+
+    def _begin_sharing(
+        self,
+        queue: WriterQueue,
+        transaction: WriteTransaction,
+        member: Member,
+        timeout: float | None,
+    ) -> None:
+        """Begin when the right to write was had, or in a group that has it."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self.lobby.await_turn(member, timeout):
+            raise queue.busy(timeout)
+        if member.group is not None:
+            with self._gate:
+                self._require_open()
+                self._require_no_failure()
+                self._begin(transaction, write=False)
+                transaction.join(member.group)
+            return
+        member.group = group = Group()
+        group.hold(member)
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        queue.acquire(left, group)
+        self._begin_writing(transaction)
+        group.commit = transaction.identity
 
     def _begin_writing(self, transaction: WriteTransaction) -> None:
         with self._gate:
@@ -651,14 +826,37 @@ class Environment:
             self._begin(transaction, write=True)
 
     def _begin(self, transaction: ReadTransaction, *, write: bool) -> None:
+        begun = None
         try:
-            begun = self._matching(write=write)
-        except (lmdb.Error, OSError) as error:
-            with self.failures_noted():
-                self._make_way(error, write=write)
+            try:
                 begun = self._matching(write=write)
-        transaction.begin(begun)
+            except (lmdb.Error, OSError) as error:
+                with self.failures_noted():
+                    self._make_way(error, write=write)
+                    begun = self._matching(write=write)
+            transaction.begin(begun)
+        except BaseException:
+            if begun is not None:  # LMDB's lock is not to be held by a traceback
+                begun.abort()
+            raise
         self._live.add(transaction)
+
+    def begin_to_write(self, transaction: WriteTransaction) -> None:
+        """Begin LMDB's transaction for writing, of one whose group has the right to write."""
+        with self._gate:
+            if self._environment is None:
+                raise DatabaseClosedError(f"{self.path} is closed")
+            self._require_no_failure()
+            self._begin(transaction, write=True)
+
+    def let_next_in(self, transaction: WriteTransaction, member: Member) -> None:
+        """Let another one go on where a transaction ends, if one waits and cannot fill the map."""
+        with self._gate:
+            if self.lobby.is_awaited and self.room().is_plenty and self.lobby.let_next_in(member):
+                # Which that one needs; it goes on when it has the gate.
+                transaction.end_reading()
+                self._waiting.add(member)
+                self._live.discard(transaction)
 
     def _make_way(self, error: Exception, *, write: bool) -> None:
         """Do what lets a transaction begin that could not, or raise the error."""
@@ -685,16 +883,20 @@ class Environment:
             watch.require_whole()
         for attempt in range(MOST_ATTEMPTS):
             transaction = self._environment.begin(write=write, buffers=True)
-            commit = transaction.id() - 1 if write else transaction.id()
-            newest = max(
-                int.from_bytes(os.pread(watch.descriptor, 8, offset), "little")
-                for offset in watch.commit_offsets
-            )
-            # The meta page is written before the lock file is: a commit under way may be between.
-            if newest == commit or (
-                newest == commit + 1 and not write and watch.is_being_written()
-            ):
-                return transaction
+            try:
+                commit = transaction.id() - 1 if write else transaction.id()
+                newest = max(
+                    int.from_bytes(os.pread(watch.descriptor, 8, offset), "little")
+                    for offset in watch.commit_offsets
+                )
+                # The meta page is written before the lock file is: a commit may be between.
+                if newest == commit or (
+                    newest == commit + 1 and not write and watch.is_being_written()
+                ):
+                    return transaction
+            except BaseException:
+                transaction.abort()
+                raise
             transaction.abort()
             if write:  # it has the writer lock, so nobody else can have committed meanwhile
                 break
@@ -733,11 +935,22 @@ class Environment:
     def leave(self, transaction: ReadTransaction) -> None:
         """Note that a transaction has ended."""
         with self._gate:
-            if isinstance(transaction, WriteTransaction) and self._queue is not None:
-                self._queue.release(transaction.lock_owner)
+            if isinstance(transaction, WriteTransaction):
+                self._leave_writing(transaction)
             self._live.discard(transaction)
             self._ended.notify_all()
             self._close_if_unused()
+
+    def _leave_writing(self, transaction: WriteTransaction) -> None:
+        member, owner = transaction.member, transaction.lock_owner
+        if member is not None:
+            self.lobby.leave(member)
+            self._waiting.discard(member)
+            if member.group is None or not member.group.is_settled:
+                return
+            owner = member.group
+        if self._queue is not None:
+            self._queue.release(owner)
 
     def _require_open(self, timeout: float | None = OPENING_PATIENCE) -> None:
         if not self.users.present:
@@ -893,6 +1106,7 @@ class Environment:
             self._environment = None
         self._live.clear()
         self._waiting.clear()
+        self.lobby = Lobby(self._gate)
         # A lock that the parent holds would outlive it in this child's descriptor.
         self._close_handles()
 

@@ -191,10 +191,14 @@ class WriterQueue:
         finally:
             self._queue_lock.release(queued)
         if not had:
-            raise DatabaseBusyError(
-                f"{self._path}: another writer has held the store for {timeout} s; "
-                "wait for it, or open with a longer busy_timeout"
-            )
+            raise self.busy(timeout)
+
+    def busy(self, timeout: float | None) -> DatabaseBusyError:
+        """What is raised where another writer held the store for so long."""
+        return DatabaseBusyError(
+            f"{self._path}: another writer has held the store for {timeout} s; "
+            "wait for it, or open with a longer busy_timeout"
+        )
 
     def release(self, owner: object = None) -> None:
         """Give the right to write to the next in the queue, if ``owner`` has it."""
