@@ -144,7 +144,7 @@ class Keeper:
         writer: of the collection.
         settings: those at present; they say which groups are kept.
         signer: by which its rows are signed.
-        access: lends a snapshot of the state before.
+        access: says what memory may be taken.
     """
 
     def __init__(
@@ -258,7 +258,7 @@ class Keeper:
         To be called before they are stored.
         """
         found = []
-        with self._access.read() as snapshot:
+        with self._writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
             opened = Opened(self._settings, self._signer, before)
             for bound in self._bounds:

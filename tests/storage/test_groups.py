@@ -314,6 +314,7 @@ def test_a_child_forked_while_some_wait_writes_when_it_may(collection):
 
 def test_a_group_is_settled_when_nobody_is_left_who_waits():
     group, member = Group(), groups.Member()
+    member.group = group
     group.hold(member)
     group.end_part(member)
     assert group.is_settled

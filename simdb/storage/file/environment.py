@@ -100,8 +100,8 @@ class ReadTransaction:
         self.environment = environment
         self._log: Log | None = None
         self._owner = os.getpid()
-        self._left = False
         self._transaction: Any = _ENDED
+        self._left = False
 
     def begin(self, transaction: Any) -> None:
         """Begin with a transaction of LMDB's."""
@@ -286,7 +286,8 @@ class ReadTransaction:
             self.close()
 
     def __del__(self) -> None:
-        self.close()
+        if not getattr(self, "_left", True):  # else it was not made, or is closed
+            self.close()
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -337,8 +338,6 @@ class WriteTransaction(ReadTransaction):
     )
 
     def __init__(self, environment: Environment, member: Member | None = None) -> None:
-        self._snapshot: Any = None  # which it read before it began to write, and may still read
-        super().__init__(environment)
         self.member = member
         self.lock_owner = User()  # that of a member is its group
         # By collection: once committed, the next transaction of this process takes them over if
@@ -349,6 +348,8 @@ class WriteTransaction(ReadTransaction):
         self._is_direct = False  # writes to the tables: the log is folded
         self._writes = True  # it is LMDB's transaction for writing
         self._before: Log | None = None  # with the changes of the members before it
+        self._snapshot: Any = None  # which it read before it began to write, and may still read
+        super().__init__(environment)
 
     def join(self, group: Group) -> None:
         """Go on after the members of a group that are done."""
