@@ -33,7 +33,7 @@ INDEXES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("index", INDEXES)
 @pytest.mark.parametrize("method", METHODS)
 def test_kept_groups_are_those_computed_anew(tmp_path, monkeypatch, long_form, method, index):
-    for seed in range(20 if long_form else 2):
+    for seed in range(20 if long_form else 1):
         generator = random.Random(seed)
         monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([2, 100]))
         with simdb.open(tmp_path / f"{seed}.simdb", sync="batch", threads=1) as db:
@@ -41,7 +41,7 @@ def test_kept_groups_are_those_computed_anew(tmp_path, monkeypatch, long_form, m
             collection = db.create_collection("c", simdb.Set(), **options)
             replay = Replay()
             before: dict[int, set[Any]] = {}
-            for step in steps(generator, 40):
+            for step in steps(generator, 30):
                 apply(collection, step)
                 require_fresh(collection, BOUNDS, method)
                 now = state_of(collection, BOUNDS[0])
