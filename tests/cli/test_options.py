@@ -47,7 +47,10 @@ def test_quiet_stands_before_or_after_the_command(store, tmp_path):
 
 
 SILENT = {"recipe", "get", "stats", "plan"}  # what they print is the answer
-SHORT = {"create", "delete", "explain", "get", "plan", "recipe", "show", "spark", "stats"}
+SHORT = {
+    *("changes", "create", "delete", "explain", "get", "group", "plan", "recipe", "show"),
+    *("spark", "stats"),
+}
 
 
 def every_command() -> dict[str, Any]:
