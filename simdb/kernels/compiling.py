@@ -84,8 +84,9 @@ class _Cache(FunctionCache):
             library, named = library_of(compiled)
         except NotPossibleError:
             return False
-        self._use(kept.keep(name, repr(signature), library, named))
-        return True
+        loaded = kept.keep(name, repr(signature), library, named)
+        self._use(loaded)
+        return bool(loaded)  # a folder may hold files and not let them run
 
     def _do_without(self, error: OSError) -> None:
         self.disable()

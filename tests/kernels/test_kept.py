@@ -6,6 +6,7 @@ import gc
 import shutil
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -133,3 +134,15 @@ def test_arguments_are_given_back_by_reference():
     for _ in range(3):
         kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
     assert sys.getrefcount(DATA) == references
+
+
+def test_what_cannot_be_run_where_it_is_kept_is_left_to_the_cache_of_numba(monkeypatch):
+    from simdb.kernels import compiling
+
+    monkeypatch.setattr(compiling, "library_of", lambda _: (b"", []))
+    for loaded in ([], [len]):
+        monkeypatch.setattr(kept, "keep", lambda *_, loaded=loaded: loaded)
+        used: list[Any] = []
+        cache: Any = SimpleNamespace(_name_of_kept="runs.probe", _use=used.append)
+        assert compiling._Cache._is_kept(cache, (), None) == bool(loaded)
+        assert used == [loaded]
