@@ -48,7 +48,7 @@ def regroup(
         if wanted is None:
             tables.clear(whole=True)
         else:
-            with access.read() as snapshot:
+            with transaction.before() as snapshot:
                 reader = CollectionReader(snapshot, present.number)
                 resources = Resources(access.memory, access.pool)
                 opened = Opened(settings, Signer(settings), reader, resources)
