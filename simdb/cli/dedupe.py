@@ -58,7 +58,7 @@ _MANY = 100  # rows, from which on it is asked whether nearly all shall be remov
 _NEARLY_ALL = 0.9
 _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
 _SHARE_OF_MEMORY = 4  # a row group that is written may take this part; writing it, as much again
-_LEAST_SAMPLED, _MOST_SAMPLED = 100, 1_000  # rows that a report searches for
+_LEAST_SAMPLED, _MOST_SAMPLED = 100, 500  # rows that a report searches for
 _ROWS_A_SAMPLE = 20
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
