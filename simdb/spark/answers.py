@@ -235,7 +235,6 @@ class _Run:
         named: tuple[str, str, str] = (key, item, order or key)
         for frame in frames:
             _require_columns(frame, named)
-            _require_keys(frame, key)
         stages = Stages(
             frames[0].sparkSession,
             work,
@@ -243,6 +242,8 @@ class _Run:
         )
 
         def all_signed() -> Any:
+            for frame in frames:
+                _require_keys(frame, key)
             whole, *others = (
                 _signed(frame, recipe, named, exact=exact, side=side)
                 for side, frame in enumerate(frames)
