@@ -1,8 +1,8 @@
 """The answers of a collection on Apache Spark, for what one machine cannot hold.
 
 DataFrames in, DataFrames out, by what classic Spark and Spark Connect both have: Spark sorts, joins
-and moves rows, ``simdb.steps`` decide. For one recipe the pairs, groups and removed rows are those of the
-embedded store, similarity for similarity, whatever the partitions or the order in which rows come.
+and moves rows, ``simdb.steps`` decide. For one recipe the pairs, groups and removed rows are those
+of the embedded store, similarity for similarity, whatever the partitions or the order of rows.
 The extra ``spark`` installs it; every worker needs simdb too. See ``docs/spark.md``.
 """
 
