@@ -27,6 +27,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -36,6 +37,7 @@ ENVIRONMENT = CHECKOUT / ".venv"
 OTHERS = CHECKOUT / "build" / "pythons"  # the environments of the other versions, and their output
 STAMP = "simdb-setup.json"
 GROUPS = (None, "portable", "test", "dev")  # of pyproject.toml; each has those before it
+ON_JAVA = "spark"  # what the tests of it need, where there is Java
 OLDEST_PYTHON = (3, 11)
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
@@ -161,7 +163,14 @@ def state_of(group: str | None) -> dict[str, object]:
         "pyproject": hashlib.sha256(project).hexdigest(),
         "checkout": str(CHECKOUT),
         "group": group,
+        "beside": beside(group),
     }
+
+
+def beside(group: str | None) -> list[str]:
+    """The groups that are installed with one because of what this machine has."""
+    runs_all = group is not None and GROUPS.index(group) >= GROUPS.index("test")
+    return [ON_JAVA] if runs_all and shutil.which("java") else []
 
 
 def set_up(environment: Path, base: str | Path, group: str | None) -> None:
@@ -191,7 +200,9 @@ def make(environment: Path, base: str | Path) -> None:
 def complete(environment: Path, group: str | None) -> None:
     """Install what a group of pyproject.toml names into an environment, and note that there."""
     if group:
-        install(environment, "--group", f"{CHECKOUT / 'pyproject.toml'}:{group}")
+        project = CHECKOUT / "pyproject.toml"
+        named = [("--group", f"{project}:{each}") for each in (group, *beside(group))]
+        install(environment, *chain.from_iterable(named))
     (environment / STAMP).write_text(json.dumps(state_of(group)), encoding="utf-8")
 
 

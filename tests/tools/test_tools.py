@@ -83,11 +83,11 @@ def test_what_uv_cannot_install_pip_does(tmp_path, monkeypatch):
     ran: list[str] = []
     codes = {"uv": 0, "pip": 0}
 
-    def run_command(program, *rest):
+    def run_command(program: Any, *rest: Any) -> int:
         ran.append(Path(program).name if rest[0] == "pip" else "pip")
         return codes[ran[-1]]
 
-    def installed():
+    def installed() -> list[str]:
         ran.clear()
         run.install(tmp_path, "--group", "test")
         return ran
