@@ -209,10 +209,10 @@ FAULTS = (
         "tests/storage/test_preflight.py -k first_pages",
     ),
     Fault(
-        "storage/collection",
-        "storage/collection/writer.py",
-        "written[0] + 1 == self.transaction.identity",
-        "True",
+        "storage/file",
+        "storage/file/environment.py",
+        "written[0] + 1 != self.identity",
+        "False",
         "tests/database/test_concurrency.py -k another_process",
     ),
     Fault(

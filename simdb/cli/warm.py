@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from simdb import kinds
-from simdb.cli.output import Quiet, counted, note
+from simdb.cli.output import AsJson, Quiet, counted, note, print_json
 from simdb.errors import UsageError
 from simdb.warming import warm as warming
 
@@ -18,6 +18,7 @@ def warm(
         list[str] | None, typer.Argument(metavar="[KIND]...", help="Only for these kinds.")
     ] = None,
     quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compile the kernels ahead, so that no later call has to; run it after an installation.
 
@@ -29,10 +30,12 @@ def warm(
     for name in names or ():
         if name not in own:
             raise UsageError(f"there is no kind {name!r}; there are {', '.join(own)}")
-    done = 0
+    ready = []
     for name in warming([own[name] for name in names or own]):
-        done += 1
+        ready.append(name)
         if not quiet:
             note(f"{name}: compiled")
-    if not quiet:
-        note(f"{counted(done, 'kind', 'kinds')} ready")
+    if as_json:
+        print_json({"kinds": ready})
+    elif not quiet:
+        note(f"{counted(len(ready), 'kind', 'kinds')} ready")

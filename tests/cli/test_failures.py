@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import simdb
-from simdb.cli import app as app_module
 from simdb.cli import search
 from simdb.cli.failures import told_when_interrupted
 from tests.support import cli_stores
@@ -219,7 +218,7 @@ def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch):
     def interrupt(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(app_module, "version", interrupt)
+    monkeypatch.setattr("importlib.metadata.version", interrupt)
     result = run("--version")
     assert result.exit_code == 130
     assert "Traceback" not in result.stderr
@@ -246,15 +245,15 @@ def test_an_interruption_within_a_kernel_is_one(monkeypatch):
 
 def test_an_interruption_that_python_ignores_comes_again():
     code = """
-import signal, sys, time
-from simdb.cli import app, main
+import importlib.metadata, signal, sys, time
+from simdb.cli import main
 class Finalised:
     def __del__(self):
         signal.raise_signal(signal.SIGINT)
 def version(name):
     Finalised()
     time.sleep(60)
-app.version, sys.argv = version, ["simdb", "--version"]
+importlib.metadata.version, sys.argv = version, ["simdb", "--version"]
 main()
 """
     began = time.monotonic()

@@ -58,6 +58,8 @@ COMMANDS = [
     "link",
     "identical",
     "warm",
+    "recipe",
+    "spark",
 ]
 GUIDE = Path(__file__).parents[2] / "docs" / "command-line.md"
 

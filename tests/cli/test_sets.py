@@ -183,7 +183,11 @@ def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
         open_rows(str(tmp_path / "a.md"), SETS)
     with pytest.raises(ConfigurationError, match="none is a set"):
         open_rows(str(tmp_path), SETS)
-    for wrong in ({"format": "lines"}, {"kind": simdb.Set(), "format": "text"}, {"separator": ""}):
+    for wrong in (
+        {"format": "baskets"},
+        {"kind": simdb.Set(), "format": "text"},
+        {"separator": ""},
+    ):
         with pytest.raises(ConfigurationError):
             ReadingOptions(**wrong)
     with pytest.raises(ConfigurationError, match="elements"):
@@ -297,7 +301,7 @@ def test_dedupe_takes_the_kind_of_the_stored_collection(store, tmp_path):
         ["search", "STORE", "baskets", "--key", "1", "--format", "lines"],
         ["add", "STORE", "baskets", "FOLDER"],
         ["add", "STORE", "baskets", "TWO", "--format", "text"],
-        ["add", "STORE", "texts", "TWO", "--format", "lines"],
+        ["add", "STORE", "texts", "TWO", "--format", "baskets"],
         ["add", "STORE", "baskets", "TWO", "--id-field", "id"],
         ["add", "STORE", "texts", "TWO", "--elements", "auto"],
         ["rebuild", "STORE", "baskets", "--shingles", "word:2"],

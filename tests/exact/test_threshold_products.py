@@ -23,7 +23,10 @@ EXACT_PRODUCTS = {
     "exact/segments.py Cut.within": "a share rounded up to a denominator, in whole numbers",
     "lsh/family.py minimum_matches": "a binomial tail, summed in integers",
 }
-FLOAT_PRODUCTS = {"answers/slabs.py Pigeonhole._sorted": "rows sorted, by which a method is chosen"}
+FLOAT_PRODUCTS = {
+    "answers/slabs.py Pigeonhole._sorted": "rows sorted, by which a method is chosen",
+    "upkeep/survey.py _beyond": "how far beyond a bound is looked, where what is found is told",
+}
 
 THRESHOLD_NAME = re.compile(
     r"(^|_)(thresholds?|floors?)$|(least|lowest|minimum|wanted)_similarity$", re.IGNORECASE
