@@ -96,7 +96,7 @@ def symbols_of(text: str, kind: kinds.Text, secret: bytes = SECRET) -> list[int]
 @cache
 def arithmetic():
     """Functions that are compiled into kernels, as functions of Python."""
-    hashes = importlib.import_module("simdb.kernels.hashes")
+    hashes, _ = map(importlib.import_module, ("simdb.kernels.hashes", "simdb.kernels.compiling"))
     inlined = hashes.reduced, hashes.multiply_add, hashes.mixed
     return [numba.njit(getattr(one, "py_func", one)) for one in inlined]
 
