@@ -71,7 +71,7 @@ def test_nothing_temporary_is_left_when_the_terminal_itself_is_gone(tmp_path):
     with deduplicating(tmp_path, stdout=inner, stderr=inner, preexec_fn=take_terminal) as process:
         os.close(inner)
         os.close(terminal)
-        assert process.wait(PATIENCE) > 0
+        assert process.wait(PATIENCE) != 0  # by a code, or by the signal where it comes very late
     assert list(tmp_path.iterdir()) == []
 
 
