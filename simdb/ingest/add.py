@@ -11,7 +11,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from simdb.ingest.given import GivenSignatures
 from simdb.ingest.grouping import Keeper
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, read_batches
+from simdb.ingest.standing import Standing
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
@@ -45,9 +46,6 @@ from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import decoded_keys, picked
 from simdb.storage.tables.views import KeyFilter
-
-if TYPE_CHECKING:
-    from simdb.ingest.ordered import Standing
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4

@@ -24,8 +24,8 @@ from simdb.batches.signer import Signer
 from simdb.errors import DatabaseBusyError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.ingest.add import AddPolicy, OutcomesCallback, Tally, delete_keys, load
-from simdb.ingest.ordered import Standing
 from simdb.ingest.rows import BATCH_ITEMS
+from simdb.ingest.standing import Standing
 from simdb.opened.opened import Known, Opened, Resources, WriteAccess
 from simdb.policies import Policy
 from simdb.recipe import secret_of

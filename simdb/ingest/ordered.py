@@ -19,77 +19,14 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from simdb.answers.method import ProgressCallback
-from simdb.arrays import Bools, Int64s, UInt32s
-from simdb.errors import BadItemError
 from simdb.ingest.add import AddPolicy, OutcomesCallback, batch_limits, first_problem, store
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
-from simdb.kinds import Items
-from simdb.opened.opened import Known, Opened, WriteAccess
-from simdb.policies import Place, Policy
-from simdb.results import Action, AddReport, Entry, Key, Outcome, Outcomes
-from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Document, decode_user_key
-
-
-class Standing:
-    """Where rows and stored items stand in the order of a policy.
-
-    Args:
-        order: the policy.
-        skip_bad: what cannot be placed comes last; else it is an error.
-    """
-
-    def __init__(self, order: Policy, *, skip_bad: bool) -> None:
-        self.order = order
-        self._skip_bad = skip_bad
-        self._places: list[Place] = []  # of the rows of the input
-        self._stored: dict[int, Place] = {}  # of stored items that were asked for
-
-    def note(self, batch: RowBatch, items: Items) -> None:
-        """Place the next rows of the input, the bad ones last. BadItemError: one has no place."""
-        placed = {row: self.order.last for row, _, _ in batch.bad}
-        columns = zip(batch.rows, batch.user_keys, batch.items, batch.metadata, strict=True)
-        for row, key, item, metadata in columns:
-            try:
-                placed[row] = self.place(key, items.decode(item), metadata)
-            except BadItemError as error:
-                raise BadItemError(f"row {row}: {error.problem}", row=row) from error.__cause__
-        self._places += [placed[row] for row in sorted(placed)]
-
-    def place(self, key: Key, item: Any, metadata: Any) -> Place:
-        """Place an item by itself."""
-        known = layout.unpack(metadata) if len(metadata) else None
-        try:
-            return self.order.place(Entry(key, item, known))
-        except BadItemError:
-            if not self._skip_bad:
-                raise
-            return self.order.last
-
-    def place_of(self, document: Document, items: Items) -> Place:
-        """Place a stored item."""
-        item = items.decode(document.item)
-        return self.place(decode_user_key(document.key), item, document.metadata)
-
-    def sequence(self) -> list[int]:
-        """Return the positions of all rows, the first of the order first."""
-        return self.order.order(self._places)
-
-    def before(self, opened: Opened, rows: Int64s, numbers: UInt32s) -> Bools:
-        """Return which stored items come before which rows, given by their positions."""
-        wanted = np.unique(numbers)
-        unknown = np.array([n for n in wanted.tolist() if n not in self._stored], np.uint32)
-        for position, document in opened.reader.documents_of(unknown):
-            self._stored[int(unknown[position])] = self.place_of(document, opened.signer.items)
-        stored, places = self._stored, self._places
-        is_before = (
-            number in stored and self.order.is_before(stored[number], places[row])
-            for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)
-        )
-        return np.fromiter(is_before, np.bool_, rows.size)
+from simdb.ingest.standing import Standing
+from simdb.opened.opened import Known, WriteAccess
+from simdb.policies import Policy
+from simdb.results import Action, AddReport, Key, Outcome, Outcomes
+from simdb.storage.tables.layout import decode_user_key
 
 
 def dedupe(
