@@ -86,6 +86,8 @@ def said(
     KeyNotFoundError: a key of a label to be kept is not stored. WrongTypeError: something is no
     label. ConfigurationError: an item is said to match itself, or not to.
     """
+    if not isinstance(given, Iterable):
+        raise WrongTypeError(f"labels must be triples of two keys and True or False, not {given!r}")
     other = other_name(left, right)
     kept: dict[bytes, Label] = {}
     forgotten: dict[bytes, Label] = {}
