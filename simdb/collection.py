@@ -1757,7 +1757,7 @@ class Collection(CollectionView):
             method = groups or ("chain" if wanted is None else wanted.method)
             wanted = kept.kept_groups_of(settings, method, groups_at)
         elif wanted is not None:
-            kept.require_served(settings, wanted)
+            kept.require_still_served(settings, wanted)
         with self._handle.writing() as access, self._told_which_settings(present):
             if indexes:
                 rebuild.rebuild(access, present, settings, progress)

@@ -12,7 +12,13 @@ import numpy as np
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import keys_of_numbers
 from simdb.arrays import UInt32s
-from simdb.errors import ConfigurationError, GroupNotFoundError, KeyNotFoundError, Remedy
+from simdb.errors import (
+    ConfigurationError,
+    GroupNotFoundError,
+    KeyNotFoundError,
+    Remedy,
+    ThresholdTooLowError,
+)
 from simdb.exact.thresholds import Bound, ThresholdLike
 from simdb.kinds import Kind
 from simdb.opened.catalogue import (
@@ -75,6 +81,22 @@ def require_served(settings: CollectionSettings, kept: KeptGroups) -> None:
     """Raise unless what is added is looked for within each of the bounds of groups."""
     for bound in kept.bounds:
         choose(settings, Question("add", settings.kind.bound_of(bound)))
+
+
+def require_still_served(settings: CollectionSettings, kept: KeptGroups) -> None:
+    """Raise unless other settings of a collection serve the groups that it keeps already."""
+    try:
+        require_served(settings, kept)
+    except ThresholdTooLowError as error:
+        known = ", ".join(str(told_bound(settings, each)) for each in kept.bounds)
+        raise ThresholdTooLowError(
+            f"the collection {settings.name!r} keeps groups at {known}, which an index of these "
+            "settings does not serve",
+            remedies=[
+                Remedy("groups_at", ..., "keeps them at other bounds"),
+                Remedy("drop_groups", value=True, effect="keeps none"),
+            ],
+        ) from error
 
 
 def _parsed(kind: Kind, bound: ThresholdLike) -> Bound:

@@ -173,6 +173,8 @@ def test_what_cannot_be_kept_is_refused(database):
     with pytest.raises(simdb.ConfigurationError, match="1 to 100"):
         database.create_collection("x", simdb.Set(), groups="chain", groups_at=[])
     collection = chained(database)
+    with pytest.raises(simdb.ThresholdTooLowError, match="keeps groups at 1/2, which an index"):
+        collection.rebuild(exact_floor="0.8", drop_probable=True)
     with pytest.raises(simdb.ConfigurationError, match="keeps groups at 1/2, and none at 3/4"):
         collection.group_of(1, threshold="0.75")
     with pytest.raises(simdb.KeyNotFoundError, match="'absent'"):
