@@ -72,37 +72,39 @@ def spark(
     """
     del verb  # there is one
     from simdb import spark as on_spark
+    from simdb.spark.sessions import plain_errors
 
     kind = described.new()
     item = item_field or kind.name
     # What spark-submit has started knows its master.
     submitted = master is None and "PYSPARK_GATEWAY_PORT" in os.environ
     session: Any = on_spark.session(submitted=submitted, master=master, memory=memory)
-    frame = session.read.parquet(*inputs)
-    place = order or _PLACE
-    if _PLACE in frame.columns:
-        raise UsageError(f"the inputs have a column {_PLACE!r}: rename it")
-    if order is None:
-        frame = on_spark.in_file_order(frame, _PLACE)
-    recipe = simdb.Recipe.of(kind, **bound.of(kind), seed=seed)
-    dropped = on_spark.dedupe(
-        frame,
-        recipe=recipe,
-        key=id_field,
-        item=item,
-        order=place,
-        work=work,
-        guarantee="exact" if exact else "probable",
-        on_bad="skip" if skip_bad else "error",
-    )
-    if removed is not None:
-        dropped.write.mode("errorifexists").parquet(removed)
-    away = dropped.select(dropped["key"].alias(id_field))
-    if skip_bad:
-        bad = on_spark.problems(session, work)
-        away = away.unionByName(bad.select(bad["key"].alias(id_field)))
-    kept = frame.drop(_PLACE).join(away, id_field, "left_anti")
-    kept.write.mode("errorifexists").parquet(output)
-    counts = {"rows": frame.count(), "kept": session.read.parquet(output).count()}
+    with plain_errors():
+        frame = session.read.parquet(*inputs)
+        place = order or _PLACE
+        if _PLACE in frame.columns:
+            raise UsageError(f"the inputs have a column {_PLACE!r}: rename it")
+        if order is None:
+            frame = on_spark.in_file_order(frame, _PLACE)
+        recipe = simdb.Recipe.of(kind, **bound.of(kind), seed=seed)
+        dropped = on_spark.dedupe(
+            frame,
+            recipe=recipe,
+            key=id_field,
+            item=item,
+            order=place,
+            work=work,
+            guarantee="exact" if exact else "probable",
+            on_bad="skip" if skip_bad else "error",
+        )
+        if removed is not None:
+            dropped.write.mode("errorifexists").parquet(removed)
+        away = dropped.select(dropped["key"].alias(id_field))
+        if skip_bad:
+            bad = on_spark.problems(session, work)
+            away = away.unionByName(bad.select(bad["key"].alias(id_field)))
+        kept = frame.drop(_PLACE).join(away, id_field, "left_anti")
+        kept.write.mode("errorifexists").parquet(output)
+        counts = {"rows": frame.count(), "kept": session.read.parquet(output).count()}
     told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
     telling.tell({**counts, "output": output}, told)

@@ -13,9 +13,12 @@ from types import ModuleType
 from typing import Any
 
 import simdb.errors
-from simdb.errors import ConfigurationError, MissingExtraError, SimdbError
+from simdb.errors import ConfigurationError, MissingExtraError, SimdbError, UsageError
 
 _TOLD = re.compile(r"simdb\.errors\.(\w+): (.*?)(?:\n|$)")
+_PATH = re.compile(
+    r"\[(?:PATH_NOT_FOUND|PATH_ALREADY_EXISTS)\] (.*?)\.(?: Set mode| SQLSTATE|\n|$)"
+)
 
 
 def library(name: str = "pyspark.sql") -> ModuleType:
@@ -99,12 +102,18 @@ def require_java() -> None:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Raise errors of simdb that a task has raised as what they are, not as Spark tells them."""
+    """Raise errors of simdb that a task has raised as what they are, not as Spark tells them.
+
+    A path that is missing, or there already, is a UsageError.
+    """
     try:
         yield
     except SimdbError:
         raise
     except Exception as error:
+        path = _PATH.search(str(error))
+        if path is not None:
+            raise UsageError(path[1]) from error
         told = _TOLD.search(str(error))
         kind = getattr(simdb.errors, told[1], None) if told else None
         if told is None or not (isinstance(kind, type) and issubclass(kind, SimdbError)):

@@ -236,6 +236,13 @@ def test_an_error_of_a_task_is_raised_as_what_it_is():
     trace = "Traceback ...\nsimdb.errors.UsageError: the rows are not sorted\n\n at java"
     with pytest.raises(UsageError, match=r"^the rows are not sorted$"), sessions.plain_errors():
         raise RuntimeError(trace)
+    paths = (
+        "[PATH_NOT_FOUND] Path does not exist: file:/a.b. SQLSTATE: 42K03",
+        '[PATH_ALREADY_EXISTS] Path file:/a.b already exists. Set mode as "overwrite" to ...',
+    )
+    for text in paths:
+        with pytest.raises(UsageError, match=r"/a\.b( already exists)?$"), sessions.plain_errors():
+            raise RuntimeError(text)
     for other in ("simdb.errors.Nothing: x", "boom"):
         with pytest.raises(RuntimeError), sessions.plain_errors():
             raise RuntimeError(other)
