@@ -166,6 +166,10 @@ class Policy:
             raise BadItemError(f"the policy fails for key {row.key!r}: {error}") from error
         return (_MISSING if value is None else (0, _Greatest(value)),)
 
+    def fields_of(self, row: Entry) -> set[str]:
+        """Return the fields that it looks at and that a row has."""
+        return {name for name in self.fields or () if _value(row, name) is not None}
+
     def order(self, places: Sequence[Place]) -> list[int]:
         """Return the numbers of places, the first first; equal ones as they stand.
 

@@ -442,6 +442,7 @@ class AddReport:
         bad: rows that could not be stored.
         superseded: items stored before that better rows took the place of, by a policy.
         merged: rows that were made one with an item.
+        lacking: fields of the policy that no row had, and that so decided nothing.
         bad_rows: position and problem of the first 1,000 of them.
         duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
             ``add_many`` streams all. ``Outcomes(report.duplicates)`` is a table of them.
@@ -461,6 +462,7 @@ class AddReport:
     since: int = 0
     superseded: int = 0
     merged: int = 0
+    lacking: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

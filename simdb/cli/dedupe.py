@@ -48,7 +48,7 @@ from simdb.files.writing import (
 from simdb.policies import Policy
 from simdb.reports import Removed
 from simdb.reports import report as page_of
-from simdb.results import Outcome, Outcomes
+from simdb.results import AddReport, Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
 Measure = Literal["jaccard", "containment", "both"]
@@ -254,8 +254,15 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
     if counts.get("superseded"):
         text += "; {superseded:,} stored before gave way to better ones"
+    for name in counts.get("lacking", ()):
+        telling.note(f"no row has the field {name!r} of the policy: it decided nothing")
     words = text.format(removed=removed, updates=updates, **counts)
     telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
+
+
+def _of_policy(report: AddReport) -> dict[str, Any]:
+    """What a policy did: stored items that gave way, and fields that no row had."""
+    return {"superseded": report.superseded, "lacking": [*report.lacking]}
 
 
 def _are_to_be_proposed(described: KindOptions, choices: RuleChoices, places: Places) -> bool:
@@ -500,7 +507,7 @@ class _Job:
             updated=report.replaced,
             removed_old=report.duplicates_old,
             removed_new=report.duplicates_new,
-            **({"superseded": report.superseded} if policy.order is not None else {}),
+            **({} if policy.order is None else _of_policy(report)),
         )
         policy.require_few_removed(counts)
         written = None if self._options.columns is None else self._options.read_names()

@@ -543,12 +543,13 @@ class Tally:
             *("added", "replaced", "present", "duplicates_old", "duplicates_new", "bad"),
             *("superseded", "merged"),
         )
+        counts: dict[str, Any] = {name: self.counts[name] for name in names}
         return AddReport(
             rows=self.rows,
             bad_rows=tuple(self.bad_rows),
             duplicates=tuple(self.duplicates),
             since=since,
-            **{name: self.counts[name] for name in names},
+            **counts,
         )
 
 

@@ -88,7 +88,8 @@ def dedupe(
         tally.note(batch.apart.values(), rows=len(batch), bad=0)
         if outcomes is not None:
             outcomes(batch)
-    return tally.report(loaded.since)
+    lacking = () if standing is None else standing.lacking()
+    return replace(tally.report(loaded.since), lacking=lacking)
 
 
 def _contained(

@@ -63,7 +63,7 @@ def dedupe(
     if outcomes is not None:
         for some in told.batches():
             outcomes(some)
-    return report
+    return replace(report, lacking=standing.lacking())
 
 
 class _Waiting:

@@ -29,6 +29,8 @@ class Standing:
         self.order = order
         self._skip_bad = skip_bad
         self._places: list[Place] = []  # of the rows of the input
+        self._lacking = set(order.fields or ())  # fields that no row has had yet
+        self._placed = False
         self._stored: dict[int, Place] = {}  # of stored items that were asked for
 
     def note(self, batch: RowBatch, items: Items) -> None:
@@ -44,13 +46,20 @@ class Standing:
 
     def place(self, key: Key, item: Any, metadata: Any) -> Place:
         """Place an item by itself."""
-        known = layout.unpack(metadata) if len(metadata) else None
+        row = Entry(key, item, layout.unpack(metadata) if len(metadata) else None)
+        self._placed = True
+        if self._lacking:
+            self._lacking -= self.order.fields_of(row)
         try:
-            return self.order.place(Entry(key, item, known))
+            return self.order.place(row)
         except BadItemError:
             if not self._skip_bad:
                 raise
             return self.order.last
+
+    def lacking(self) -> tuple[str, ...]:
+        """Return the fields of the policy that no row had of those placed; nothing of no rows."""
+        return tuple(sorted(self._lacking)) if self._placed else ()
 
     def place_of(self, document: Document, items: Items) -> Place:
         """Place a stored item."""

@@ -179,6 +179,10 @@ def test_a_policy_decides_which_of_like_rows_is_kept(tmp_path):
     assert "1 stored before gave way to better ones" in told
     assert json.loads(removed.read_text()) == {"id": "0a", "superseded_by": "new"}
     assert "asc (least first) or desc" in failed(*asked, "--policy", "n")
+    assert "no row has the field 'm' of the policy" in done(*asked, "--policy", "m desc").stderr
+    told = done(*asked, "--policy", "m desc, n asc", "--measure", "containment").stderr
+    assert "'m'" in told
+    assert "'n'" not in told
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
