@@ -114,6 +114,11 @@ DedupeMeasure = Literal["jaccard", "containment", "both"]
 _OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
 
 
+def _listed(given: Any) -> list[Any]:
+    """Return what was given, as a list: what is none is refused where its parts are read."""
+    return list(given) if isinstance(given, Iterable) else [given]
+
+
 class _Among(NamedTuple):
     """Which items a question is about, and whether its answer carries their metadata."""
 
@@ -121,7 +126,7 @@ class _Among(NamedTuple):
     metadata: bool
 
     @classmethod
-    def read(cls, where: Where | None, metadata: bool) -> _Among:  # noqa: FBT001 - as it was given
+    def read(cls, where: Where | None, *, metadata: bool) -> _Among:
         """Read what a caller asks; WrongTypeError, ConfigurationError: ``where`` is no filter."""
         return cls(None if where is None else read_where(where), metadata)
 
@@ -431,7 +436,7 @@ class CollectionView:
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
-        return self._search_many([item], limit, asked, _Among.read(where, metadata))[0]
+        return self._search_many([item], limit, asked, _Among.read(where, metadata=metadata))[0]
 
     def search_many(
         self,
@@ -454,7 +459,9 @@ class CollectionView:
         """
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(items, item)
-        return Answers(self._search_many(given, limit, asked, _Among.read(where, metadata)))
+        return Answers(
+            self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
+        )
 
     def _search_many(
         self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
@@ -523,7 +530,7 @@ class CollectionView:
             if since is None:
                 _require_candidates(opened, method)
         since_both = None if first is None else Since(first, first, of_one=True)
-        among = _Among.read(where, metadata)
+        among = _Among.read(where, metadata=metadata)
         return self._streamed(None, method, budget, (among, among), since=since_both)
 
     def _streamed(
@@ -645,10 +652,10 @@ class CollectionView:
         """
         require_whole("budget", budget, 1)
         _require_choice("method", method, get_args(Clusters))
-        kept_apart = list(apart)
+        kept_apart = _listed(apart)
         work = Work(budget)
         asked = Asked(threshold, max_distance, guarantee, min_recall)
-        among = _Among.read(where, metadata)
+        among = _Among.read(where, metadata=metadata)
         if where is not None and earlier is not None:
             raise ConfigurationError("groups that go on from earlier ones are of all items")
         if method != "chain" or kept_apart or earlier is not None:
@@ -811,7 +818,7 @@ class CollectionView:
             require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
             _require_candidates(right, method, left)
-        kept_apart = list(apart)
+        kept_apart = _listed(apart)
         if kept_apart and not one_to_one:
             raise ConfigurationError("apart= is of a join with one_to_one=True")
         if one_to_one and resume is not None:
@@ -820,7 +827,10 @@ class CollectionView:
         told = None
         if since is not None or other_since is not None:
             told = Since(marks[0], marks[1], of_one=False)
-        among = _Among.read(where, metadata), _Among.read(other_where, metadata)
+        among = (
+            _Among.read(where, metadata=metadata),
+            _Among.read(other_where, metadata=metadata),
+        )
         kept = kept_apart if one_to_one else None
         return self._streamed(other, method, budget, among, since=told, apart=kept)
 

@@ -124,7 +124,7 @@ def _folders() -> Iterator[Path]:
 @cache
 def _present(folder: Path) -> list[str]:
     with suppress(OSError):
-        return sorted(os.listdir(folder))  # noqa: PTH208 - names are all that is needed
+        return sorted(file.name for file in folder.iterdir())
     return []
 
 
@@ -181,10 +181,10 @@ def _write(path: Path, whole: bytes) -> None:
         with os.fdopen(number, "wb") as file:
             file.write(whole)
             os.fchmod(number, 0o644)  # as others may read what lies beside it
-        os.replace(unfinished, path)  # noqa: PTH105 - of what mkstemp names
+        Path(unfinished).replace(path)
     except BaseException:
         with suppress(OSError):
-            os.unlink(unfinished)  # noqa: PTH108
+            Path(unfinished).unlink()
         raise
 
 

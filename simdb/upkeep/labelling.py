@@ -86,12 +86,10 @@ def said(
     KeyNotFoundError: a key of a label to be kept is not stored. WrongTypeError: something is no
     label. ConfigurationError: an item is said to match itself, or not to.
     """
-    if not isinstance(given, Iterable):
-        raise WrongTypeError(f"labels must be triples of two keys and True or False, not {given!r}")
     other = other_name(left, right)
     kept: dict[bytes, Label] = {}
     forgotten: dict[bytes, Label] = {}
-    for one, another, match in map(_read, given):
+    for one, another, match in map(_read, _several(given)):
         label = Label.of(other, one, another, match=bool(match))
         if match is None:
             kept.pop(label.name, None)
@@ -105,12 +103,28 @@ def said(
     return list(kept.values()), list(forgotten.values())
 
 
+def to_learn_from(given: Iterable[tuple[Key, Key, bool]]) -> Iterator[Labelled]:
+    """Yield labels that a caller gives. WrongTypeError: something is no label."""
+    for label in _several(given):
+        one, another, match = _read(label)
+        if match is None:
+            raise WrongTypeError(f"a label to learn from must be True or False: {label!r}")
+        yield one, another, match
+
+
+def _several(given: Any) -> Iterable[Any]:
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+        return given
+    raise WrongTypeError(f"labels must be triples of two keys and True or False, not {given!r}")
+
+
 def _read(given: Any) -> tuple[Key, Key, bool | None]:
     try:
         left, right, match = given
     except (TypeError, ValueError):
         left = right = match = given
-    if match is not None and not isinstance(match, bool | np.bool_):
+    is_number = isinstance(match, int | np.integer) and match in (0, 1)
+    if match is not None and not is_number and not isinstance(match, np.bool_):
         raise WrongTypeError(
             f"a label must be two keys and True or False, or None to forget it, not {given!r}"
         )

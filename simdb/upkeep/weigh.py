@@ -293,10 +293,10 @@ def learn_from(
     if isinstance(labels, str):
         labels, doubts = _stored(labels, sides)
     lefts, rights, said = [], [], []
-    for left, right, label in labels:
+    for left, right, label in labelling.to_learn_from(labels):
         lefts.append(left)
         rights.append(right)
-        said.append(bool(label))
+        said.append(label)
     numbers = numbers_of(sides, lefts, rights)
     require_both(said)
     before: Weights | None = None

@@ -120,7 +120,7 @@ def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
         chained.groups(0.7, method="star", apart=[("a", "q")])
     with pytest.raises(simdb.ConfigurationError, match="apart from itself"):
         chained.groups(0.7, apart=[("a", "a")])
-    for wrong in (["ab"], [("a", "b", "c")], [3]):
+    for wrong in (["ab"], [("a", "b", "c")], [3], 3):
         with pytest.raises(simdb.WrongTypeError, match="pairs of keys"):
             chained.groups(0.7, apart=wrong)
     with pytest.raises(simdb.ConfigurationError, match="one_to_one=True"):

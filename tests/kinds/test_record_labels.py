@@ -53,6 +53,9 @@ def test_bad_labels_are_refused_whole(tables):
     for wrong in ({"labels": "stored"}, {"labels": "kept"}):
         with pytest.raises(ConfigurationError, match="labels"):
             left.learn(other=right, **wrong)
+    for labels in (3, [3], [(1, 1, "0")], [(1, 1, None)]):
+        with pytest.raises(WrongTypeError, match="True or False"):
+            left.learn(labels, other=right)
     with pytest.raises(ConfigurationError, match="no labels"):
         left.calibrate("note", other=right, matched="labelled")
 
