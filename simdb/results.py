@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, repeat
 from math import isnan, nan
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from simdb.ragged import ByteStrings, distinct_of
 from simdb.work import Work
 
 T = TypeVar("T")
+LISTED = 5  # of many parts, as many are printed
 Key: TypeAlias = str | int
 # Many keys: numbers, the UTF-8 of texts, or some of both.
 KeyColumn: TypeAlias = Int64s | ByteStrings | list[Key]
@@ -65,18 +66,31 @@ class Entry:
     metadata: Mapping[str, Any] | None = None
 
 
-class _Measured:
+class _Brief:
+    """What prints short: the first field, those that are not as by default, of many parts some."""
+
+    __slots__: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        first, *others = fields(cast("Any", self))
+        told = [first, *(one for one in others if getattr(self, one.name) != one.default)]
+        shown = ", ".join(f"{one.name}={_shortened(getattr(self, one.name))}" for one in told)
+        return f"{type(self).__name__}({shown})"
+
+
+def _shortened(value: Any) -> str:
+    if not isinstance(value, tuple) or len(value) <= LISTED:
+        return repr(value)
+    listed = ", ".join(map(repr, value[:LISTED]))
+    return f"({listed}, ... {len(value):,} in all)"
+
+
+class _Measured(_Brief):
     """What two items have that are compared: a similarity or a distance."""
 
     __slots__: tuple[str, ...] = ()
     similarity: float | None
     distance: float | None
-
-    def __repr__(self) -> str:
-        given = ((name, getattr(self, name)) for name in self.__slots__)
-        told = ((name, value) for name, value in given if value is not None and value is not False)
-        shown = ", ".join(f"{name}={value!r}" for name, value in told)
-        return f"{type(self).__name__}({shown})"
 
     @property
     def value(self) -> float:
@@ -105,8 +119,8 @@ class Match(_Measured):
     metadata: Metadata = None
 
 
-@dataclass(frozen=True, slots=True)
-class Matches(Tabular, Sequence[Match]):
+@dataclass(frozen=True, slots=True, repr=False)
+class Matches(_Brief, Tabular, Sequence[Match]):
     """The answer of a search: the best matches first, equal ones in order of insertion.
 
     Attributes:
@@ -282,8 +296,8 @@ class Group:
         return len(self.keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+@dataclass(frozen=True, slots=True, repr=False)
+class Outcome(_Brief):
     """What became of one input row.
 
     Attributes:
@@ -429,8 +443,8 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-@dataclass(frozen=True, slots=True)
-class AddReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AddReport(_Brief):
     """What ``add`` and ``add_many`` did.
 
     Attributes:
@@ -474,8 +488,8 @@ class Problem:
     problem: str
 
 
-@dataclass(frozen=True, slots=True)
-class CheckReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class CheckReport(_Brief):
     """The answer of ``check``: how much was read and what was wrong with it."""
 
     records: int
@@ -514,8 +528,8 @@ class RuleAudit:
     added_pairs: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditReport(_Brief):
     """Measured quality of a collection's present settings, on a sample.
 
     Attributes:
@@ -1063,7 +1077,7 @@ class Groups(Tabular):
 
     def __repr__(self) -> str:
         """Describe the answer."""
-        return f"<{len(self):,} simdb groups, {_promise(self.guarantee, self.expected_recall)}>"
+        return f"<simdb groups, {len(self):,}; {_promise(self.guarantee, self.expected_recall)}>"
 
     def _repr_html_(self) -> str:
         """Draw the largest groups, for notebooks."""

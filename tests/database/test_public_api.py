@@ -284,7 +284,7 @@ def test_answers_describe_themselves_without_being_asked(tmp_path, monkeypatch):
         assert repr(exact) == "<simdb pairs, exact: none is missing; found by iterating>"
         assert "probable" in repr(probable)
         assert recall in repr(probable)
-        assert repr(groups).startswith("<1 simdb groups, probable")
+        assert repr(groups).startswith("<simdb groups, 1; probable")
         assert recall in repr(groups)
 
 
@@ -293,3 +293,16 @@ def test_plans_as_data():
     assert plan.expected_recall(0.8) >= 0.99
     assert plan.curve().shape == (101, 2)
     assert simdb.plan(0.5, bands=40, rows=2).signature_rows == 80
+
+
+def test_reports_print_what_says_something_and_the_start_of_long_lists():
+    assert repr(simdb.results.AddReport(rows=3, added=3)) == "AddReport(rows=3, added=3)"
+    assert repr(simdb.results.AddReport()) == "AddReport(rows=0)"
+    duplicates = [
+        simdb.results.Outcome(row, 0, "duplicate", duplicate_of=0, similarity=0.0)
+        for row in range(100_000)
+    ]
+    told = repr(simdb.results.AddReport(rows=100_000, duplicates=tuple(duplicates)))
+    assert told.endswith("... 100,000 in all))")
+    assert len(told) < 600
+    assert repr(duplicates[1]).startswith("Outcome(row=1, key=0, action='duplicate', dupl")
