@@ -27,19 +27,22 @@ def add(
     reading: InputOptions,
     on_existing: Annotated[
         Literal["error", "skip", "replace"],
-        typer.Option("--on-existing", help="A key that is stored already."),
+        typer.Option("--on-existing", help="What to do with a key that is stored already."),
     ] = "error",
     on_duplicate: Annotated[
         Literal["keep", "skip"],
-        typer.Option("--on-duplicate", help="An item similar to a stored one."),
+        typer.Option(
+            "--on-duplicate", help="What to do with an item that is similar to a stored one."
+        ),
     ] = "keep",
     find_duplicates: Annotated[
-        bool, typer.Option("--find-duplicates", help="Count the items similar to stored ones.")
+        bool,
+        typer.Option("--find-duplicates", help="Count the items that are similar to stored ones."),
     ] = False,
     duplicates: Annotated[
         str | None,
         typer.Option(
-            "--duplicates", metavar="FILE", help="Write each of them there as a line of JSON."
+            "--duplicates", metavar="FILE", help="Write each duplicate here, as a line of JSON."
         ),
     ] = None,
     bound: Bound,
@@ -48,8 +51,10 @@ def add(
 ) -> None:
     """Add the rows of files and folders to a collection.
 
-    Fields that are neither key nor item are kept as metadata. Rows are committed in batches; when
-    the work is cut short, the same command with --on-existing skip continues it.
+    Fields that are neither key nor item are stored as metadata. Rows are committed in batches: if
+    the command is interrupted, repeat it with --on-existing skip.
+
+    Example: simdb add corpus.simdb documents may.jsonl --id-field id
     """
     require_there(*inputs)
     outputs = telling.require_files(duplicates, reading.bad)

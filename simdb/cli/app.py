@@ -14,6 +14,7 @@ import typer
 
 from simdb.cli.coercion import make_adapters_late
 from simdb.cli.failures import CommandGroup
+from simdb.cli.help import Command
 from simdb.cli.options import grouped
 from simdb.cli.stores import Settings, mode_from
 
@@ -51,7 +52,7 @@ class _OnDemand(UserDict[str, Any]):
         if self.data[name] is None:
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
             function = getattr(import_module(f"simdb.cli.{name}"), name)
-            alone.command(name)(grouped(function))
+            alone.command(name, cls=Command)(grouped(function))
             self.data[name] = typer.main.get_command(alone)
         return self.data[name]
 
@@ -119,35 +120,37 @@ def simdb(
     context: typer.Context,
     *,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="At most this many; else all cores.")
+        int | None, typer.Option("--threads", min=1, help="The most threads to use (all cores).")
     ] = None,
     memory: Annotated[
-        int, typer.Option("--memory", min=16, metavar="MIB", help="For work in memory, in MiB.")
+        int, typer.Option("--memory", min=16, metavar="MIB", help="The memory for work, in MiB.")
     ] = 1024,
     busy_timeout: Annotated[
         float,
         typer.Option(
-            "--busy-timeout", min=0, metavar="SECONDS", help="How long to wait for other writers."
+            "--busy-timeout", min=0, metavar="SECONDS", help="How long to wait for another writer."
         ),
     ] = 10.0,
     quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="No progress and no summary.")
+        bool, typer.Option("--quiet", "-q", help="Print no progress and no summary.")
     ] = False,
     mode: Annotated[
         str | None,
         typer.Option(
-            "--mode", metavar="OCTAL", help="Who may read and write a new store: 600, only you."
+            "--mode", metavar="OCTAL", help="The permissions of a new store: 600 for yours alone."
         ),
     ] = None,
     untrusted: Annotated[
         bool,
         typer.Option(
-            "--untrusted", help="The store may be damaged, or made to do harm: verify it first."
+            "--untrusted", help="Verify the store first: it may be damaged, or made to do harm."
         ),
     ] = False,
     show_version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it and end."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Keep items in one file and ask what is similar: SQLite for similarity.

@@ -18,15 +18,18 @@ def audit(
     *,
     stored: StoredCollection,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="Items to compare with all others.")
+        int, typer.Option("--sample", min=1, help="How many items are compared with all others.")
     ] = 200,
     bound: Bound,
-    seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the sample.")] = 0,
     telling: Working,
 ) -> None:
     """Measure the recall of a collection on a sample.
 
-    Compares each sampled item with all others, and counts which similar ones the index finds.
+    Compares each sampled item with all others, and counts how many of the similar ones the index
+    finds.
+
+    Example: simdb audit corpus.simdb documents --sample 500
     """
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind

@@ -17,11 +17,14 @@ def backup(
     store: Store,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="The new file.")],
     compacted: Annotated[
-        bool, typer.Option("--compact", help="Leave the free pages out: slower, smaller.")
+        bool, typer.Option("--compact", help="Leave out free pages: slower, but a smaller file.")
     ] = False,
     telling: Working,
 ) -> None:
-    """Copy a store to a new file, while others use it."""
+    """Copy a store to a new file while others use it.
+
+    Example: simdb backup corpus.simdb corpus-monday.simdb
+    """
     with (
         store.opened(read_only=True) as database,
         told_when_interrupted(lambda: "there is no complete backup"),

@@ -18,50 +18,64 @@ def calibrate(
     *,
     stored: OneOrTwo,
     field: Annotated[
-        str, typer.Argument(metavar="FIELD", help="Of records: not scored, and in no rule.")
+        str,
+        typer.Argument(
+            metavar="FIELD", help="A field of the records that is not scored and is in no rule."
+        ),
     ],
     threshold: Annotated[
         str | None,
         typer.Option(
-            "--threshold", metavar="SIMILARITY", help="The least score (the collection's)."
+            "--threshold",
+            metavar="SIMILARITY",
+            help="The lowest score (the collection's threshold).",
         ),
     ] = None,
     edges: Annotated[
         str | None,
-        typer.Option("--edges", metavar="0.5,0.8,1", help="Of the buckets of scores (0.05 apart)."),
+        typer.Option(
+            "--edges", metavar="0.5,0.8,1", help="The edges of the score buckets (0.05 apart)."
+        ),
     ] = None,
     certain: Annotated[
-        float, typer.Option("--certain", help="The score from which on pairs surely match.")
+        float, typer.Option("--certain", help="The score from which on pairs certainly match.")
     ] = 1.0,
     matched: Annotated[
         str | None,
         typer.Option(
             "--matched",
             metavar="NUMBER",
-            help="The mean difference of true matches, where it is known; or labelled: that of the "
-            "pairs that simdb label has as matches.",
+            help="The mean difference of true matches, if it is known; or 'labelled': that of "
+            "the pairs labelled as matches.",
         ),
     ] = None,
     random: Annotated[
         float | None,
-        typer.Option("--random", help="That of random pairs, where it is known."),
+        typer.Option("--random", help="The mean difference of random pairs, if it is known."),
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="Random pairs to measure it by.")
+        int, typer.Option("--sample", min=1, help="How many random pairs are drawn to measure it.")
     ] = 10_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of all that is drawn.")] = 0,
-    confidence: Annotated[float, typer.Option("--confidence", help="Of the intervals.")] = 0.95,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of everything that is drawn.")] = 0,
+    confidence: Annotated[
+        float, typer.Option("--confidence", help="The confidence of the intervals.")
+    ] = 0.95,
     precision: Annotated[
         float,
-        typer.Option("--precision", help="From which score on so many of the pairs match."),
+        typer.Option(
+            "--precision", help="Print the score from which on this share of the pairs match."
+        ),
     ] = 0.99,
     telling: Working,
 ) -> None:
-    """Estimate how many pairs of each score are true matches, without labels.
+    """Estimate what share of the pairs of each score match.
 
-    By a field that is not scored: of true matches it differs by h0 on average, of random pairs by
-    h1, so of pairs that differ by h a share of (h1 - h) / (h1 - h0) matches. Where the pairs
-    contradict that the field hangs on the match alone, warnings say so on standard error.
+    No labels are needed, but a field that is not scored. It differs by h0 on average between true
+    matches and by h1 between random pairs, so of pairs that differ by h the share
+    (h1 - h) / (h1 - h0) matches. If the pairs contradict the assumption that this field depends on
+    the match alone, a warning on standard error says so.
+
+    Example: simdb calibrate people.simdb persons birth_year
     """
     with stored.both() as (source, partner), telling.bar() as bar:
         found = source.calibrate(

@@ -15,15 +15,17 @@ def changes(
     *,
     stored: StoredCollection,
     since: Annotated[
-        int, typer.Option("--since", metavar="N", min=0, help="Only what came after change N.")
+        int, typer.Option("--since", metavar="N", min=0, help="Only changes after number N.")
     ] = 0,
     telling: Telling,
 ) -> None:
-    """Print what happened to the groups that the collection keeps, in order.
+    """Print what happened to the kept groups, in order.
 
-    One a line, separated by tabs: its number, the bound, what happened (created, joined, left,
-    merged, split), the group, the other group (- if there is none), and keys. Who repeats all of
-    it has the present groups.
+    One change a line, separated by tabs: its number, the threshold, what happened (created, joined,
+    left, merged, split), the group, the other group (- if there is none), and keys. Replaying all
+    changes gives the present groups.
+
+    Example: simdb changes corpus.simdb documents --since 120
     """
     with stored.viewed() as source:
         for change in source.changes(since):

@@ -17,13 +17,15 @@ def check(
     *,
     checked: StoreOrCollection,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Also sign every item again and compare.")
+        bool, typer.Option("--deep", help="Compute every index entry again and compare.")
     ] = False,
     telling: Working,
 ) -> None:
-    """Read every record of a store and tell what is wrong.
+    """Verify every record of a store.
 
-    Exit code 0 when it is sound, 1 when problems were found, 3 when it cannot be opened.
+    Exit code 0 if the store is sound, 1 if problems were found, 3 if it cannot be opened.
+
+    Example: simdb check corpus.simdb --deep
     """
     with checked.chosen(read_only=True) as source, telling.bar() as bar:
         report = source.check(deep=deep, progress=bar.callback)

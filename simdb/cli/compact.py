@@ -12,7 +12,10 @@ def compact(
     compacted: StoreOrCollection,
     telling: Working,
 ) -> None:
-    """Merge the index and drop what is deleted, in place."""
+    """Merge the indexes and drop what is deleted, in place.
+
+    Example: simdb compact corpus.simdb
+    """
     with (
         compacted.chosen(read_only=False) as target,
         told_when_interrupted(lambda: "the store is whole; the same command continues"),

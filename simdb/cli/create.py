@@ -27,33 +27,39 @@ def create(
     bound: Bound,
     index: IndexOptions,
     exact_only: Annotated[
-        bool, typer.Option("--exact-only", help="No probable index; needs --exact-floor.")
+        bool, typer.Option("--exact-only", help="Make no probable index; needs --exact-floor.")
     ] = False,
     containment: Annotated[
         bool,
         typer.Option(
-            "--containment", help="The exact index posts all: every threshold and measure."
+            "--containment",
+            help="Let the exact index hold all symbols, for every threshold and measure.",
         ),
     ] = False,
     compression: Annotated[
         Literal["zstd"] | None,
-        typer.Option("--compression", help="Keep items and metadata compressed (not)."),
+        typer.Option("--compression", help="Compress items and metadata (no)."),
     ] = None,
     groups: Groups = None,
     groups_at: GroupsAt = None,
     recipe: Annotated[
         str | None,
         typer.Option(
-            "--recipe", metavar="FILE", help="Kind, settings and secret that simdb recipe printed."
+            "--recipe",
+            metavar="FILE",
+            help="Take kind, settings and secret from a file that 'simdb recipe' printed.",
         ),
     ] = None,
     telling: Telling,
 ) -> None:
-    """Create a collection, and the store where there is none.
+    """Create a collection, and the store if there is none.
 
-    Its settings say what is similar to what; they are kept with it. A collection that exists
-    already is refused. The threshold is 0.8 (4/9 for bags whose union is the sum); items that are
-    compared by distance have an index only with --max-distance, else all are compared with all.
+    The settings say what counts as similar, and are kept with the collection. A collection that
+    exists already is refused. The default threshold is 0.8 (4/9 for bags whose union is the sum).
+    Kinds that are compared by distance get an index only with --max-distance; otherwise all items
+    are compared.
+
+    Example: simdb create images.simdb photos --kind bits:64 --max-distance 8
     """
     if recipe is not None:
         if exact_only or containment or (described, bound, index) != _NOTHING:

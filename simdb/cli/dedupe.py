@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import typer
@@ -71,40 +71,49 @@ class Places:
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The kept rows; a folder of shards; - prints."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the kept rows here; for a folder of shards, a folder; - for standard "
+            "output.",
         ),
     ]
     removed: Annotated[
         str | None,
         typer.Option(
-            "--removed", metavar="FILE", help="The removed rows and why, as lines of JSON."
+            "--removed",
+            metavar="FILE",
+            help="Write the removed rows here, with the reason, as lines of JSON.",
         ),
     ] = None
     with_kept: Annotated[
         bool,
         typer.Option(
-            "--with-kept", help="Each removed row carries the item that it is removed for."
+            "--with-kept", help="With --removed: include the kept item that each row duplicates."
         ),
     ] = False
     explain: Annotated[
-        bool, typer.Option("--explain", help="Each removed row carries why the two are similar.")
+        bool, typer.Option("--explain", help="With --removed: include why the two are similar.")
     ] = False
     store: Annotated[
         str | None,
         typer.Option(
-            "--store", metavar="STORE", help="Keep the rows here, and compare with those in it."
+            "--store",
+            metavar="STORE",
+            help="Compare with the rows of this store too, and keep the new ones in it.",
         ),
     ] = None
-    collection: Annotated[
-        str, typer.Option("--collection", help="The collection in the store.")
-    ] = "documents"
+    collection: Annotated[str, typer.Option("--collection", help="The name of the collection.")] = (
+        "documents"
+    )
     sync: SyncMode = "full"
     report: Annotated[
         str | None,
         typer.Option(
             "--report",
             metavar="FILE",
-            help="A page of HTML: what was removed and why, and what other thresholds would do.",
+            help="Write a page of HTML: what was removed and why, and what other thresholds "
+            "would remove.",
         ),
     ] = None
 
@@ -153,12 +162,14 @@ class Places:
 class InDoubt:
     """What is done with rows in doubt."""
 
+    HEADING: ClassVar[str] = "Which row is kept"
+
     on_existing: Annotated[
         Literal["error", "keep", "replace"],
         typer.Option(
             "--on-existing",
-            help="A key stored before with another content: keep removes the row, replace updates "
-            "what is stored.",
+            help="What to do with a key that is stored with other content: keep removes the new "
+            "row, replace updates the stored one.",
         ),
     ] = "error"
     order: Annotated[
@@ -166,14 +177,16 @@ class InDoubt:
         typer.Option(
             "--policy",
             metavar="TERMS",
-            help="Which of like rows is kept, if not the first: longest, 'date desc', "
-            "'source in wiki|news, number(score) desc'. A better row also takes the place of one "
+            help="Which of several similar rows is kept, if not the first: longest, 'date desc', "
+            "or 'source in wiki|news, number(score) desc'. A better row also replaces one "
             "in the store.",
         ),
     ] = None
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Also where more than 90 % are like rows stored before."),
+        typer.Option(
+            "--yes", help="Go on even if more than 90 % of the rows duplicate stored ones."
+        ),
     ] = False
 
     def require_few_removed(self, counts: Mapping[str, int]) -> None:
@@ -199,31 +212,37 @@ def dedupe(
         Measure,
         typer.Option(
             "--measure",
-            help="containment removes what a larger row contains, wherever that is; both, also "
-            "what is similar; exact.",
+            help="containment removes rows that a larger row contains, wherever that stands; "
+            "both removes similar rows too; these two are exact.",
         ),
     ] = "jaccard",
     containment: Annotated[
         str | None,
         typer.Option(
-            "--containment", metavar="SHARE", help="By both, the share that is to be contained."
+            "--containment",
+            metavar="SHARE",
+            help="With --measure both: the share of a row that another must contain.",
         ),
     ] = None,
     reading: InputOptions,
     policy: InDoubt,
     telling: Working,
 ) -> None:
-    """Copy a file without its near duplicates.
+    """Copy rows without near duplicates.
 
-    A row is removed if it is similar enough to a row kept before it: in the store first, then in
-    the order of the input. Kept rows come out unchanged, byte for byte, and the outputs appear
-    when they are complete; those of a folder of shards may go to a folder, a file each. With
-    --store the next file is compared with all files before, and the same file again gives the same
-    output. --policy takes the rows in another order, which decides which of like ones is kept: by
-    the fields of a row (or key), its length, or preferred values; rows without the field come last.
-    Of text files and NumPy arrays the output is the list of the keys kept. What is compared by
-    distance needs --max-distance. --kind record without --settings proposes how the columns are
-    compared and learns what counts how much, from the rows themselves, which are then read twice.
+    A row is removed if it is similar to a row that was kept before it: in the store first, then in
+    the order of the input. Kept rows come out unchanged, byte for byte, and the outputs appear when
+    they are complete. For text files and NumPy arrays the output is the list of the keys that are
+    kept. For a folder of shards it may be a folder too, with a file for each.
+
+    With --store, the next file is compared with all files before, and the same file again gives the
+    same output. With --policy, another row than the first is kept: the longest, or the best by its
+    fields; rows without the field come last.
+
+    --kind record without --settings looks at the rows, proposes how their columns are compared and
+    learns how much each counts; the rows are then read twice.
+
+    Example: simdb dedupe posts.jsonl --id-field id --threshold 0.8 -o kept.jsonl
     """
     began = time.monotonic()
     if _are_to_be_proposed(described, choices, places):

@@ -20,22 +20,27 @@ def delete(
     *,
     stored: StoredCollection,
     keys: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY", help="Keys of stored items.")
+        list[str] | None, typer.Argument(metavar="KEY", help="The keys of stored items.")
     ] = None,
     keys_file: Annotated[
         str | None,
-        typer.Option("--keys", metavar="FILE", help="A file of keys, one a line; - reads them."),
+        typer.Option(
+            "--keys", metavar="FILE", help="A file of keys, one a line; - for standard input."
+        ),
     ] = None,
     missing: Annotated[
-        Literal["error", "skip"], typer.Option("--missing", help="A key that is not stored.")
+        Literal["error", "skip"],
+        typer.Option("--missing", help="What to do with a key that is not stored."),
     ] = "error",
     integer_keys: IntegerKeys = False,
     telling: Telling,
 ) -> None:
     """Delete items by their keys.
 
-    A key that is not stored is an error, told after others were deleted; --missing skip passes
-    over it.
+    A key that is not stored is an error, reported after the others were deleted; --missing skip
+    ignores it.
+
+    Example: simdb delete corpus.simdb documents a17 a18
     """
     if not keys and keys_file is None:
         raise UsageError("name keys to delete, or a file of them with --keys")

@@ -17,10 +17,13 @@ def dump(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The new folder.")],
     telling: Working,
 ) -> None:
-    """Write a whole store as a folder of Parquet files, to be loaded elsewhere.
+    """Write a whole store as a folder of Parquet files.
 
-    Items, metadata and settings, not the indexes: what 'simdb load' makes of it answers the same.
-    The folder holds the secrets of the collections; only its owner may read it.
+    Items, metadata and settings are written, but no indexes: 'simdb load' makes them again, and the
+    new store gives the same answers. The folder holds the secrets of the collections, so only its
+    owner may read it.
+
+    Example: simdb dump corpus.simdb corpus-dump
     """
     with (
         store.opened(read_only=True) as database,

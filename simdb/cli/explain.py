@@ -20,25 +20,31 @@ def explain(
     stored: OneOrTwo,
     verb: Annotated[
         Literal["search", "pairs", "groups", "join"],
-        typer.Argument(metavar="search|pairs|groups|join", help="The command that would be given."),
+        typer.Argument(metavar="search|pairs|groups|join", help="The command to explain."),
     ],
     question: Question,
     measure: Annotated[
-        str, typer.Option("--measure", metavar="NAME", help="Of similarity, as for the command.")
+        str,
+        typer.Option(
+            "--measure", metavar="NAME", help="The measure of similarity, as for the command."
+        ),
     ] = "jaccard",
     key: Annotated[
-        str | None, typer.Option("--key", help="A stored item, that --run searches for.")
+        str | None, typer.Option("--key", help="With --run: the stored item to search for.")
     ] = None,
     integer_keys: IntegerKeys = False,
     run: Annotated[
-        bool, typer.Option("--run", help="Answer it too, and count what that takes.")
+        bool, typer.Option("--run", help="Run it as well, and count what that takes.")
     ] = False,
     telling: Telling,
 ) -> None:
-    """Say how a question would be answered, how else it could be, and what each costs.
+    """Show how a question would be answered, and what it costs.
 
-    The first line of the table is the method that answers. What it would look at is estimated from
-    counts of the store, and the seconds from rates that are measured on some of its items.
+    The first line of the table is the method that would answer; the others are the alternatives.
+    How much each would look at is estimated from counts of the store, and the seconds from rates
+    measured on some of its items.
+
+    Example: simdb explain corpus.simdb documents pairs --threshold 0.9
     """
     if run and verb == "search" and key is None:
         raise UsageError("to run a search, say what to search for with --key")

@@ -27,25 +27,30 @@ def export(
             "--set-field",
             "--item-field",
             metavar="FIELD",
-            help="The field for the item (named as its kind); records have fields of their own.",
+            help="The field to write the item to (named like its kind); records have their own "
+            "fields.",
         ),
     ] = None,
     id_field: Annotated[
-        str, typer.Option("--id-field", metavar="FIELD", help="The field for the key.")
+        str, typer.Option("--id-field", metavar="FIELD", help="The field to write the key to.")
     ] = "id",
     metadata_field: Annotated[
         str | None,
         typer.Option(
-            "--metadata-field", metavar="FIELD", help="One field for all metadata, an object."
+            "--metadata-field",
+            metavar="FIELD",
+            help="One field to write all metadata to, as an object.",
         ),
     ] = None,
     telling: Answering,
 ) -> None:
-    """Write all items as lines of JSON, or as a table.
+    """Write all items as lines of JSON or as a table.
 
-    In order of insertion, with their metadata as fields, or as one, which also tells no metadata
-    from empty ones. What it writes can be added again with the same field names. The file appears
-    when it is complete; without one the lines are printed.
+    The items come in order of insertion, with their metadata as fields, or in one field that also
+    tells no metadata from empty metadata. The output can be added again with the same field names.
+    A file appears when it is complete; without --output the lines are printed.
+
+    Example: simdb export corpus.simdb documents -o documents.parquet
     """
     if id_field in ((text_field,) if text_field is not None else kinds.known()):
         raise UsageError("the key and the item cannot go to one field: name the item's too")

@@ -19,11 +19,16 @@ from simdb.results import Key
 def get(
     *,
     stored: StoredCollection,
-    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="Keys of stored items.")],
+    keys: Annotated[list[str], typer.Argument(metavar="KEY", help="The keys of stored items.")],
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print stored items as they were given, and their metadata; sets and bags sorted."""
+    """Print stored items and their metadata.
+
+    Items are printed as they were given, sets and bags in sorted order.
+
+    Example: simdb get corpus.simdb documents a17
+    """
     with stored.viewed() as source:
         for text in keys:
             record = source.get(key_from(text, integer_keys=integer_keys))

@@ -15,19 +15,25 @@ from simdb.errors import UsageError
 def group(
     *,
     stored: StoredCollection,
-    key: Annotated[str | None, typer.Argument(metavar="KEY", help="Of an item.")] = None,
+    key: Annotated[
+        str | None, typer.Argument(metavar="KEY", help="The group of the item with this key.")
+    ] = None,
     identity: Annotated[
-        int | None, typer.Option("--id", metavar="ID", help="Of a group; or an alias.")
+        int | None,
+        typer.Option("--id", metavar="ID", help="The group with this id, or an alias of it."),
     ] = None,
     at: Bound,
     integer_keys: IntegerKeys = False,
     telling: Telling,
 ) -> None:
-    """Print groups that the collection keeps: that of a key, that of an id, or all of two or more.
+    """Print kept groups: of a key, with an id, or all of them.
 
-    One a line, separated by tabs: its id, which stays the same as long as one of its items is
-    left, how many, and their keys in order of insertion. An item that is in no group comes alone,
-    with the id -. A collection keeps groups if it was made, or rebuilt, with --groups.
+    One group a line, separated by tabs: its id, which stays as long as one of its items does, its
+    size, and its keys in order of insertion. All groups are those of two or more items. An item
+    that is in no group is printed alone, with the id -. A collection keeps groups if it was made or
+    rebuilt with --groups.
+
+    Example: simdb group corpus.simdb documents a17
     """
     if key is not None and identity is not None:
         raise UsageError("give a key or --id, not both")

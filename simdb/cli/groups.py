@@ -30,7 +30,7 @@ def groups(
     question: Question,
     method: Annotated[
         Literal["chain", "star", "average", "correlation"],
-        typer.Option("--method", help="What belongs together of what pairs connect."),
+        typer.Option("--method", help="How similar pairs become groups."),
     ] = "chain",
     apart: Apart,
     state: Annotated[
@@ -38,8 +38,8 @@ def groups(
         typer.Option(
             "--state",
             metavar="FILE",
-            help="Go on from this file, if it is there, and keep in it what the next run goes on "
-            "from: only new items are compared.",
+            help="Continue from this file if it is there, and update it: only new items are "
+            "compared.",
         ),
     ] = None,
     among: Carrying,
@@ -48,12 +48,14 @@ def groups(
 ) -> None:
     """Print the groups of items that similar pairs connect.
 
-    By the method chain all that is connected; by star what is within the bound of a centre, which
-    is the representative; by average what is within the bound on average; by correlation so that
-    few similar items are apart and few others together.
+    --method chain puts all connected items into one group; star those within the threshold of a
+    centre, which is the representative; average those within the threshold on average; correlation
+    leaves few similar items apart and few dissimilar ones together.
 
-    One a line, separated by tabs: how many, the representative (the first inserted), the others.
-    With --json one object a line: representative, keys, and metadata where these are asked for.
+    One group a line, separated by tabs: its size, the representative (the first inserted), and the
+    others. With --json, one object a line: representative, keys, and metadata if asked for.
+
+    Example: simdb groups corpus.simdb documents --method star
     """
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind

@@ -18,18 +18,26 @@ from simdb.files.writing import printable
 def identical(
     *,
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Files, and folders with all below them.")
+        list[str],
+        typer.Argument(metavar="FILE", help="Files, and folders with everything below them."),
     ],
     positions: Annotated[
-        int, typer.Option("--positions", min=1, help="Places to look at before reading in full.")
+        int,
+        typer.Option(
+            "--positions",
+            min=1,
+            help="How many positions are compared before files are read in full.",
+        ),
     ] = 8,
     telling: Working,
 ) -> None:
-    """Print the groups of files that are byte for byte the same.
+    """Print groups of files that are byte for byte the same.
 
-    One group a line: how many, and the paths, separated by tabs. Files of a size of their own are
-    not opened, and of the others only those are read in full that agree at a few places. With
-    --json one object. Exit code 1 if something could not be read.
+    One group a line: its size and the paths, separated by tabs. Files whose size no other has are
+    not opened, and of the others only those are read in full that agree at a few positions. With
+    --json, one object. Exit code 1 if something could not be read.
+
+    Example: simdb identical photos/
     """
     require_there(*files)
     with telling.bar() as bar:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 
@@ -37,8 +37,9 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT",
-        help="JSON lines, CSV, Parquet, Arrow, NumPy arrays, text files; .gz and .zst; folders "
-        "and patterns of them; sqlite:FILE:TABLE, duckdb:FILE:QUERY; - is standard input.",
+        help="JSON lines, CSV, Parquet, Arrow, NumPy arrays or text files, also as .gz or "
+        ".zst; folders of them, and patterns such as 'part-*.parquet'; "
+        "sqlite:FILE:TABLE; duckdb:FILE:QUERY; - for standard input.",
     ),
 ]
 
@@ -47,6 +48,8 @@ Inputs = Annotated[
 class InputOptions:
     """How inputs are read."""
 
+    HEADING: ClassVar[str] = "How the input is read"
+
     text_field: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,7 +57,8 @@ class InputOptions:
             "--set-field",
             "--item-field",
             metavar="FIELD",
-            help="The field of the item (named as its kind); several are joined.",
+            help="The field of the item (named like its kind); several are joined; as in "
+            "meta.text.",
         ),
     ] = None
     id_field: Annotated[
@@ -62,16 +66,20 @@ class InputOptions:
         typer.Option(
             "--id-field",
             metavar="FIELD",
-            help="The field, or in lines and baskets the place from 1, of the key; else the line.",
+            help="The field of the key; in lines and baskets its position, from 1. Without it "
+            "the line number is the key.",
         ),
     ] = None
     format_name: Annotated[
-        Format | None, typer.Option("--format", help="Where the input's name does not tell it.")
+        Format | None,
+        typer.Option("--format", help="The format, if the name of the input does not tell it."),
     ] = None
     pattern: Annotated[
         str | None,
         typer.Option(
-            "--pattern", metavar="GLOB", help="Of a folder, only files named so: '*.txt'."
+            "--pattern",
+            metavar="GLOB",
+            help="Read only the files of a folder whose names match, such as '*.txt'.",
         ),
     ] = None
     integer_keys: IntegerKeys = False
@@ -79,8 +87,8 @@ class InputOptions:
         Elements | None,
         typer.Option(
             "--elements",
-            help="What the elements of sets and bags in text are; auto asks the collection, then "
-            "the first.",
+            help="How elements of sets and bags are read from text; auto: as in the collection, "
+            "else as the first row.",
         ),
     ] = None
     separator: Annotated[
@@ -88,23 +96,31 @@ class InputOptions:
         typer.Option(
             "--separator",
             metavar="TEXT",
-            help="Between elements or numbers, instead of white space.",
+            help="What separates elements or numbers, if not white space.",
         ),
     ] = None
     delimiter: Annotated[
         str | None,
         typer.Option(
-            "--delimiter", metavar="CHARACTER", help="Between the fields of CSV; tab is one (,)."
+            "--delimiter",
+            metavar="CHARACTER",
+            help="What separates the fields of CSV (,); 'tab' for a tab.",
         ),
     ] = None
     encoding: Annotated[
         str | None,
-        typer.Option("--encoding", metavar="NAME", help="Of text: cp1252, latin-1 (utf-8)."),
+        typer.Option(
+            "--encoding",
+            metavar="NAME",
+            help="The encoding of text (utf-8), such as cp1252 or latin-1.",
+        ),
     ] = None
     metadata_field: Annotated[
         str | None,
         typer.Option(
-            "--metadata-field", metavar="FIELD", help="The field of the metadata (all others are)."
+            "--metadata-field",
+            metavar="FIELD",
+            help="The field that holds the metadata; without it all other fields are metadata.",
         ),
     ] = None
     columns: Annotated[
@@ -112,46 +128,57 @@ class InputOptions:
         typer.Option(
             "--columns",
             metavar="COLUMN",
-            help="Of tables, keep only these besides key and item (all); may be repeated.",
+            help="Keep only these columns of a table as metadata, besides key and item (all); "
+            "may be repeated.",
         ),
     ] = None
     make_keys: Annotated[
         MadeKeys | None,
         typer.Option(
-            "--make-keys", help="Of rows without: from their content, or from file and line."
+            "--make-keys",
+            help="Make keys for rows without one: from their content, or from file and line.",
         ),
     ] = None
     key_prefix: Annotated[
         str | None,
-        typer.Option("--key-prefix", metavar="TEXT", help="What made keys begin with."),
+        typer.Option(
+            "--key-prefix", metavar="TEXT", help="With --make-keys: what the keys begin with."
+        ),
     ] = None
     other_keys: Annotated[
         bool,
-        typer.Option("--other-keys", help="Also if those of the rows stored are from elsewhere."),
+        typer.Option(
+            "--other-keys",
+            help="Allow keys that come from another field than those of the stored rows.",
+        ),
     ] = False
     ratings: Annotated[
         str | None,
         typer.Option(
             "--ratings",
             metavar="liked:LEAST|liked-hated:LEAST,MOST|stars",
-            help="Rows are ratings: --id-field is who (or what) becomes a set or bag, the item "
-            "field what was rated (or who did).",
+            help="Make sets or bags from ratings: --id-field names who rated (or what was "
+            "rated), the item field the opposite.",
         ),
     ] = None
     rating_field: Annotated[
         str | None,
-        typer.Option("--rating-field", metavar="FIELD", help="The field of the rating (rating)."),
+        typer.Option(
+            "--rating-field",
+            metavar="FIELD",
+            help="With --ratings: the field of the rating (rating).",
+        ),
     ] = None
     on_bad: Annotated[
         Literal["error", "skip"],
-        typer.Option("--on-bad", help="A row that cannot be read or stored."),
+        typer.Option("--on-bad", help="What to do with a row that cannot be read or stored."),
     ] = "error"
     bad: Annotated[
         str | None,
         typer.Option(
             "--bad",
             metavar="FILE",
-            help="The bad rows and why, as lines of JSON; skipped.",
+            help="Skip bad rows, and write them here, with the reason, as lines of JSON.",
         ),
     ] = None
 

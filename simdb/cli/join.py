@@ -16,11 +16,13 @@ from simdb.cli.stores import Store
 def join(
     *,
     store: Store,
-    left: Annotated[str, typer.Argument(metavar="LEFT", help="A collection in the store.")],
-    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another, of the same kind.")],
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A collection of the store.")],
+    right: Annotated[
+        str, typer.Argument(metavar="RIGHT", help="Another collection, of the same kind.")
+    ],
     right_store: Annotated[
         str | None,
-        typer.Option("--right-store", metavar="STORE", help="Where RIGHT is, if not in STORE."),
+        typer.Option("--right-store", metavar="STORE", help="The store of RIGHT, if not STORE."),
     ] = None,
     question: Question,
     measure: Annotated[
@@ -28,30 +30,39 @@ def join(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
-            help="Of similarity, LEFT's items being probes.",
+            help="The measure of similarity; LEFT's items are the probes.",
         ),
     ] = "jaccard",
     one_to_one: Annotated[
         bool,
         typer.Option(
             "--one-to-one",
-            help="Each item in one pair at most: of all such choices the most similar pairs.",
+            help="Put each item into at most one pair, so that the pairs are the most similar in "
+            "all.",
         ),
     ] = False,
     apart: Apart,
     since: Annotated[
         int | None,
-        typer.Option("--since", metavar="N", help="Only pairs of items that LEFT has since then."),
+        typer.Option(
+            "--since",
+            metavar="N",
+            help="Only pairs with an item that was added to LEFT since then.",
+        ),
     ] = None,
     right_since: Annotated[
         int | None,
-        typer.Option("--right-since", metavar="N", help="The same of RIGHT; with both, either."),
+        typer.Option(
+            "--right-since",
+            metavar="N",
+            help="The same for RIGHT; with both options, either will do.",
+        ),
     ] = None,
     among: Carrying,
     right_where: Annotated[
         list[str] | None,
         typer.Option(
-            "--right-where", metavar="NAME=VALUE", help="As --where, which is about LEFT's items."
+            "--right-where", metavar="NAME=VALUE", help="Like --where, for RIGHT's items."
         ),
     ] = None,
     resume: Resume = None,
@@ -59,13 +70,15 @@ def join(
     explain: Explain = False,
     telling: Answering,
 ) -> None:
-    """Print all pairs of an item of one collection and a similar one of another.
+    """Print the similar pairs between two collections.
 
-    Of texts, sets and bags none is missing. One a line, separated by tabs: similarity or distance,
-    the item of LEFT, the item of RIGHT; with --since or --right-since also which of them is new.
-    With --json one object a line: left, right, similarity or distance, and, where they are asked
-    for, sides, left_metadata and right_metadata. If an exact answer is interrupted or fails, the
-    token to go on with, by --resume, is printed on standard error.
+    For texts, sets and bags none is missing. One pair a line, separated by tabs: similarity or
+    distance, the item of LEFT, the item of RIGHT, and with --since or --right-since which of them
+    is new. With --json, one object a line: left, right, similarity or distance, and sides,
+    left_metadata and right_metadata if asked for. If an exact answer is interrupted or fails, the
+    token for --resume is printed on standard error.
+
+    Example: simdb join shops.simdb ours theirs --threshold 0.7 --one-to-one
     """
     others = Store(store.context, right_store or store.path)
     with store.view(left) as source, others.view(right) as other, telling.bar() as bar:

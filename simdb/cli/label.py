@@ -27,15 +27,18 @@ def label(
     *,
     stored: OneOrTwo,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, help="Pairs to ask about, the least certain first.")
+        int,
+        typer.Option(
+            "--limit", min=1, help="How many pairs to ask about, the least certain first."
+        ),
     ] = 20,
     pairs: Annotated[
         str | None,
         typer.Option(
             "--pairs",
             metavar="FILE",
-            help="Ask about these: two keys a line with a tab between them, or in a .jsonl file "
-            "objects with left and right.",
+            help="Ask about these pairs: two keys a line separated by a tab, or .jsonl objects "
+            "with left and right.",
         ),
     ] = None,
     take: Annotated[
@@ -43,22 +46,29 @@ def label(
         typer.Option(
             "--take",
             metavar="FILE",
-            help="Ask nothing, keep these: left key, right key, 1 or 0 (? forgets one), with tabs "
-            "between them, or in a .jsonl file objects with left, right, match.",
+            help="Ask nothing and store these answers: lines of left key, right key and 1 or 0 "
+            "(? forgets one) separated by tabs, or .jsonl objects with left, right and "
+            "match.",
         ),
     ] = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Ask nothing, print what is kept, as --take reads it.")
+        bool,
+        typer.Option(
+            "--show", help="Ask nothing and print the stored answers, as --take reads them."
+        ),
     ] = False,
     integer_keys: IntegerKeys = False,
     telling: Working,
 ) -> None:
-    """Say of pairs of records whether they match; the store keeps the answers.
+    """Ask whether pairs of records match, and store the answers.
 
-    The pairs are those of which it would help most to know: nearest to a probability of one half,
-    by weights that are learnt without labels. Fields stand side by side, differences marked. Answer
-    y or n, ? for one that cannot be told, q to end; an answer a line also from a file or a pipe.
-    Each is kept at once. learn --stored-labels and calibrate --matched labelled take them.
+    The pairs are those whose answer helps most: nearest to a probability of one half, by weights
+    that are learnt without labels. Their fields stand side by side, with the differences marked.
+    Answer y or n, ? if it cannot be told, q to stop; the answers may also come from a file or a
+    pipe, one a line. Each is stored at once, for 'learn --stored-labels' and 'calibrate --matched
+    labelled'.
+
+    Example: simdb label people.simdb persons --limit 20
     """
     if sum([show, take is not None, pairs is not None]) > 1:
         raise UsageError("--show, --take and --pairs contradict each other")

@@ -26,44 +26,59 @@ def learn(
         typer.Option(
             "--labels",
             metavar="FILE",
-            help="Learn from pairs: left key, right key, 1 or 0, with tabs between them, or in a "
-            ".jsonl file objects with left, right, match.",
+            help="Learn from labelled pairs: lines of left key, right key and 1 or 0 separated "
+            "by tabs, or .jsonl objects with left, right and match.",
         ),
     ] = None,
     stored_labels: Annotated[
-        bool, typer.Option("--stored-labels", help="Learn from what simdb label keeps.")
+        bool,
+        typer.Option(
+            "--stored-labels", help="Learn from the answers that 'simdb label' has stored."
+        ),
     ] = False,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="Random pairs to compare with.")
+        int,
+        typer.Option("--sample", min=1, help="How many random pairs are drawn to compare with."),
     ] = 100_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of their choice.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the random pairs.")] = 0,
     probability: Annotated[
         float,
-        typer.Option("--probability", help="Tell the threshold from which on pairs match so."),
+        typer.Option(
+            "--probability",
+            help="Print the threshold from which on pairs match with this probability.",
+        ),
     ] = 0.5,
     pair: Annotated[
         tuple[str, str] | None,
-        typer.Option("--pair", metavar="LEFT RIGHT", help="Say of two records why they match."),
+        typer.Option("--pair", metavar="LEFT RIGHT", help="Explain why two records match."),
     ] = None,
     plot: Annotated[
         str | None,
         typer.Option(
-            "--plot", metavar="FILE", help="Draw that: a waterfall, .svg or .png (the plot extra)."
+            "--plot",
+            metavar="FILE",
+            help="With --pair: draw a waterfall chart into an .svg or .png file (extra 'plot').",
         ),
     ] = None,
     integer_keys: IntegerKeys = False,
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Settings, for rebuild --settings FILE."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the settings here, for rebuild --settings.",
         ),
     ] = None,
     telling: Working,
 ) -> None:
-    """Learn what each field of records says about matches, without labels or from them.
+    """Learn how much each field of records says about a match.
 
-    For each level on which a field may agree: the share of matches and of other pairs that do, and
-    the evidence in bits. The settings give points for it, 100 a bit; nothing is changed.
+    For each level of agreement of a field it prints the share of the matches and of other pairs
+    that reach it, and the evidence in bits, learnt without labels or from them. The settings that
+    it writes give 100 points a bit; the collection is not changed.
+
+    Example: simdb learn people.simdb persons --probability 0.9 -o settings.json
     """
     if plot is not None and pair is None:
         raise UsageError("--plot draws the evidence for a pair: name two keys with --pair")

@@ -63,7 +63,9 @@ class LinkedInputs(UnstoredInputs):
     right_id_field: Annotated[
         str | None,
         typer.Option(
-            "--right-id-field", metavar="FIELD", help="That of RIGHT, if it is another there."
+            "--right-id-field",
+            metavar="FIELD",
+            help="The field of the key in RIGHT, if it differs.",
         ),
     ] = None
     pattern: str | None = None
@@ -78,7 +80,9 @@ class Choices(RuleChoices):
     settings: Annotated[
         str | None,
         typer.Option(
-            "--settings", metavar="FILE", help="Settings of records; nothing is proposed."
+            "--settings",
+            metavar="FILE",
+            help="Compare records by these settings, and propose none.",
         ),
     ] = None
 
@@ -90,58 +94,66 @@ class Choices(RuleChoices):
 def link(
     *,
     context: typer.Context,
-    left: Annotated[str, typer.Argument(metavar="LEFT", help="A table: CSV, JSON lines, Parquet.")],
-    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another.")],
+    left: Annotated[
+        str, typer.Argument(metavar="LEFT", help="A table: CSV, JSON lines or Parquet.")
+    ],
+    right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another table.")],
     output: Annotated[
         str,
         typer.Option(
             "--output",
             "-o",
             metavar="FILE",
-            help="The pairs: by its name CSV, Parquet, Arrow, or lines of JSON; - prints these.",
+            help="Write the pairs here: CSV, Parquet, Arrow or lines of JSON, by the file's "
+            "name; - prints lines of JSON.",
         ),
     ],
     one_to_one: Annotated[
         bool,
         typer.Option(
             "--one-to-one",
-            help="Each row in one pair at most: of all such choices the most similar pairs.",
+            help="Put each row into at most one pair, so that the pairs are the most similar in "
+            "all.",
         ),
     ] = False,
     apart: Apart,
     choices: Choices,
     probability: Annotated[
         float | None,
-        typer.Option(
-            "--probability", help="The least with which a pair matches, as is learnt (0.5)."
-        ),
+        typer.Option("--probability", help="Pairs match from this learnt probability on (0.5)."),
     ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(
             "--threshold",
             metavar="SIMILARITY",
-            help="The least similarity, by the weights as they are: nothing is learnt.",
+            help="Pairs match from this similarity on, by the weights as they are; nothing is "
+            "learnt.",
         ),
     ] = None,
     save_settings: Annotated[
         str | None,
         typer.Option(
-            "--save-settings", metavar="FILE", help="The settings, to be changed and given again."
+            "--save-settings",
+            metavar="FILE",
+            help="Write the settings here, to be changed and given again with --settings.",
         ),
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=2, help="Rows of each table that are looked at first.")
+        int,
+        typer.Option("--sample", min=2, help="How many rows of each table are looked at first."),
     ] = 5_000,
     reading: LinkedInputs,
     telling: Working,
 ) -> None:
     """Link the rows of two tables that mean the same.
 
-    Columns that both have are compared, each by what it holds; weights are learnt without labels.
-    What is chosen is told on standard error. Keys are the columns named id, else the first ones.
-    Each table is read twice. Lines of the output are left key, right key, similarity and, where
-    weights are learnt, the probability that the two match.
+    Compares the columns that both have, each by what it holds, and learns weights without labels;
+    what it chooses is printed on standard error. Keys are the columns named id, or else the first
+    ones. Each table is read twice. Each line of the output has the left key, the right key, the
+    similarity and, if weights are learnt, the probability that the two match.
+
+    Example: simdb link customers.csv orders.csv --one-to-one -o matches.csv
     """
     least = None if threshold is None else rational(threshold)
     if least is not None and probability is not None:

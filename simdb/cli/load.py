@@ -15,11 +15,18 @@ from simdb.cli.stores import settings_of
 def load(
     context: typer.Context,
     *,
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="What 'simdb dump' wrote.")],
+    folder: Annotated[
+        str, typer.Argument(metavar="FOLDER", help="A folder that 'simdb dump' wrote.")
+    ],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The new store.")],
     telling: Working,
 ) -> None:
-    """Make a store of a folder that 'simdb dump' wrote; it appears when it is complete."""
+    """Make a store from a folder that 'simdb dump' wrote.
+
+    The store appears when it is complete.
+
+    Example: simdb load corpus-dump copy.simdb
+    """
     with (
         told_when_interrupted(lambda: f"there is no {store}"),
         telling.bar() as bar,

@@ -10,12 +10,24 @@ import inspect
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from copy import copy
 from dataclasses import asdict, dataclass, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import typer
+from typer.models import OptionInfo
 
 from simdb import kinds
 from simdb.errors import ConfigurationError, UnknownKindError, UsageError
@@ -29,7 +41,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Let a command take dataclasses: typer sees each of their fields as an option.
 
     A field without an option's annotation is none and has its default: so a group can leave out
-    an option of the group that it derives from.
+    an option of the group that it derives from. A group's ``HEADING`` is that of its options in
+    the help.
     """
     groups: dict[str, tuple[type[Any], list[str]]] = {}
     seen: list[inspect.Parameter] = []
@@ -39,8 +52,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             seen.append(parameter)
             continue
         hints = get_type_hints(group, include_extras=True)
+        heading = getattr(group, "HEADING", None)
         options = [
-            field.replace(kind=parameter.kind, annotation=hints[field.name])
+            field.replace(kind=parameter.kind, annotation=_headed(hints[field.name], heading))
             for field in inspect.signature(group).parameters.values()
             if get_origin(hints[field.name]) is Annotated or hints[field.name] is typer.Context
         ]
@@ -59,31 +73,42 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return with_groups
 
 
+def _headed(annotation: Any, heading: str | None) -> Any:
+    """Return the annotation of an option that stands under a heading of the help."""
+    kind, *told = get_args(annotation) or (annotation,)
+    if heading is None or not (told and isinstance(told[0], OptionInfo)):
+        return annotation
+    option = copy(told[0])
+    option.rich_help_panel = heading
+    return Annotated[kind, option]
+
+
 Budget = Annotated[
     int | None,
     typer.Option(
         "--budget",
         min=1,
         metavar="PAIRS",
-        help="Look at no more than so many pairs, else end with an error.",
+        help="End with an error rather than look at more pairs than this.",
     ),
 ]
 Explain = Annotated[
     bool,
     typer.Option(
         "--explain",
-        help="Tell of each why it is similar: what both have, what differs, what met.",
+        help="Say why each is similar: what both have, what differs, and where they met in "
+        "the index.",
     ),
 ]
 IntegerKeys = Annotated[
-    bool, typer.Option("--integer-keys", help="Keys that are text are whole numbers: 7 is not '7'.")
+    bool, typer.Option("--integer-keys", help="Read keys as whole numbers: 7 and not '7'.")
 ]
 Groups = Annotated[
     Literal["chain", "star"] | None,
     typer.Option(
         "--groups",
-        help="Keep groups with the items, which keep their ids: all that is connected, or what is "
-        "within the bound of a centre.",
+        help="Keep groups whose ids survive changes: chain connects all similar items, star "
+        "those within the threshold of a centre.",
     ),
 ]
 GroupsAt = Annotated[
@@ -91,27 +116,33 @@ GroupsAt = Annotated[
     typer.Option(
         "--groups-at",
         metavar="BOUND",
-        help="At which similarity, or distance, if not the collection's; may be repeated.",
+        help="Keep the groups at this similarity, or distance, if not the collection's; may "
+        "be repeated.",
     ),
 ]
 SyncMode = Annotated[
     Literal["full", "batch"],
     typer.Option(
-        "--sync", help="full: every commit survives a power cut; batch: faster, the last may not."
+        "--sync",
+        help="full: every commit survives a power failure; batch: faster, but the last "
+        "commit may not.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """How similar is similar, or how far is far: one of the two, by the kind."""
+    """What counts as similar: a least similarity or a largest distance, by the kind."""
+
+    HEADING: ClassVar[str] = "What is similar"
 
     threshold: Annotated[
         str | None,
         typer.Option(
             "--threshold",
             metavar="SIMILARITY",
-            help="How similar is similar: above 0, at most 1, as 0.8 or 4/5.",
+            help="Items are similar from this similarity on: above 0 and at most 1, such as 0.8 "
+            "or 4/5.",
         ),
     ] = None
     max_distance: Annotated[
@@ -119,7 +150,7 @@ class Bound:
         typer.Option(
             "--max-distance",
             metavar="DISTANCE",
-            help="How far similar items may be apart, where they are compared by distance.",
+            help="Items are similar up to this distance, for kinds that are compared by distance.",
         ),
     ] = None
 
@@ -155,7 +186,11 @@ class Question(Bound):
 
     guarantee: Annotated[
         Literal["auto", "exact", "probable"],
-        typer.Option("--guarantee", help="What may be missing."),
+        typer.Option(
+            "--guarantee",
+            help="exact: nothing is missing; probable: what the index may miss; auto: exact if "
+            "that costs no more.",
+        ),
     ] = "auto"
     exact: Annotated[bool, typer.Option("--exact", help="The same as --guarantee exact.")] = False
     min_recall: Annotated[
@@ -163,7 +198,7 @@ class Question(Bound):
         typer.Option(
             "--min-recall",
             metavar="SHARE",
-            help="Below the collection's threshold: answer when at least this recall is expected.",
+            help="Below the collection's threshold: answer if at least this recall is expected.",
         ),
     ] = None
 
@@ -183,9 +218,9 @@ def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
     return lambda default: typer.Option(name, metavar=metavar, help=f"{what} ({default}).")
 
 
-_recall = _option("--recall", "SHARE", "Share of pairs at the threshold to find")
+_recall = _option("--recall", "SHARE", "The share of the pairs at the threshold to find")
 _sketch = _option("--sketch", None, "How signatures are made")
-_seed = _option("--seed", None, "Of the hash functions")
+_seed = _option("--seed", None, "The seed of the hash functions")
 Recall = Annotated[str | None, _recall("0.99; of bits 1, where that is as quick")]
 Sketch: TypeAlias = Literal["fast", "classical"] | None
 
@@ -194,17 +229,21 @@ Sketch: TypeAlias = Literal["fast", "classical"] | None
 class PlanOptions:
     """What is asked of the bands and rows of an index."""
 
+    HEADING: ClassVar[str] = "The index"
+
     recall: Recall = None
-    bands: Annotated[int | None, typer.Option("--bands", help="Bands of the index (planned).")] = (
-        None
-    )
-    rows: Annotated[int | None, typer.Option("--rows", help="Rows a band (planned).")] = None
+    bands: Annotated[
+        int | None, typer.Option("--bands", help="Bands of the index (planned from the threshold).")
+    ] = None
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="Rows of each band (planned from the threshold).")
+    ] = None
     row_budget: Annotated[
         int | None,
         typer.Option(
             "--row-budget",
             metavar="ROWS",
-            help="Rows that all bands may have together; low thresholds need more (128).",
+            help="The most rows that all bands may have together (128); low thresholds need more.",
         ),
     ] = None
     false_candidates: Annotated[
@@ -212,7 +251,7 @@ class PlanOptions:
         typer.Option(
             "--false-candidates",
             metavar="SHARE",
-            help="Of pairs that are not similar, the share that may be compared (any).",
+            help="The largest share of dissimilar pairs that may be compared (any).",
         ),
     ] = None
     cascade: Annotated[
@@ -220,7 +259,7 @@ class PlanOptions:
         typer.Option(
             "--cascade",
             metavar="AND-OR",
-            help="In the place of bands and rows, as 'And(4, Or(4, And(2)))'.",
+            help="A construction in place of bands and rows, such as 'And(4, Or(4, And(2)))'.",
         ),
     ] = None
 
@@ -248,7 +287,7 @@ class IndexOptions(PlanOptions):
         typer.Option(
             "--exact-floor",
             metavar="SIMILARITY",
-            help="Also an exact index, which serves thresholds from this one on.",
+            help="Make an exact index too, for thresholds from this one on.",
         ),
     ] = None
 
@@ -266,13 +305,15 @@ class OtherIndexOptions(IndexOptions):
 class Where:
     """Which items a question is about."""
 
+    HEADING: ClassVar[str] = "Which items"
+
     where: Annotated[
         list[str] | None,
         typer.Option(
             "--where",
             metavar="NAME=VALUE",
-            help="Only items with such metadata. Of one name, either value will do; several names "
-            "must all hold.",
+            help="Only items with this metadata. Given twice for one name, either value will do; "
+            "different names must all hold.",
         ),
     ] = None
 
@@ -289,7 +330,7 @@ class Carrying(Where):
     """Which items a question is about, and whether the answer carries their metadata."""
 
     metadata: Annotated[
-        bool, typer.Option("--metadata", help="Answer with the metadata of the items, too.")
+        bool, typer.Option("--metadata", help="Print the metadata of the items too.")
     ] = False
 
     def given(self) -> dict[str, Any]:
@@ -322,13 +363,15 @@ def filter_from(option: str, given: list[str] | None) -> Callable[[Any], bool] |
 class Apart:
     """What is never the same."""
 
+    HEADING: ClassVar[str] = "Which items"
+
     apart: Annotated[
         str | None,
         typer.Option(
             "--apart",
             metavar="FILE",
-            help="Pairs of keys that are never the same: two a line with a tab between them, or "
-            "in a .jsonl file objects with left and right.",
+            help="A file of pairs of keys that never belong together: two keys a line separated "
+            "by a tab, or .jsonl objects with left and right.",
         ),
     ] = None
     integer_keys: IntegerKeys = False
@@ -437,13 +480,15 @@ def _named(setting: str) -> str:
 class KindOptions:
     """What the user says about the kind of a new collection."""
 
+    HEADING: ClassVar[str] = "What the items are"
+
     kind: Annotated[
         str | None,
         typer.Option(
             "--kind",
             metavar="|".join(map(kinds.name_of, kinds.OWN)),
-            help="What the items are (text), also with settings: bag:maximum, bits:1024:tanimoto, "
-            "vector:128:euclidean.",
+            help="The kind of the items (text); with settings as in bag:maximum, "
+            "bits:1024:tanimoto or vector:128:euclidean.",
         ),
     ] = None
     settings: Annotated[
@@ -451,7 +496,7 @@ class KindOptions:
         typer.Option(
             "--settings",
             metavar="FILE",
-            help="Settings of the kind, as JSON: a file, or {...} itself.",
+            help="Settings of the kind as JSON: a file, or the object itself.",
         ),
     ] = None
 

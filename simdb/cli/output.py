@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import typer
 
@@ -44,7 +44,7 @@ REASONS_SHOWN = 3  # facets that differ, for people
 FACETS_TOLD = 20  # the same, for programs
 _BETWEEN = 2.0  # seconds between two lines that tell how far work is
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs on standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def _quiet(context: typer.Context, given: bool) -> bool:
@@ -52,13 +52,15 @@ def _quiet(context: typer.Context, given: bool) -> bool:
 
 
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", callback=_quiet, help="No progress and no summary.")
+    bool, typer.Option("--quiet", "-q", callback=_quiet, help="Print no progress and no summary.")
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
     """How a command tells what it did."""
+
+    HEADING: ClassVar[str] = "Output"
 
     as_json: AsJson = False
     quiet: Quiet = False
@@ -93,7 +95,7 @@ class Working(Telling):
         bool | None,
         typer.Option(
             "--progress/--no-progress",
-            help="How far it is, on standard error (a bar on terminals); elsewhere lines, which "
+            help="Show progress on standard error: a bar in a terminal, otherwise lines, which "
             "are JSON with --json.",
         ),
     ] = None
@@ -124,7 +126,8 @@ class Answering(Working):
             "--output",
             "-o",
             metavar="FILE",
-            help="Into this file, by its name Parquet, Arrow, or lines of JSON, also .gz and .zst.",
+            help="Write to this file: Parquet, Arrow or lines of JSON by its name, also .gz or "
+            ".zst.",
         ),
     ] = None
 

@@ -32,7 +32,9 @@ from simdb.results import Key, Pair, Pairs
 Why: TypeAlias = Callable[[Key, Key], PairExplanation]
 Resume = Annotated[
     str | None,
-    typer.Option("--resume", metavar="TOKEN", help="Go on where an exact answer was left off."),
+    typer.Option(
+        "--resume", metavar="TOKEN", help="Continue an exact answer from the token it left."
+    ),
 ]
 
 
@@ -45,12 +47,14 @@ def pairs(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|overlap",
-            help="Of similarity; by all but the first no pair is missing.",
+            help="The measure of similarity; with all but jaccard no pair is missing.",
         ),
     ] = "jaccard",
     since: Annotated[
         int | None,
-        typer.Option("--since", metavar="N", help="Only pairs that came with items added since."),
+        typer.Option(
+            "--since", metavar="N", help="Only pairs with an item that was added since then."
+        ),
     ] = None,
     among: Carrying,
     resume: Resume = None,
@@ -60,11 +64,12 @@ def pairs(
 ) -> None:
     """Print all pairs of similar items.
 
-    One a line, separated by tabs: similarity or distance, the earlier inserted item, the later;
-    with --since also new-new or old-new. With --json one object a line: left, right, similarity or
-    distance, and, where they are asked for, sides, left_metadata and right_metadata. If an exact
-    answer is interrupted or fails, the token to go on with, by --resume, is printed on standard
-    error.
+    One pair a line, separated by tabs: similarity or distance, the item that was inserted earlier,
+    the later one, and with --since new-new or old-new. With --json, one object a line: left, right,
+    similarity or distance, and sides, left_metadata and right_metadata if asked for. If an exact
+    answer is interrupted or fails, the token for --resume is printed on standard error.
+
+    Example: simdb pairs corpus.simdb documents --threshold 0.9 --json
     """
     with stored.viewed() as source, telling.bar() as bar:
         asked = {**question.of(source.kind), **among.given()}

@@ -42,21 +42,22 @@ def plan(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="INPUT", help="With --exact, or of records: items to measure, as for add."
+            metavar="INPUT", help="With --exact, or for records: items to measure, read as by add."
         ),
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Of an exact index whose floor is the threshold.")
+        bool, typer.Option("--exact", help="Plan an exact index, whose floor is the threshold.")
     ] = False,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="So many items of the inputs are measured.")
+        int, typer.Option("--sample", min=1, help="How many items of the inputs are measured.")
     ] = 1_000,
     items: Annotated[
         int | None,
         typer.Option(
             "--items",
             min=1,
-            help="How many there will be: more meet by chance. Of records: not those measured.",
+            help="How many items there will be: the more, the more meet by chance. (For records: "
+            "besides those measured.)",
         ),
     ] = None,
     described: KindOptions,
@@ -64,22 +65,27 @@ def plan(
     bound: Bound,
     wanted: PlanOptions,
     points: Annotated[
-        int, typer.Option("--points", min=2, max=1001, help="Points of the curve.")
+        int,
+        typer.Option("--points", min=2, max=1001, help="How many points of the curve are printed."),
     ] = 11,
     plot: Annotated[
         str | None,
         typer.Option(
-            "--plot", metavar="FILE", help="Also draw the curve: .svg or .png (the plot extra)."
+            "--plot",
+            metavar="FILE",
+            help="Draw the curve into an .svg or .png file (extra 'plot').",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show the index that settings lead to.
+    """Show the index that settings lead to; no store is needed.
 
-    Needs no store. Prints bands and rows for a threshold, or a largest distance, and a recall, and
-    the curve: the probability that a pair is found, by its similarity or distance. With --exact,
-    how much of an item is posted, and what that takes for the first items of the inputs. Of records
+    Prints bands and rows for a threshold, or a largest distance, and a recall, and the curve: the
+    probability that a pair is found, by its similarity or distance. With --exact, how many symbols
+    of an item are indexed, and the bytes that takes for the first items of the inputs. For records
     with inputs, how many pairs each rule proposes.
+
+    Example: simdb plan --threshold 0.7 --recall 0.95
     """
     chosen = described.new()
     if items is not None and exact:

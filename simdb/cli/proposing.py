@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import typer
@@ -27,13 +27,15 @@ _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cos
 class RuleChoices:
     """What is said in the place of a proposal, without a file."""
 
+    HEADING: ClassVar[str] = "How records are compared"
+
     rule: Annotated[
         list[str] | None,
         typer.Option(
             "--rule",
             metavar="RULE",
-            help="Compare pairs that agree in this: FIELD+FIELD, equal in all, or JSON as in a "
-            "settings file; may be repeated.",
+            help="Compare pairs of records that agree in these fields, as FIELD+FIELD, or by a "
+            "rule in JSON as in a settings file; may be repeated.",
         ),
     ] = None
     compare: Annotated[
@@ -41,7 +43,7 @@ class RuleChoices:
         typer.Option(
             "--compare",
             metavar="FIELD=HOW[:TOLERANCE]",
-            help="Compare a field so: year=numeric:2; may be repeated.",
+            help="How a field is compared, for example year=numeric:2; may be repeated.",
         ),
     ] = None
 

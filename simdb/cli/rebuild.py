@@ -22,33 +22,36 @@ def rebuild(
     containment: Annotated[
         bool | None,
         typer.Option(
-            "--containment/--no-containment", help="Whether the exact index posts all symbols."
+            "--containment/--no-containment", help="Whether the exact index holds all symbols."
         ),
     ] = None,
     drop_exact: Annotated[
-        bool, typer.Option("--drop-exact", help="Leave the exact index out.")
+        bool, typer.Option("--drop-exact", help="Remove the exact index.")
     ] = False,
     drop_probable: Annotated[
-        bool, typer.Option("--drop-probable", help="Leave the probable index out.")
+        bool, typer.Option("--drop-probable", help="Remove the probable index.")
     ] = False,
     compression: Annotated[
         Literal["zstd"] | None,
-        typer.Option("--compression", help="Keep items and metadata compressed."),
+        typer.Option("--compression", help="Compress items and metadata."),
     ] = None,
     drop_compression: Annotated[
-        bool, typer.Option("--drop-compression", help="Keep items and metadata as they are.")
+        bool, typer.Option("--drop-compression", help="Store items and metadata uncompressed.")
     ] = False,
     groups: Groups = None,
     groups_at: GroupsAt = None,
     drop_groups: Annotated[
-        bool, typer.Option("--drop-groups", help="Keep no groups, and forget their ids.")
+        bool, typer.Option("--drop-groups", help="Keep no groups any more, and forget their ids.")
     ] = False,
     telling: Working,
 ) -> None:
-    """Index the stored items anew under other settings.
+    """Index the stored items again with other settings.
 
-    Settings that are not given stay as they are; only bands and rows are planned anew, unless
-    both are given. With --compression, --groups or what drops these alone the index stays too.
+    Settings that are not given stay as they are, but bands and rows are planned again unless both
+    are given. The indexes are left alone if only --compression, --groups or their opposites are
+    given.
+
+    Example: simdb rebuild corpus.simdb documents --threshold 0.7
     """
     if drop_exact and (index.exact_floor is not None or containment):
         raise UsageError("--drop-exact contradicts --exact-floor and --containment")

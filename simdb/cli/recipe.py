@@ -9,11 +9,13 @@ from simdb.cli.stores import StoredCollection
 
 
 def recipe(*, stored: StoredCollection, as_json: AsJson = False) -> None:
-    """Print what a collection is made by, as JSON: kind, settings, bound and secret.
+    """Print kind, settings, threshold and secret, as JSON.
 
-    simdb create --recipe makes the same collection of other items, and simdb.steps signs by it
-    without a store. Whoever has it can make items that share all hashes of another one: keep it
-    as the store itself.
+    'simdb create --recipe' makes a like collection for other items, and simdb.steps makes the same
+    signatures without a store. Whoever has the recipe can make items that share all hashes of
+    another: keep it as safe as the store.
+
+    Example: simdb recipe corpus.simdb documents
     """
     with stored.viewed() as source:
         text = source.recipe().to_json()

@@ -22,12 +22,17 @@ def repair(
     context: typer.Context,
     *,
     damaged: Annotated[Path, typer.Argument(metavar="DAMAGED", help="The damaged store.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The store to write; must not exist.")],
+    new: Annotated[
+        Path, typer.Argument(metavar="NEW", help="The store to write, which must not exist.")
+    ],
     telling: Working,
 ) -> None:
-    """Write a new store with all that can be read of a damaged one, which stays as it is.
+    """Write a new store with all that a damaged one still holds.
 
-    Exit code 0 when nothing is lost, 1 when something is, 3 when nothing can be read.
+    The damaged store stays as it is. Exit code 0 if nothing is lost, 1 if something is, 3 if
+    nothing can be read.
+
+    Example: simdb repair damaged.simdb repaired.simdb
     """
     with telling.bar() as bar:
         threads = settings_of(context).threads

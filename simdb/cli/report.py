@@ -21,19 +21,23 @@ def report(
     *,
     stored: StoredCollection,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="The page, an .html file.")
+        str,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the page here, an .html file."),
     ],
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="Items that are searched for.")
+        int, typer.Option("--sample", min=1, help="How many items are searched for.")
     ] = 1_000,
-    seed: Annotated[int, typer.Option("--seed", help="Of the choice of the sample.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the sample.")] = 0,
     telling: Working,
 ) -> None:
-    """Write a report of a collection: one page of HTML, without scripts, that loads nothing.
+    """Write a report of a collection as one page of HTML.
 
-    The settings; how many rows each threshold would remove; pairs by similarity with the near
-    misses below the threshold; the S-curve with the recall that is measured on real pairs; groups;
-    and pairs of every similarity side by side, what differs marked. Needs the extra report.
+    It shows the settings; how many rows each threshold would remove; pairs by similarity, with the
+    near misses below the threshold; the S-curve with the recall measured on real pairs; groups; and
+    pairs of every similarity side by side, with the differences marked. The page has no scripts and
+    loads nothing. Needs the extra 'report'.
+
+    Example: simdb report corpus.simdb documents -o report.html
     """
     require_page(output)
     with stored.viewed() as source, telling.bar() as bar:

@@ -14,12 +14,15 @@ from simdb.cli.output import Working
 def restore(
     *,
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file to restore from.")],
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="The store that it replaces.")],
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="The store to replace.")],
     telling: Working,
 ) -> None:
-    """Replace a store by a copy of a backup, unless somebody has it open.
+    """Replace a store by a copy of a backup.
 
-    Processes that have it open are named; the backup is verified first and stays as it is.
+    If a process has the store open, it is named and nothing is done. The backup is verified first
+    and stays as it is.
+
+    Example: simdb restore corpus-monday.simdb corpus.simdb
     """
     with telling.bar() as bar:
         simdb.restore(backup, store, progress=bar.callback)

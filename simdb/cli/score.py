@@ -19,18 +19,20 @@ def score(
         str,
         typer.Argument(
             metavar="PAIRS",
-            help="A file of pairs of keys: two a line with a tab between them, or in a .jsonl file "
-            "objects with left and right.",
+            help="A file of pairs of keys: two a line separated by a tab, or .jsonl objects with "
+            "left and right.",
         ),
     ],
     integer_keys: IntegerKeys = False,
     telling: Answering,
 ) -> None:
-    """Compare pairs of stored items that another program proposes.
+    """Compare pairs of stored items that you name.
 
-    One a line, in their order and however similar, separated by tabs: similarity or distance, the
-    left item, the right item. With --json one object a line: left, right, and similarity or
-    distance.
+    One pair a line, in the order of the file and however similar, separated by tabs: similarity or
+    distance, the left item, the right item. With --json, one object a line: left, right, and
+    similarity or distance.
+
+    Example: simdb score corpus.simdb documents candidates.tsv
     """
     handed = pairs_of_keys(pairs, integer_keys=integer_keys)
     with stored.both() as (source, other), telling.bar() as bar:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 import typer
@@ -51,30 +51,38 @@ _Found: TypeAlias = tuple[Key | None, simdb.Match, PairExplanation | None]
 class Given:
     """What to search for: one of these, or a key."""
 
+    HEADING: ClassVar[str] = "What to search for"
+
     text: Annotated[
-        str | None, typer.Option("--text", help="What to search for similar items of.")
+        str | None, typer.Option("--text", help="Search for items similar to this text.")
     ] = None
     spelled: Annotated[
         str | None,
         typer.Option(
-            "--set", metavar="ELEMENTS", help="The same, a set or bag: '1 2 3', 'milk bread'."
+            "--set",
+            metavar="ELEMENTS",
+            help="Search by a set or bag, such as '1 2 3' or 'milk bread'.",
         ),
     ] = None
     item: Annotated[
         str | None,
         typer.Option(
-            "--item", metavar="JSON", help="The same, an item of any kind, as in a line of JSON."
+            "--item", metavar="JSON", help="Search by an item of any kind, as in a line of JSON."
         ),
     ] = None
     file: Annotated[
         str | None,
         typer.Option(
-            "--input", "--file", metavar="FILE", help="The same, every row of a file; - reads it."
+            "--input",
+            "--file",
+            metavar="FILE",
+            help="Search by every row of a file; - for standard input.",
         ),
     ] = None
 
     key: Annotated[
-        str | None, typer.Option("--key", help="The same, a stored item; it is not its own match.")
+        str | None,
+        typer.Option("--key", help="Search by a stored item, which is not its own match."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -119,7 +127,7 @@ def search(
     stored: StoredCollection,
     given: Given,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="K", help="Only the K most similar.")
+        int | None, typer.Option("--limit", metavar="K", help="Print only the K most similar.")
     ] = None,
     question: Question,
     measure: Annotated[
@@ -127,19 +135,23 @@ def search(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
-            help="Of similarity; without an exact index that serves it, all are compared.",
+            help="The measure of similarity; without an exact index that serves it, all items "
+            "are compared.",
         ),
     ] = "jaccard",
     among: Where,
     explain: Explain = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Print each match beside what was searched for, marked.")
+        bool,
+        typer.Option(
+            "--show", help="Print each match beside the probe, with the differences marked."
+        ),
     ] = False,
     exists: Annotated[
         bool,
         typer.Option(
             "--exists",
-            help="Print nothing, and end with 0 if there is a match and with 1 if there is none.",
+            help="Print nothing; exit with 0 if there is a match and with 1 if there is none.",
         ),
     ] = False,
     reading: ProbeOptions,
@@ -147,9 +159,11 @@ def search(
 ) -> None:
     """Print the stored items that are similar to a given one.
 
-    The most similar come first. With --json one object a line: key, similarity or distance, and the
-    metadata of items that have some. Of a file with several rows each is searched for, and every
-    answer names its row as the probe.
+    The most similar come first. With --json, one object a line: key, similarity or distance, and
+    metadata where an item has some. If a file of several rows is given, each row is searched for,
+    and every answer names its row as the probe.
+
+    Example: simdb search corpus.simdb documents --text "a quick brown fox"
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")

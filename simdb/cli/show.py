@@ -17,20 +17,22 @@ def show(
     *,
     stored: OneOrTwo,
     one: Annotated[str, typer.Argument(metavar="A", help="The key of an item.")],
-    other: Annotated[str, typer.Argument(metavar="B", help="The key of another one.")],
+    other: Annotated[str, typer.Argument(metavar="B", help="The key of another item.")],
     bound: Bound,
     integer_keys: IntegerKeys = False,
     lines: Annotated[
-        int, typer.Option("--lines", min=1, metavar="N", help="At most so many lines of them.")
+        int, typer.Option("--lines", min=1, metavar="N", help="Print at most this many lines.")
     ] = differences.LINES_SHOWN,
     telling: Telling,
 ) -> None:
-    """Show two items side by side, with what differs marked, and why they are similar or not.
+    """Show two items side by side, and why they are similar or not.
 
-    Texts line by line, the words that differ in colour; of others what they are compared by:
-    elements, bits, minutiae, fields. Before them stands how similar they are, what of the indexes
-    has both, and how probable it was that the index meets them; with --json all of that, and every
-    shingle, element or field that differs.
+    Texts are shown line by line with the differing words in colour; other kinds by what they are
+    compared by: elements, bits, minutiae, fields. Above them stand their similarity, which parts of
+    the indexes they share, and how probable it was that the index finds them. With --json, all of
+    that and every shingle, element or field that differs.
+
+    Example: simdb show corpus.simdb documents a17 a18
     """
     with stored.both() as (source, partner):
         kind = source.kind

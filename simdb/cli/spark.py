@@ -18,57 +18,80 @@ _PLACE = "_simdb_place"  # of a row in the files, a column of the command's own
 def spark(
     *,
     verb: Annotated[
-        Literal["dedupe"], typer.Argument(metavar="dedupe", help="Copy without near duplicates.")
+        Literal["dedupe"],
+        typer.Argument(metavar="dedupe", help="dedupe: copy without near duplicates."),
     ],
     inputs: Annotated[
-        list[str], typer.Argument(metavar="INPUT", help="Parquet files or folders, as Spark reads.")
+        list[str],
+        typer.Argument(metavar="INPUT", help="Parquet files or folders, as Spark reads them."),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FOLDER", help="The kept rows, as Parquet.")
+        str,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Write the kept rows here, as Parquet."
+        ),
     ],
     work: Annotated[
         str,
         typer.Option(
-            "--work", metavar="FOLDER", help="What is made on the way; a run goes on from there."
+            "--work",
+            metavar="FOLDER",
+            help="The folder for intermediate results; a run that was stopped continues from "
+            "there.",
         ),
     ],
     removed: Annotated[
         str | None,
-        typer.Option("--removed", metavar="FOLDER", help="The removed rows and why, as Parquet."),
+        typer.Option(
+            "--removed",
+            metavar="FOLDER",
+            help="Write the removed rows here, with the reason, as Parquet.",
+        ),
     ] = None,
     id_field: Annotated[
-        str, typer.Option("--id-field", metavar="COLUMN", help="The column of keys.")
+        str, typer.Option("--id-field", metavar="COLUMN", help="The column of the keys.")
     ] = "id",
     item_field: Annotated[
         str | None,
-        typer.Option("--item-field", metavar="COLUMN", help="The column of items (their kind)."),
+        typer.Option(
+            "--item-field",
+            metavar="COLUMN",
+            help="The column of the items (named like their kind).",
+        ),
     ] = None,
     order: Annotated[
         str | None,
-        typer.Option("--order", metavar="COLUMN", help="Which row is the earlier (by the files)."),
+        typer.Option(
+            "--order",
+            metavar="COLUMN",
+            help="The column that says which row comes first (the order of the files).",
+        ),
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Miss nothing: texts, sets, bags.")
+        bool, typer.Option("--exact", help="Miss nothing; for texts, sets and bags.")
     ] = False,
-    seed: Annotated[int, typer.Option("--seed", help="Of all hashes.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of the hash functions.")] = 1,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out rows that cannot be stored.")
     ] = False,
     master: Annotated[
         str | None,
-        typer.Option("--master", metavar="URL", help="Where Spark runs (here, all cores)."),
+        typer.Option("--master", metavar="URL", help="Where Spark runs (this machine, all cores)."),
     ] = None,
     memory: Annotated[
-        str, typer.Option("--driver-memory", metavar="SIZE", help="Of Spark's own Java.")
+        str, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's Java process.")
     ] = "2g",
     described: KindOptions,
     bound: Bound,
     telling: Telling,
 ) -> None:
-    """Run on Apache Spark what one machine cannot hold: the same answers.
+    """Run on Apache Spark, with the same answers.
 
-    Needs Java 17 and the spark extra, here and on all workers. Of spark-submit it takes the
-    cluster: spark-submit .../simdb/spark/__main__.py dedupe INPUT -o FOLDER --work FOLDER.
+    For what one machine cannot hold. Needs Java 17 and the extra 'spark', here and on all workers.
+    Under spark-submit the cluster is the one it is submitted to:
+    spark-submit .../simdb/spark/__main__.py dedupe INPUT -o FOLDER --work FOLDER
+
+    Example: simdb spark dedupe posts.parquet --id-field id -o kept --work stages
     """
     del verb  # there is one
     from simdb import spark as on_spark

@@ -90,7 +90,7 @@ class Store:
 class StoredCollection(Store):
     """The collection that a command is about."""
 
-    name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The collection in the store.")]
+    name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The name of the collection.")]
 
     @contextlib.contextmanager
     def viewed(self) -> Iterator[simdb.CollectionView]:
@@ -111,11 +111,17 @@ class OneOrTwo(StoredCollection):
 
     right: Annotated[
         str | None,
-        typer.Option("--right", metavar="NAME", help="The collection of the right items, if two."),
+        typer.Option(
+            "--right",
+            metavar="NAME",
+            help="The collection of the right-hand items, if it is another.",
+        ),
     ] = None
     right_store: Annotated[
         str | None,
-        typer.Option("--right-store", metavar="STORE", help="Where that is, if not in STORE."),
+        typer.Option(
+            "--right-store", metavar="STORE", help="The store of that collection, if not STORE."
+        ),
     ] = None
 
     @contextlib.contextmanager

@@ -26,12 +26,15 @@ def tune(
     inputs: Inputs,
     reading: UnstoredInputs,
     sample: Annotated[
-        int, typer.Option("--sample", min=2, help="So many rows, from the first on, are looked at.")
+        int, typer.Option("--sample", min=2, help="How many rows are looked at, from the first on.")
     ] = 5_000,
     examples: Annotated[
         int,
         typer.Option(
-            "--examples", min=0, max=10, help="Pairs shown on each side of each threshold."
+            "--examples",
+            min=0,
+            max=10,
+            help="How many pairs are shown on each side of each threshold.",
         ),
     ] = 0,
     ask: Annotated[
@@ -40,18 +43,21 @@ def tune(
             "--ask",
             min=1,
             metavar="N",
-            help="Ask of N pairs whether they are the same, and tell precision and recall.",
+            help="Ask whether N pairs are the same, and print the precision and recall that "
+            "follow.",
         ),
     ] = None,
     telling: Working,
 ) -> None:
-    """Try settings for texts on a sample: which rows would which threshold remove?
+    """Try settings for texts on a sample of your rows.
 
-    For several shinglings, with and without case: rows and bytes that each threshold removes, how
-    many pairs lie beside it, and what an index costs. The command that is proposed has the setting
-    and the threshold beside which the fewest pairs lie, where another threshold changes least.
-    With --examples pairs on both sides of each threshold of that setting; with --ask they are to be
-    judged, y or n, and precision and recall follow with their intervals.
+    For several shinglings, with and without case, it prints the rows and bytes that each threshold
+    removes, how many pairs lie beside the threshold, and what the index costs. It proposes the
+    setting and threshold beside which the fewest pairs lie, so that a slightly different threshold
+    changes least. With --examples it prints pairs on both sides of each threshold; with --ask you
+    judge pairs (y or n), and precision and recall follow, with intervals.
+
+    Example: simdb tune posts.jsonl --examples 10
     """
     if ask is not None and telling.as_json:
         raise UsageError("--ask asks people: leave out --json")

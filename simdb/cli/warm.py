@@ -20,11 +20,14 @@ def warm(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile the kernels ahead, so that no later call has to; run it after an installation.
+    """Compile the kernels now, so that no later call has to.
 
-    They are kept beside simdb, or for its user where that cannot be written, and serve every
-    process with the same version of Python on the same kind of processor. All takes a minute or
-    two, text alone seconds; what is there already is not compiled again.
+    Run it after an installation. Compiled kernels are kept beside simdb, or for the user if that
+    folder cannot be written, and serve every process with the same Python version and the same kind
+    of processor. All of them take a minute or two, those for texts seconds; what is there already
+    is not compiled again.
+
+    Example: simdb warm text
     """
     own = {kind.examples()[0].kind.name: kind for kind in kinds.OWN}
     for name in names or ():

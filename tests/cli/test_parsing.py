@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,6 +91,22 @@ def test_every_command_has_help_and_is_documented(command):
         for option in parameter.opts:
             if option.startswith("--"):
                 assert f"`{option}" in section, (command, option)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_in_the_help_of_a_command_can_be_given(command):
+    parsed = parser().commands[command]
+    name, *arguments = shlex.split(parsed.help.rpartition("Example: simdb ")[2])
+    assert name == command
+    assert parsed.make_context(name, arguments)
+
+
+def test_help_has_headings_and_words_for_types():
+    told = run("dedupe", "--help").stdout
+    headings = [line for line in told.splitlines() if line.endswith(":") and line[0] != " "]
+    assert headings[:3] == ["Arguments:", "Options:", "What the items are:"]
+    assert headings[-1] == "Output:"
+    assert not re.search("<[a-z]", told)
 
 
 def test_the_options_before_the_command_are_documented():
