@@ -1728,7 +1728,7 @@ class Collection(CollectionView):
             groups: keep groups with the items from now on, as ``Database.collection`` says, made of
                 all pairs in one commit, for which other writers wait. Groups that were kept before
                 keep their ids. A rebuild of the index makes the groups anew that are kept.
-            groups_at: the bounds at which they are kept.
+            groups_at: the bounds at which they are kept, if not those of before.
             drop_groups: keep none any more; their ids and changes are forgotten.
             progress: called now and then.
         """
@@ -1764,8 +1764,7 @@ class Collection(CollectionView):
         if drop_groups:
             wanted = None
         elif regroups:
-            method = groups or ("chain" if wanted is None else wanted.method)
-            wanted = kept.kept_groups_of(settings, method, groups_at)
+            wanted = kept.kept_groups_of(settings, groups, groups_at)
         elif wanted is not None:
             kept.require_still_served(settings, wanted)
         with self._handle.writing() as access, self._told_which_settings(present):

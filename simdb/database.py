@@ -575,8 +575,6 @@ def _grouped(
     bounds: Iterable[ThresholdLike] | None,
 ) -> CollectionSettings:
     """Let a new collection keep groups, if that is asked for."""
-    if groups is None:
-        if bounds is not None:
-            raise ConfigurationError("groups_at= needs groups='chain' or 'star'")
+    if groups is None and bounds is None:
         return settings
     return replace(settings, groups=kept_groups_of(settings, groups, bounds))

@@ -681,6 +681,9 @@ class Progress:
     total: int | None
 
 
+GroupsRepaired: TypeAlias = Literal["kept", "new", "none"]
+
+
 @dataclass(frozen=True, slots=True)
 class RepairedCollection:
     """What became of a collection of a damaged store.
@@ -692,6 +695,9 @@ class RepairedCollection:
         lost_keys: keys of the first of these.
         uncertain: items of the new store of which it could not be told whether they had been
             deleted or replaced.
+        groups: of those that it keeps: ``"kept"`` with their ids, aliases and changes; ``"new"``
+            where some of that could not be read: made of the items, with new ids, and the changes
+            begin anew; ``"none"`` if it keeps none.
     """
 
     name: str
@@ -699,6 +705,7 @@ class RepairedCollection:
     lost: int
     lost_keys: tuple[Key, ...]
     uncertain: int
+    groups: GroupsRepaired = "none"
 
 
 @dataclass(frozen=True, slots=True)

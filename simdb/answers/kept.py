@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 
 import numpy as np
@@ -35,6 +36,8 @@ from simdb.storage.tables.layout import decode_user_key, encode_user_key
 
 ACTIONS: tuple[GroupAction, ...] = ("created", "joined", "left", "merged", "split")
 
+GROUPS_AT_ONCE = 256  # whose keys are read together
+
 
 def components_of(level: int) -> int:
     """Return the partition of a level into what its edges connect."""
@@ -57,23 +60,46 @@ def kept_by(settings: CollectionSettings) -> KeptGroups:
 
 
 def kept_groups_of(
-    settings: CollectionSettings, method: GroupMethod, bounds: Iterable[ThresholdLike] | None
+    settings: CollectionSettings,
+    method: GroupMethod | None,
+    bounds: Iterable[ThresholdLike] | None,
 ) -> KeptGroups:
-    """Return what a caller asks to be kept; by default, at the bound of the collection.
+    """Return what a caller asks to be kept; what is not said stays, or is the collection's bound.
 
     ConfigurationError: no such method, or what is added is not looked for at one of the bounds.
     """
+    present = settings.groups
+    if present is not None:
+        method = method or present.method
+        if bounds is None:
+            bounds = [told_bound(settings, one) for one in present.bounds]
+    if method is None:
+        raise ConfigurationError(
+            "it is said at which bounds groups are to be kept, but not which groups",
+            remedies=[
+                Remedy("groups", "chain", "keeps all that is connected together"),
+                Remedy("groups", "star", "keeps what is within the bound of a centre together"),
+            ],
+        )
     if method not in GROUP_METHODS:
         raise ConfigurationError(f"groups must be 'chain' or 'star', not {method!r}")
     kind, given = settings.kind, None if bounds is None else list(bounds)
     if given == [] or (given is not None and len(given) > MOST_LEVELS):
-        raise ConfigurationError(f"groups_at must have 1 to {MOST_LEVELS} bounds")
+        raise ConfigurationError(
+            f"groups are kept at 1 to {MOST_LEVELS} bounds, not at {len(given)}"
+        )
     if given is None:
         found = {choose(settings, Question("add", None)).bound.fraction}
     else:
         found = {_parsed(kind, bound).fraction for bound in given}
     kept = KeptGroups(method, tuple(sorted(found, reverse=kind.is_distance)))
-    require_served(settings, kept)
+    try:
+        require_served(settings, kept)
+    except ThresholdTooLowError as error:
+        # What would help is an argument of the same call.
+        remedies = [replace(one, method=None) for one in error.remedies if one.method == "rebuild"]
+        problem = f"groups cannot be kept there: {error.problem}"
+        raise ThresholdTooLowError(problem, remedies=remedies) from error
     return kept
 
 
@@ -88,10 +114,9 @@ def require_still_served(settings: CollectionSettings, kept: KeptGroups) -> None
     try:
         require_served(settings, kept)
     except ThresholdTooLowError as error:
-        known = ", ".join(str(told_bound(settings, each)) for each in kept.bounds)
         raise ThresholdTooLowError(
-            f"the collection {settings.name!r} keeps groups at {known}, which an index of these "
-            "settings does not serve",
+            f"the collection {settings.name!r} keeps groups at {shown_bounds(settings)}, "
+            "which an index of these settings does not serve",
             remedies=[
                 Remedy("groups_at", ..., "keeps them at other bounds"),
                 Remedy("drop_groups", value=True, effect="keeps none"),
@@ -111,12 +136,17 @@ def level_of(settings: CollectionSettings, bound: Bound | None) -> int:
     if bound is None:
         return 0
     if bound.fraction not in kept.bounds:
-        known = ", ".join(str(told_bound(settings, each)) for each in kept.bounds)
         raise ConfigurationError(
-            f"the collection {settings.name!r} keeps groups at {known}, and none at "
-            f"{told_bound(settings, bound.fraction)}"
+            f"the collection {settings.name!r} keeps groups at {shown_bounds(settings)}, and none "
+            f"at {settings.kind.outer_bound(bound)}"
         )
     return kept.bounds.index(bound.fraction)
+
+
+def shown_bounds(settings: CollectionSettings) -> str:
+    """Return the bounds of groups as people write them."""
+    kind = settings.kind
+    return ", ".join(str(kind.outer_bound(kind.bound_of(one))) for one in kept_by(settings).bounds)
 
 
 def told_bound(settings: CollectionSettings, bound: Fraction) -> Fraction:
@@ -158,10 +188,14 @@ def all_groups(opened: Opened, bound: Bound | None) -> Iterator[KeptGroup]:
     level = level_of(opened.settings, bound)
     partition = groups_of(level, kept_by(opened.settings).method)
     told = told_bound(opened.settings, kept_by(opened.settings).bounds[level])
-    for label, pairs in groupby(_tables(opened).all_members(partition), key=itemgetter(0)):
-        numbers = np.array([number for _, number in pairs], np.uint32)
-        if numbers.size > 1:
-            yield KeptGroup(label, tuple(keys_of_numbers(opened.reader, numbers)), told)
+    members = groupby(_tables(opened).all_members(partition), key=itemgetter(0))
+    groups = ((label, [number for _, number in pairs]) for label, pairs in members)
+    several = (group for group in groups if len(group[1]) > 1)
+    while some := list(islice(several, GROUPS_AT_ONCE)):
+        numbers = np.array([number for _, own in some for number in own], np.uint32)
+        keys = iter(keys_of_numbers(opened.reader, numbers))
+        for label, own in some:
+            yield KeptGroup(label, tuple(islice(keys, len(own))), told)
 
 
 def changes(opened: Opened, since: int) -> Iterator[GroupChange]:

@@ -122,8 +122,10 @@ def indexes_of(collection: simdb.CollectionView) -> str:
     if collection.exact_floor is not None:
         text = f"exact from {Threshold(collection.exact_floor)} on"
         described.append(text + (", all symbols posted" if settings["containment"] else ""))
-    if not described:
-        return "none: answers come from comparing with all items"
+    described = described or ["none: answers come from comparing with all items"]
+    if settings["groups"] is not None:
+        bounds = ", ".join(f"{bound:g}" for bound in settings["groups"]["bounds"])
+        described.append(f"groups: {settings['groups']['method']} at {bounds}")
     return "; ".join(described)
 
 

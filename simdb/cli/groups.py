@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from simdb.cli.options import Apart, Budget, Carrying, Question
+from simdb.cli.options import Apart, Budget, Carrying, Question, tell_unmet
 from simdb.cli.output import (
     Answering,
     counted,
@@ -60,13 +60,14 @@ def groups(
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         earlier = Path(state).read_bytes() if state and Path(state).exists() else None
+        asked = {**question.of(kind), **among.given()}
         found = source.groups(
             method=method,
             apart=apart.pairs(),
             earlier=earlier,
             budget=budget,
             progress=bar.callback,
-            **{**question.of(kind), **among.given()},
+            **asked,
         )
     kept = None if state is None else found.state()
     for pair in found.contradictions:
@@ -91,6 +92,7 @@ def groups(
         told = f"{told}; cost {found.objective:,.6g}"
         made["objective"] = found.objective
     telling.told(rows or 0, f"{told}; {promise(found, kind)}", **promised(found), **made)
+    tell_unmet(asked, telling.note)
 
 
 def _told(group: Group) -> dict[str, Any]:

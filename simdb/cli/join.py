@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.options import Apart, Budget, Carrying, Explain, Question, filter_from
+from simdb.cli.options import Apart, Budget, Carrying, Explain, Question, filter_from, tell_unmet
 from simdb.cli.output import Answering
 from simdb.cli.pairs import Resume, show_pairs
 from simdb.cli.stores import Store
@@ -82,7 +82,11 @@ def join(
     """
     others = Store(store.context, right_store or store.path)
     with store.view(left) as source, others.view(right) as other, telling.bar() as bar:
-        asked = {**question.of(other.kind), **among.given()}
+        asked = {
+            **question.of(other.kind),
+            **among.given(),
+            "other_where": filter_from("--right-where", right_where),
+        }
         found = source.join(
             other,
             measure=measure,
@@ -90,10 +94,10 @@ def join(
             apart=apart.pairs(),
             since=since,
             other_since=right_since,
-            other_where=filter_from("--right-where", right_where),
             resume=resume,
             budget=budget,
             **asked,
         )
         why = partial(source.explain_pair, other=other) if explain else None
         show_pairs(found, other.kind, telling, bar, of_join=True, why=why)
+    tell_unmet(asked, telling.note)

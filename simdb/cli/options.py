@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import asdict, dataclass, is_dataclass
@@ -338,7 +338,32 @@ class Carrying(Where):
         return {**Where.given(self), "metadata": self.metadata}
 
 
-def filter_from(option: str, given: list[str] | None) -> Callable[[Any], bool] | None:
+class MetadataFilter:
+    """Which metadata are wanted: of every name one of some values.
+
+    It notes which names it has met, since one that nothing has is likely to be misspelled.
+    """
+
+    def __init__(self, option: str, wanted: Mapping[str, Sequence[Any]]) -> None:
+        self._option = option
+        self._wanted = wanted
+        self._unmet = set(wanted)
+        self._was_asked = False
+
+    def __call__(self, metadata: Mapping[str, Any] | None) -> bool:
+        """Whether metadata are wanted."""
+        known = metadata or {}
+        self._was_asked = True
+        self._unmet -= known.keys()
+        return all(known.get(name) in values for name, values in self._wanted.items())
+
+    def tell_unmet(self, note: Callable[[str], None]) -> None:
+        """Tell which names nothing had that was similar."""
+        for name in sorted(self._unmet if self._was_asked else ()):
+            note(f"{self._option}: nothing that is similar has metadata named {name!r}")
+
+
+def filter_from(option: str, given: list[str] | None) -> MetadataFilter | None:
     """Return the filter on metadata that some NAME=VALUE are; None where there are none.
 
     A value is the text, or the number or what else of JSON it spells.
@@ -354,9 +379,14 @@ def filter_from(option: str, given: list[str] | None) -> Callable[[Any], bool] |
         values.append(text)
         with suppress(ValueError, RecursionError):
             values.append(json.loads(text))
-    return lambda metadata: all(
-        (metadata or {}).get(name) in values for name, values in found.items()
-    )
+    return MetadataFilter(option, found)
+
+
+def tell_unmet(asked: Mapping[str, Any], note: Callable[[str], None]) -> None:
+    """Tell, after an answer, which names the filters that were asked have not met."""
+    for name in ("where", "other_where"):
+        if asked.get(name) is not None:
+            asked[name].tell_unmet(note)
 
 
 @dataclass(frozen=True, slots=True)

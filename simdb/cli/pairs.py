@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from simdb.cli.options import Budget, Carrying, Explain, Question
+from simdb.cli.options import Budget, Carrying, Explain, Question, tell_unmet
 from simdb.cli.output import (
     FACETS_TOLD,
     Answering,
@@ -76,6 +76,7 @@ def pairs(
         found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
         why = source.explain_pair if explain else None
         show_pairs(found, source.kind, telling, bar, why=why)
+    tell_unmet(asked, telling.note)
 
 
 def show_pairs(

@@ -79,4 +79,5 @@ def rebuild(
             **index.given(),
             **bound.of(kind),
         )
-        telling.tell(report_of(target), f"rebuilt {target.name}: {indexes_of(target)}")
+        told = f"rebuilt {target.name}: {indexes_of(target)}"
+        telling.tell(report_of(target), f"{told}; no groups any more" if drop_groups else told)

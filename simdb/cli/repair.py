@@ -51,6 +51,8 @@ def repair(
             unsure = f", {found.uncertain:,} perhaps deleted before" if found.uncertain else ""
             items = counted(found.items, "item", "items")
             print(printable(f"{found.name}: {items}{lost}{unsure}"))
+            if found.groups == "new":
+                print("  groups have new ids, and their changes begin anew: not all could be read")
             for key in found.lost_keys[:SHOWN_KEYS]:
                 print(printable(f"  lost: {key!r}"))
         print(printable(f"{new}: " + ("complete" if report.complete else "not complete")))

@@ -11,7 +11,9 @@ import typer
 
 from simdb.cli.output import Working
 from simdb.cli.stores import StoredCollection
-from simdb.files.writing import require_fitting_name, written_together
+from simdb.errors import UsageError
+from simdb.files.compression import STANDARD_STREAM, plain_name
+from simdb.files.writing import written_together
 from simdb.reports import report as page
 
 FORMS = (".html", ".htm")
@@ -49,8 +51,11 @@ def report(
 
 
 def require_page(name: str) -> None:
-    """Raise UsageError unless a file is named as a page is."""
-    require_fitting_name(name, "html")
+    """Raise UsageError unless a file is named as a page is; what is no file has any name."""
+    is_page = Path(plain_name(name)).suffix.lower() in FORMS
+    is_device = Path(name).exists() and not Path(name).is_file()
+    if not (is_page or is_device or name == STANDARD_STREAM):
+        raise UsageError(f"a report is a page of HTML: name it .html, not {name}")
 
 
 def write_page(name: str, text: str) -> None:

@@ -16,7 +16,7 @@ from simdb import arrow
 from simdb.cli import differences
 from simdb.cli.feed import noted
 from simdb.cli.inputs import InputOptions, UnstoredInputs, set_from
-from simdb.cli.options import Explain, IntegerKeys, Question, Where, key_from
+from simdb.cli.options import Explain, IntegerKeys, Question, Where, key_from, tell_unmet
 from simdb.cli.output import (
     FACETS_TOLD,
     Answering,
@@ -220,6 +220,7 @@ def search(
     told = {} if not answers else promised(answers[0])
     words = f"; {promise(answers[0], kind)}" if answers else ""
     telling.told(count, counted(count, "match", "matches") + words, **told)
+    tell_unmet(wanted, telling.note)
 
 
 def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:

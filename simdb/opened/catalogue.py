@@ -15,6 +15,7 @@ from simdb.errors import (
     UnknownKindError,
     WrongTypeError,
 )
+from simdb.exact.thresholds import decimal
 from simdb.recipe import Recipe, fraction, restored
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import CollectionReader, stored_settings
@@ -52,7 +53,7 @@ class KeptGroups:
     bounds: tuple[Fraction, ...]
 
     def __str__(self) -> str:
-        return f"{self.method!r} at {', '.join(map(str, self.bounds))}"
+        return f"{self.method!r} at {', '.join(map(decimal, self.bounds))}"
 
     def plain(self) -> dict[str, Any]:
         """Return both as plain values."""

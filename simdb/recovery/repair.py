@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import os
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
@@ -38,13 +40,15 @@ from simdb.recovery.pages import (
     is_user_key,
     records_in,
 )
-from simdb.results import Problem, Progress, RepairedCollection, RepairReport
+from simdb.results import GroupsRepaired, Problem, Progress, RepairedCollection, RepairReport
+from simdb.storage.collection.groups import GroupReader
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import file_mode, no_writer, parse_path
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
+from simdb.upkeep.regroup import plain_of, regroup, restore_groups
 from simdb.zstandard import Codec
 
 LOST_KEYS_KEPT = 1_000
@@ -64,7 +68,9 @@ def repair(
     Items, keys and metadata are read page by page, and believed if their checksums hold. Indexes
     are made anew from the items, under the settings and the secret of the old store. The new store
     is checked before it gets its name. Items keep their order; their numbers change. An item that
-    its collection refuses is lost, as a text of which its tokeniser fails.
+    its collection refuses is lost, as a text of which its tokeniser fails. Groups that a collection
+    keeps are made anew too; with their ids, aliases and changes where all of these, and the keys,
+    could be read, else with new ones, which the report says.
 
     Args:
         damaged: the file; nobody may be writing to it.
@@ -117,7 +123,7 @@ def _copy(
 ) -> RepairedCollection:
     collection = salvage.collections[number]
     with database._handle.write() as transaction:
-        settings = catalogue.create(transaction, collection.settings)
+        settings = catalogue.create(transaction, replace(collection.settings, groups=None))
         labels.put(transaction, settings.number, salvage.labels.get(number, {}).values())
     items = settings.make_items()
     missing = dict(collection.numbers)
@@ -145,7 +151,32 @@ def _copy(
         }
     ordered = sorted(missing, key=missing.__getitem__)[:LOST_KEYS_KEPT]
     lost = tuple(layout.decode_user_key(key) for key in ordered if is_user_key(key))
-    return RepairedCollection(settings.name, report.added, len(missing), lost, uncertain)
+    groups = _regroup(
+        database, salvage, number, replace(settings, groups=collection.settings.groups)
+    )
+    return RepairedCollection(settings.name, report.added, len(missing), lost, uncertain, groups)
+
+
+def _regroup(
+    database: Database, salvage: Salvage, number: int, settings: CollectionSettings
+) -> GroupsRepaired:
+    """Make the groups that a collection keeps; with their ids and changes if all can be read."""
+    if settings.groups is None:
+        return "none"
+    with database._handle.writing() as access:
+        if salvage.certain:
+            tables = GroupReader(salvage.owned(number), number)
+            keys = {item: key for key, item in salvage.collections[number].numbers.items()}
+            with suppress(CorruptionError, LookupError, ValueError, TypeError, struct.error):
+                told = plain_of(
+                    tables,
+                    settings.groups,
+                    lambda items: [layout.decode_user_key(keys[item]) for item in items],
+                )
+                restore_groups(access, settings, told)
+                return "kept"
+        regroup(access, settings, settings.groups)
+    return "new"
 
 
 @dataclass(slots=True)
@@ -160,6 +191,27 @@ class SalvagedCollection:
     elsewhere: dict[Table, dict[int, SoundRecord]] = field(
         default_factory=lambda: {Table.DOCUMENTS: {}, Table.ITEMS: {}}
     )
+
+
+class _Records:
+    """Records of table META, as a transaction has them."""
+
+    def __init__(self, records: dict[bytes, memoryview]) -> None:
+        self._records = records
+        self._keys = sorted(records)
+
+    def get(self, table: Table, key: bytes) -> memoryview | None:
+        assert table is Table.META
+        return self._records.get(key)
+
+    def scan(
+        self, table: Table, prefix: bytes, start: bytes | None = None
+    ) -> Iterator[tuple[bytes, memoryview]]:
+        assert table is Table.META
+        for key in self._keys[bisect_left(self._keys, max(prefix, start or prefix)) :]:
+            if not key.startswith(prefix):
+                return
+            yield key, self._records[key]
 
 
 class Salvage:
@@ -199,6 +251,12 @@ class Salvage:
     def certain(self) -> bool:
         """Whether all settings and keys could be read: so it is known what is lost."""
         return not (self._is_damaged(Table.META) or self._is_damaged(Table.KEYS))
+
+    def owned(self, number: int) -> _Records:
+        """Return the records of table META that are a collection's, as those of its groups are."""
+        prefix = layout.owner_prefix(number)
+        found = self._file.records(Table.META)
+        return _Records({key: memoryview(value) for key, value in found if key.startswith(prefix)})
 
     # -- settings, keys and marks ------------------------------------------------------------
 

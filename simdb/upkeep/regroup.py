@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,11 +74,21 @@ def plain_groups(opened: Opened) -> dict[str, Any] | None:
     if kept is None:
         return None
     tables = GroupReader(opened.reader.transaction, opened.reader.number)
+    return plain_of(
+        tables,
+        kept,
+        lambda numbers: keys_of_numbers(opened.reader, np.array(numbers, np.uint32)),
+    )
+
+
+def plain_of(
+    tables: GroupReader, kept: KeptGroups, keys_of: Callable[[Sequence[int]], Iterable[Key]]
+) -> dict[str, Any]:
+    """Return groups as JSON has them, by what tells the keys of item numbers."""
     labels: dict[str, dict[int, list[Key]]] = {}
     for bound, known in known_groups(tables, kept).items():
         found = labels.setdefault(bound, {})
-        keys = keys_of_numbers(opened.reader, np.array([*known], np.uint32))
-        for key, label in zip(keys, known.values(), strict=True):
+        for key, label in zip(keys_of([*known]), known.values(), strict=True):
             found.setdefault(label, []).append(key)
     return {
         "state": tables.state(),
@@ -91,9 +101,9 @@ def plain_groups(opened: Opened) -> dict[str, Any] | None:
 
 
 def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any) -> None:
-    """Make the groups of a collection that was filled from a dump, with what was dumped of them.
+    """Make the groups of a collection that was filled anew, by what ``plain_groups`` told.
 
-    ValueError and its like: it is nothing that ``plain_groups`` returned.
+    Items that are not there any more have left. ValueError and its like: it told nothing such.
     """
     with access.write() as transaction:
         present = catalogue.present_settings(transaction, settings)
@@ -108,14 +118,17 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         ]
         if len(changes) != next_change - 1:
             raise ValueError("changes of groups are missing")
-        tables.log(1, changes)
-        tables.set_state(next_label, next_change)
         known: dict[str, dict[int, int]] = {}
         for bound, groups in plain["groups"].items():
-            numbers = (
-                (reader.find(key), label) for label, keys in groups for key in _encoded(keys)
-            )
-            known[bound] = {item: int(label) for item, label in numbers if item is not None}
+            own = known.setdefault(bound, {})
+            for label, keys in groups:
+                found = {key: reader.find(key) for key in _encoded(keys)}
+                own.update((item, int(label)) for item in found.values() if item is not None)
+                lost = [key for key, item in found.items() if item is None]
+                if lost:
+                    changes.append([ACTIONS.index("left"), str(bound), int(label), 0, lost])
+        tables.log(1, changes)
+        tables.set_state(next_label, 1 + len(changes))
         if any(not 0 < label < next_label for own in known.values() for label in own.values()):
             raise ValueError("a group has an id that no group has had")
     regroup(access, settings, settings.groups, known=known)

@@ -11,7 +11,7 @@ import numpy as np
 from simdb.arrays import UInt16s
 from simdb.batches.signer import Signer
 from simdb.exact.thresholds import Threshold
-from simdb.opened.catalogue import CollectionSettings
+from simdb.opened.catalogue import CollectionSettings, KeptGroups
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import CollectionReader, live_batches
@@ -54,7 +54,7 @@ def describe(opened: Opened) -> dict[str, Any]:
             "containment": settings.containment,
             "key_sources": list(settings.key_sources),
             "compression": settings.compression,
-            "groups": None if settings.groups is None else settings.groups.plain(),
+            "groups": None if settings.groups is None else _groups(settings, settings.groups),
         },
         "expected_recall": (
             settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0
@@ -101,6 +101,12 @@ def _signed(left: Opened, signer: Signer) -> Iterator[UInt16s]:
 def _signatures(collection: CollectionReader) -> Iterator[UInt16s]:
     for block in collection.signatures.scan():
         yield block.as_rows(np.uint16)[collection.alive(block.numbers)]
+
+
+def _groups(settings: CollectionSettings, kept: KeptGroups) -> dict[str, Any]:
+    kind = settings.kind
+    bounds = [float(kind.outer_bound(kind.bound_of(one)).fraction) for one in kept.bounds]
+    return {"method": kept.method, "bounds": bounds}
 
 
 def _bound(settings: CollectionSettings) -> dict[str, Any]:

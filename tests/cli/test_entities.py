@@ -79,7 +79,11 @@ def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
         [{"id": n, "text": text} for n, text in enumerate([text_of(1), near_copy(1), text_of(2)])],
     )
     asked = (store, "c")
-    done("create", *asked, "--groups", "star", "--groups-at", "0.8", "--groups-at", "0.9")
+    at = ("--groups-at", "0.8", "--groups-at", "0.9")
+    assert "--groups chain keeps" in failed("create", *asked, *at)
+    refused = failed("create", *asked, "--groups", "star", "--groups-at", "0.5")
+    assert "; --threshold 0.5 plans for it" in refused
+    assert "groups: star at 0.8, 0.9" in done("create", *asked, "--groups", "star", *at).stderr
     done("add", *asked, rows, "--id-field", "id")
     (both,) = lines_of("group", *asked)
     assert both["keys"] == [0, 1]
@@ -91,6 +95,7 @@ def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
     created, *others = lines_of("changes", *asked)
     assert created["action"] == "created"
     assert lines_of("changes", *asked, "--since", "1") == others
-    done("rebuild", *asked, "--drop-groups")
+    assert "groups: chain at 0.8, 0.9" in done("rebuild", *asked, "--groups", "chain").stderr
+    assert "no groups any more" in done("rebuild", *asked, "--drop-groups").stderr
     assert "--groups chain lets it keep them" in failed("changes", *asked)
     assert "contradicts" in failed("rebuild", *asked, "--drop-groups", "--groups", "chain")

@@ -138,7 +138,8 @@ def test_a_report_of_dedupe_says_what_was_removed(tmp_path: Path) -> None:
         "removed: 1 <"[:10],
     ):
         assert part in found.text
-    assert "promises parquet" in failed(*asked[:-1], tmp_path / "r.parquet")
+    for name in ("r.parquet", "r.txt", "r"):
+        assert "name it .html" in failed(*asked[:-1], tmp_path / name)
 
 
 @pytest.mark.parametrize(

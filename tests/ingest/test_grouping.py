@@ -164,23 +164,26 @@ def test_ids_outlive_whatever_is_done_to_a_store(database, tmp_path):
 
 
 def test_what_cannot_be_kept_is_refused(database):
-    with pytest.raises(simdb.ThresholdTooLowError):
+    with pytest.raises(simdb.ThresholdTooLowError, match=r"threshold=0\.5 plans for it, or"):
         database.create_collection("x", simdb.Set(), groups="chain", groups_at=["0.5"])
     with pytest.raises(simdb.ConfigurationError, match="'chain' or 'star', not 'average'"):
         database.create_collection("x", simdb.Set(), groups="average")
-    with pytest.raises(simdb.ConfigurationError, match="groups_at= needs groups="):
+    with pytest.raises(simdb.ConfigurationError, match="not which groups; groups='chain' keeps"):
         database.create_collection("x", simdb.Set(), groups_at=["0.9"])
     with pytest.raises(simdb.ConfigurationError, match="1 to 100"):
         database.create_collection("x", simdb.Set(), groups="chain", groups_at=[])
     collection = chained(database)
-    with pytest.raises(simdb.ThresholdTooLowError, match="keeps groups at 1/2, which an index"):
+    with pytest.raises(simdb.ThresholdTooLowError, match=r"keeps groups at 0\.5, which an index"):
         collection.rebuild(exact_floor="0.8", drop_probable=True)
-    with pytest.raises(simdb.ConfigurationError, match="keeps groups at 1/2, and none at 3/4"):
+    with pytest.raises(simdb.ConfigurationError, match=r"keeps groups at 0\.5, and none at 0\.75"):
         collection.group_of(1, threshold="0.75")
     with pytest.raises(simdb.KeyNotFoundError, match="'absent'"):
         collection.group_of("absent")
     with pytest.raises(simdb.ConfigurationError, match="has groups"):
         database.collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5", groups="star")
+    assert collection.stats()["settings"]["groups"] == {"method": "chain", "bounds": [0.5]}
+    with pytest.raises(simdb.ConfigurationError, match="not which groups"):
+        database.create_collection("y", simdb.Set()).rebuild(groups_at=["0.9"])
     # What a group was looked for by is not left out.
     with pytest.raises(simdb.ThresholdTooLowError):
         collection.rebuild(threshold="0.9", drop_exact=True)

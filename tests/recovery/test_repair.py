@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import lmdb
 import pytest
 
@@ -11,8 +13,8 @@ import simdb
 from simdb.errors import NotADatabaseError, StorageError
 from simdb.ingest import rows
 from simdb.storage.file import environment as environments
-from simdb.storage.tables.layout import Table, collection_key
-from tests.support.damage import damage_behind, filled, repaired
+from simdb.storage.tables.layout import Table, collection_key, owner_prefix
+from tests.support.damage import WORDS, damage_behind, filled, repaired
 from tests.support.environments import MIB
 
 
@@ -128,3 +130,38 @@ def test_the_name_of_a_repaired_store_is_synced_after_it_is_given(path, synced):
     synced.clear()
     repaired(path)
     assert synced[-2:] == ["linked", str(path.parent)]
+
+
+def test_groups_keep_their_ids_where_all_of_them_can_be_read(path):
+    new = path.with_name("new.simdb")
+    with simdb.open(path, threads=1) as database:
+        made = database.collection("c", WORDS, threshold=0.5, exact_floor=0.5, groups="chain")
+        made.add_many(
+            [(1, "a b c red"), (2, "a b c"), (3, "a b c lost"), (4, "d e f"), ("é", "d e f")]
+        )
+        made.add("both", "a b c d e f")
+        made.delete("both")
+        made.add_many((number, f"more{number} words{number}") for number in range(5, 99))
+        groups, changes = list(made.kept_groups()), list(made.changes())
+        (alias,) = [one.other or 0 for one in changes if one.action == "merged"]
+    report, _ = repaired(path)
+    assert report.collections[0].groups == "kept"
+    with simdb.open(new, threads=1) as database:
+        assert list(database["c"].kept_groups()) == groups
+        assert list(database["c"].changes()) == changes
+        assert database["c"].group(alias).id == 1
+    new.unlink()
+    damaged = path.read_bytes().replace(b"a b c lost", b"a b c lust")
+    path.write_bytes(damaged)
+    report, _ = repaired(path)  # what is lost has left
+    assert (report.collections[0].groups, report.collections[0].lost) == ("kept", 1)
+    with simdb.open(new, threads=1) as database:
+        assert database["c"].group_of(2) == simdb.KeptGroup(1, (1, 2), Fraction(1, 2))
+        (last,) = database["c"].changes(len(changes))
+        assert (last.action, last.group, last.keys) == ("left", 1, (3,))
+    new.unlink()
+    damage_behind(path, Table.META, owner_prefix(1) + b"a")
+    report, _ = repaired(path)
+    assert report.collections[0].groups == "new"
+    with simdb.open(new, threads=1) as database:
+        assert [len(one.keys) for one in database["c"].kept_groups()] == [2, 2]

@@ -22,12 +22,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from simdb.arrays import Float64s, UInt32s
-from simdb.storage.file.environment import ReadTransaction, WriteTransaction
+from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, owner_prefix
 
@@ -62,10 +62,22 @@ class Edges(NamedTuple):
         return cls(np.empty(0, np.uint32), np.empty(0))
 
 
-class GroupReader:
-    """The groups of a collection, by its number, as a transaction sees them."""
+class Records(Protocol):
+    """Where groups are read: a transaction, or what could be read of a damaged file."""
 
-    def __init__(self, transaction: ReadTransaction, collection: int) -> None:
+    def get(self, table: Table, key: bytes) -> memoryview | None:
+        """Return the value of a key, None if there is none."""
+
+    def scan(
+        self, table: Table, prefix: bytes, start: bytes | None = None
+    ) -> Iterator[tuple[bytes, memoryview]]:
+        """Yield the records whose keys begin with a prefix, in order, from ``start`` on."""
+
+
+class GroupReader:
+    """The groups of a collection, by its number."""
+
+    def __init__(self, transaction: Records, collection: int) -> None:
         self.transaction = transaction
         self._prefix = owner_prefix(collection)
 
