@@ -311,6 +311,21 @@ class Database:
                 catalogue.drop(transaction, name)
             clear_up(access)
 
+    def rename_collection(self, name: str, new: str) -> None:
+        """Give a collection another name, in one commit.
+
+        Labels of pairs with it follow. A ``Collection`` that was opened under the old name raises
+        CollectionNotFoundError from then on: open the one of the new name.
+
+        Raises:
+            CollectionNotFoundError: there is none of that name.
+            ConfigurationError: there is one of the new name, or that is no name.
+        """
+        with self._handle.write() as transaction:
+            catalogue.rename(transaction, name, new)
+            for number in catalogue.numbers(transaction):
+                labels.rename(transaction, number, name, new)
+
     # -- the whole store ---------------------------------------------------------------------
 
     @contextmanager

@@ -36,8 +36,8 @@ COMMANDS = {
         "rebuild",
     ),
     "A store as a whole": (
-        *("stats", "check", "compact", "backup", "restore"),
-        *("dump", "load", "repair"),
+        *("stats", "rename", "drop", "check", "compact"),
+        *("backup", "restore", "dump", "load", "repair"),
     ),
     "This installation": ("warm",),
 }

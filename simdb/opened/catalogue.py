@@ -159,9 +159,13 @@ def require_settings(transaction: ReadTransaction, name: str) -> CollectionSetti
     """Return the settings of a collection; CollectionNotFoundError says which ones there are."""
     settings = settings_of(transaction, check_name(name))
     if settings is None:
-        known = ", ".join(repr(known) for known in names(transaction)) or "none yet"
-        raise CollectionNotFoundError(f"there is no collection {name!r} (there are: {known})")
+        raise _not_found(transaction, name)
     return settings
+
+
+def _not_found(transaction: ReadTransaction, name: str) -> CollectionNotFoundError:
+    known = ", ".join(repr(known) for known in names(transaction)) or "none yet"
+    return CollectionNotFoundError(f"there is no collection {name!r} (there are: {known})")
 
 
 def present_settings(
@@ -202,14 +206,18 @@ def names(transaction: ReadTransaction) -> list[str]:
     return sorted(bytes(key[1:]).decode() for key, _ in found)
 
 
+def numbers(transaction: ReadTransaction) -> list[int]:
+    """Return the numbers of all collections, also of kinds that are not known here."""
+    manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)
+    return [int.from_bytes(key[1:5], "big") for key, _ in manifests]
+
+
 # -- changing ----------------------------------------------------------------------------------
 
 
 def create(transaction: WriteTransaction, settings: CollectionSettings) -> CollectionSettings:
     """Store a new, empty collection under the next number."""
-    manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)
-    taken = [int.from_bytes(key[1:5], "big") for key, _ in manifests]
-    number = _new_numbers(transaction, _COLLECTIONS, taken)
+    number = _new_numbers(transaction, _COLLECTIONS, numbers(transaction))
     settings = replace(settings, number=number)
     write_settings(transaction, settings)
     state = Manifest(
@@ -321,6 +329,19 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     if groups is not None:
         owned.append((Table.META, number))
     add_garbage(transaction, [*owned, *index_tables(index)])
+
+
+def rename(transaction: WriteTransaction, name: str, new: str) -> None:
+    """Give a collection another name; ConfigurationError if another one has that."""
+    settings = stored_settings(transaction, check_name(name))
+    if settings is None:
+        raise _not_found(transaction, name)
+    if new == name:
+        return
+    if stored_settings(transaction, check_name(new)) is not None:
+        raise ConfigurationError(f"there is a collection {new!r} already")
+    transaction.delete(Table.META, layout.collection_key(name))
+    _store(transaction, layout.collection_key(new), settings)
 
 
 # -- garbage: records that nothing refers to any more, removed in bounded steps ------------------

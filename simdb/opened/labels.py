@@ -67,6 +67,13 @@ def forget(transaction: WriteTransaction, collection: int, labels: Iterable[Labe
         transaction.delete(Table.META, layout.label_key(collection, label.name))
 
 
+def rename(transaction: WriteTransaction, collection: int, name: str, new: str) -> None:
+    """Let labels of a collection's pairs with another one follow the new name of that."""
+    followed = [one for one in of_collection(transaction, collection) if one.other == name]
+    forget(transaction, collection, followed)
+    put(transaction, collection, [one._replace(other=new) for one in followed])
+
+
 def of_collection(transaction: ReadTransaction, collection: int) -> Iterator[Label]:
     """Yield the labels of a collection's pairs, of it alone and with others, in no given order."""
     for key, value in transaction.scan(Table.META, layout.label_key(collection)):

@@ -41,6 +41,8 @@ COMMANDS = [
     "delete",
     "export",
     "stats",
+    "rename",
+    "drop",
     "check",
     "compact",
     "backup",

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -135,7 +136,9 @@ def test_integer_keys_are_not_text(tmp_path):
 def test_stats_check_compact_backup_and_audit_answer(store, tmp_path):
     assert json.loads(done("stats", store, "--json").stdout)
     assert json.loads(done("stats", store, "news", "--json").stdout)
-    assert done("stats", store).stdout
+    told = done("stats", store).stdout
+    assert re.search(r"news +│ text +│ from 0\.\d+ +│ +\d+ │", told)
+    assert "signature_bytes" not in told
     assert json.loads(done("check", store, "--json").stdout)["sound"] is True
     assert "sound" in done("check", store, "news").stdout
     done("compact", store)
@@ -147,6 +150,24 @@ def test_stats_check_compact_backup_and_audit_answer(store, tmp_path):
     audit = json.loads(done("audit", store, "news", "--sample", 3, "--json").stdout)
     assert audit["expected_recall"] >= 0.99
     assert "recall" in done("audit", store, "news").stdout
+
+
+def test_a_collection_is_renamed_and_dropped(store):
+    pairs = lines_of("pairs", store, "news")
+    with simdb.open(store) as database:
+        database.create_collection("other", simdb.Set())
+    taken = run("rename", store, "news", "other")
+    assert (taken.exit_code, taken.stderr) == (2, "simdb: there is a collection 'other' already\n")
+
+    done("rename", store, "news", "papers")
+    assert lines_of("pairs", store, "papers") == pairs
+    assert "it has: other, papers" in run("stats", store, "news").stderr
+
+    asked = run("drop", store, "papers")
+    assert asked.exit_code == 2
+    assert "--yes" in asked.stderr
+    assert json.loads(done("drop", store, "papers", "--yes", "--json").stdout)["items"]
+    assert "it has: other" in run("stats", store, "papers").stderr
 
 
 def test_rebuild_changes_only_what_is_named(store):

@@ -174,6 +174,27 @@ def test_collections_do_not_see_each_other(database):
     assert database.check(deep=True).sound
 
 
+def test_a_collection_is_renamed_and_labels_of_pairs_with_it_follow(database):
+    kind = simdb.Record([simdb.Field("name")])
+    left, right = (database.create_collection(name, kind) for name in ("left", "right"))
+    left.add("l", {"name": "ann"})
+    right.add("r", {"name": "ann"})
+    left.label([("l", "r", True)], other=right)
+    database.rename_collection("right", "persons")
+    assert database.collection_names() == ["left", "persons"]
+    assert len(left.labels(other=database["persons"])) == 1
+    assert len(database["persons"]) == 1
+    with pytest.raises(simdb.errors.CollectionNotFoundError, match="persons"):
+        right.get("r")
+    for wrong in ("left", "", "a\nb"):
+        with pytest.raises(simdb.errors.ConfigurationError):
+            database.rename_collection("persons", wrong)
+    database.rename_collection("left", "left")
+    with pytest.raises(simdb.errors.CollectionNotFoundError):
+        database.rename_collection("right", "third")
+    assert database.check(deep=True).sound
+
+
 def test_stats_are_plain_values(database):
     collection = database.collection("c", simdb.Text(simdb.StopWordShingles(2)), threshold=0.9)
     assert collection.stats()["items"] == 0

@@ -1,0 +1,26 @@
+"""The command that gives a collection another name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from simdb.cli.output import Telling
+from simdb.cli.stores import StoredCollection, existing
+
+
+def rename(
+    *,
+    stored: StoredCollection,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
+    telling: Telling,
+) -> None:
+    """Give a collection another name.
+
+    Example: simdb rename corpus.simdb documents articles
+    """
+    with stored.opened() as database:
+        existing(database, stored.name)
+        database.rename_collection(stored.name, new)
+    telling.tell({"renamed": stored.name, "to": new}, f"{stored.name} is now {new}")
