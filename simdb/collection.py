@@ -1714,9 +1714,9 @@ class Collection(CollectionView):
 
         Args:
             kind: what the items are; the same kind with other settings.
-            threshold, max_distance, recall, bands, rows, sketch, row_budget, false_candidates,
-                cascade: of the probable index, which a threshold or a distance adds where there is
-                none.
+            threshold, max_distance, recall, bands, rows, sketch: of the probable index, which a
+                threshold or a distance adds if there is none.
+            row_budget, false_candidates, cascade: of planning that index, as for ``collection``.
             seed: of all hashes.
             exact_floor: of the exact index, which a floor adds where there is none.
             containment: whether the exact index posts all symbols.

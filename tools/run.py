@@ -4,7 +4,7 @@
 
     python3 tools/run.py demo [arguments of tools/demo.py]
     python3 tools/run.py test [arguments of pytest]
-    python3 tools/run.py check   # style and types: ruff, mypy
+    python3 tools/run.py check   # style and types: ruff, mypy; the documents as a site
     python3 tools/run.py versions [arguments of pytest]   # the other Pythons of this machine
     python3 tools/run.py setup
     python3 tools/run.py coverage [arguments of pytest]   # build/coverage.json, and a table
@@ -60,10 +60,13 @@ COMPILING = tuple(
     (f"compiling the kernels, {part + 1} of 2", "-m", "tests.support.twins", str(part), "2")
     for part in range(2)
 )
+# Warnings are errors: a link that leads nowhere, a docstring that is no markup.
+SITE = ("-m", "sphinx", "-q", "-W", "--keep-going", "-d", "build/site.pickles", "-b", "html")
 CHECKS = (
     ("ruff check", "-m", "ruff", "check", "."),
     ("ruff format --check", "-m", "ruff", "format", "--check", "."),
     ("mypy", "-m", "mypy"),
+    ("the site of the documents, build/site", *SITE, "docs", "build/site"),
 )
 
 MEMORY = Path("/dev/shm")

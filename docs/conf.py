@@ -1,0 +1,39 @@
+"""How Sphinx makes the site of these pages: ``python3 tools/run.py check``."""
+
+import importlib.metadata
+from typing import Any
+
+from pygments.lexers.special import TextLexer
+
+project = "simdb"
+copyright = "the simdb authors"  # noqa: A001 - Sphinx's name
+release = importlib.metadata.version("simdb-store")
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+source_suffix = {".md": "markdown"}
+html_theme = "furo"
+html_title = "simdb"
+html_show_copyright = False
+myst_heading_anchors = 4
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 80
+add_module_names = False
+napoleon_use_rtype = False
+
+# Pages of the root that have a page of the site, which includes them.
+ROOT_PAGES = {"../SECURITY.md": "security.md", "../CONTRIBUTING.md": "contributing.md"}
+
+
+def _to_pages_of_the_site(_app: Any, _page: str, source: list[str]) -> None:
+    """Let links to pages of the root lead to those that include them."""
+    for root, page in ROOT_PAGES.items():
+        source[0] = source[0].replace(f"]({root}", f"]({page}")
+
+
+def setup(app: Any) -> None:
+    """Tell Sphinx what is special here."""
+    app.add_lexer("hex", TextLexer)
+    app.connect("source-read", _to_pages_of_the_site)
