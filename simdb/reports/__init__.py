@@ -31,6 +31,7 @@ MISSES = 8
 GROUPS_SHOWN = 8
 MEMBERS_SHOWN = 5
 LINES_SHOWN = 30
+EQUAL_SHOWN = 240  # characters of two texts that are equal
 CHARACTERS_SHOWN = 6_000  # of a text, of which what differs is looked for
 MEASURED = 200  # pairs by which the curve is measured
 TRIES = 10
@@ -65,11 +66,13 @@ class Removed:
         counts: of rows, by names for people.
         edges, by_value: how many removed rows were how similar to the one kept.
         groups: how many rows were removed for each kept one.
+        others: of kept ones with several, the keys of some of these.
     """
 
     is_distance: bool
     counts: dict[str, int] = field(default_factory=dict)
     groups: Counter[Key] = field(default_factory=Counter)
+    others: dict[Key, list[Key]] = field(default_factory=dict)
     values: Counter[float] = field(default_factory=Counter)
     _examples: dict[int, list[tuple[Key | None, Key, float, Any]]] = field(default_factory=dict)
     _seen: Counter[int] = field(default_factory=Counter)
@@ -80,6 +83,10 @@ class Removed:
     ) -> None:
         """Note a removed row; of each range of values some are kept, all equally likely."""
         self.groups[kept] += 1
+        if self.groups[kept] > 1 and key is not None:
+            others = self.others.setdefault(kept, [])
+            if len(others) < MEMBERS_SHOWN:
+                others.append(key)
         if value is None:
             return
         self.values[round(value, 3)] += 1
@@ -325,9 +332,12 @@ class _Page:
     def groups(self) -> dict[str, Any] | None:
         """The sizes of groups, and the largest ones."""
         if self._removed is not None:
-            counted = {kept: many + 1 for kept, many in self._removed.groups.items()}
-            largest = [(size, [key]) for key, size in Counter(counted).most_common(GROUPS_SHOWN)]
-            return self._drawn_groups(list(counted.values()), largest)
+            counted = self._removed.groups
+            largest = [
+                (many + 1, [key], _told_others(self._removed.others.get(key, [])))
+                for key, many in counted.most_common(GROUPS_SHOWN)
+            ]
+            return self._drawn_groups([many + 1 for many in counted.values()], largest)
         if self._survey is None or self._items > GROUPED:
             return None
         try:
@@ -335,13 +345,13 @@ class _Page:
         except SimdbError:
             return None
         largest = [
-            (len(group), list(group.keys[:MEMBERS_SHOWN]))
+            (len(group), list(group.keys[:MEMBERS_SHOWN]), "")
             for group in sorted(found, key=len, reverse=True)[:GROUPS_SHOWN]
         ]
         return self._drawn_groups([len(group) for group in found], largest)
 
     def _drawn_groups(
-        self, lengths: Sequence[int], largest: Sequence[tuple[int, Sequence[Key]]]
+        self, lengths: Sequence[int], largest: Sequence[tuple[int, Sequence[Key], str]]
     ) -> dict[str, Any] | None:
         if not lengths:
             return None
@@ -365,8 +375,9 @@ class _Page:
                 {
                     "size": f"{size:,}",
                     "members": [(str(key), self._excerpt(key)) for key in keys],
+                    "more": more,
                 }
-                for size, keys in largest
+                for size, keys, more in largest
             ],
         }
 
@@ -440,7 +451,7 @@ class _Page:
                     range(LINES_SHOWN),
                     strict=False,
                 )
-            ] or [([("(equal)", False)], " ", [("(equal)", False)])]
+            ] or [([(f"(equal) {one[:EQUAL_SHOWN]}", False)], " ", [("(equal)", False)])]
         else:
             lines = list(_facets(told))
         counts = told.counts()
@@ -451,6 +462,10 @@ class _Page:
             else ""
         )
         return Shown(left, right, f"{told.measured} {told.value:.3f}", lines, note)
+
+
+def _told_others(keys: Sequence[Key]) -> str:
+    return f"Removed for it, among others: {', '.join(map(str, keys))}" if keys else ""
 
 
 def _bin(found: Survey, value: float) -> int:

@@ -41,14 +41,17 @@ class Took(NamedTuple):
 
 def took(*command: str | Path) -> Took:
     """Run a command some times, after a first one; return the medians."""
-    found = []
-    for _ in range(TIMES + 1):
-        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run([*map(str, command)], check=True, capture_output=True, cwd=CHECKOUT)
-        after, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
-        working = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-        found.append(Took(clock, working))
+    found = [once(*command) for _ in range(TIMES + 1)]
     return Took(*map(statistics.median, zip(*found[1:], strict=True)))
+
+
+def once(*command: str | Path) -> Took:
+    """Run a command once."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([*map(str, command)], check=True, capture_output=True, cwd=CHECKOUT)
+    after, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
+    working = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Took(clock, working)
 
 
 def first_search(path: str, text: str) -> dict[str, Any]:
