@@ -32,6 +32,12 @@ class App:
     get = post
 
 
+def service() -> str:
+    """The module of the guide."""
+    (code,) = re.findall(r"^```py\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    return str(code)
+
+
 @pytest.fixture
 def workers(tmp_path, monkeypatch):
     """Two, each of which has run the module of the guide."""
@@ -39,10 +45,9 @@ def workers(tmp_path, monkeypatch):
     framework.FastAPI, framework.HTTPException = App, RefusedError
     monkeypatch.setitem(sys.modules, "fastapi", framework)
     monkeypatch.setenv("SEEN_STORE", str(tmp_path / "seen.simdb"))
-    (code,) = re.findall(r"^```py\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     made: list[dict[str, Any]] = [{}, {}]
     for names in made:
-        exec(compile(code, "service.py", "exec"), names)
+        exec(compile(service(), "service.py", "exec"), names)
     yield [names["app"].answers for names in made]
     for names in made:
         names["database"].close()
@@ -72,3 +77,19 @@ def test_the_service_tells_what_it_has_seen_and_where_that_went(workers):
         with pytest.raises(RefusedError) as refused:
             wrong()
         assert refused.value.status_code == status
+
+
+def test_the_service_answers_by_http(tmp_path, monkeypatch):
+    testing = pytest.importorskip("fastapi.testclient", exc_type=ImportError)
+    monkeypatch.setenv("SEEN_STORE", str(tmp_path / "seen.simdb"))
+    names: dict[str, Any] = {}
+    exec(compile(service(), "service.py", "exec"), names)
+    client = testing.TestClient(names["app"])
+    text = "a post about the price of copper, which went up again in London"
+    assert client.post("/posts/a", json={"text": text}).json()["action"] == "added"
+    assert client.post("/posts/b", json={"text": text + "!"}).json()["group"] == 1
+    assert client.get("/groups/1").json() == {"id": 1, "keys": ["a", "b"]}
+    assert [one["action"] for one in client.get("/changes").json()] == ["created"]
+    assert client.get("/groups/9").status_code == 404
+    assert client.post("/posts/c", json={}).status_code == 422
+    names["database"].close()
