@@ -12,7 +12,7 @@ from simdb.cli.options import Bound, KindOptions
 from simdb.cli.output import Telling
 from simdb.errors import UsageError
 
-_PLACE = "_simdb_place"  # of a row in the files, a column of the command's own
+_PLACE = "place in the files"  # of a row, a column of the command's own; messages name it
 
 
 def spark(
@@ -95,6 +95,7 @@ def spark(
     """
     del verb  # there is one
     from simdb import spark as on_spark
+    from simdb.spark.frames import exists
     from simdb.spark.sessions import plain_errors
 
     kind = described.new()
@@ -103,12 +104,16 @@ def spark(
     submitted = master is None and "PYSPARK_GATEWAY_PORT" in os.environ
     session: Any = on_spark.session(submitted=submitted, master=master, memory=memory)
     with plain_errors():
-        frame = session.read.parquet(*inputs)
-        place = order or _PLACE
-        if _PLACE in frame.columns:
-            raise UsageError(f"the inputs have a column {_PLACE!r}: rename it")
-        if order is None:
-            frame = on_spark.in_file_order(frame, _PLACE)
+        for folder in filter(None, (output, removed)):
+            if exists(session, folder):
+                raise UsageError(f"{folder} already exists: name another folder, or remove it")
+        read = session.read.parquet(*inputs)
+        frame, place = read, order
+        if place is None:
+            place = _PLACE
+            while place in read.columns:
+                place += "'"
+            frame = on_spark.in_file_order(read, place)
         recipe = simdb.Recipe.of(kind, **bound.of(kind), seed=seed)
         dropped = on_spark.dedupe(
             frame,
@@ -126,8 +131,8 @@ def spark(
         if skip_bad:
             bad = on_spark.problems(session, work)
             away = away.unionByName(bad.select(bad["key"].alias(id_field)))
-        kept = frame.drop(_PLACE).join(away, id_field, "left_anti")
+        kept = read.join(away, id_field, "left_anti")
         kept.write.mode("errorifexists").parquet(output)
-        counts = {"rows": frame.count(), "kept": session.read.parquet(output).count()}
+        counts = {"rows": read.count(), "kept": session.read.parquet(output).count()}
     told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
     telling.tell({**counts, "output": output}, told)

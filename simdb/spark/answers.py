@@ -15,7 +15,7 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind
 from simdb.recipe import Recipe
 from simdb.spark.frames import OnBatches, Stages, mapped, together
-from simdb.spark.sessions import functions, library
+from simdb.spark.sessions import functions
 from simdb.steps.graph import PAIRS_OF_TASK, blocks_of
 from simdb.steps.posting import Ordered
 from simdb.steps.schemas import Schema
@@ -202,8 +202,8 @@ class _Run:
         stages: where frames are written.
         items: (number, item) as they came.
         signed: (number, key, digest, signature), of good items.
-        copies: (number, of): items that equal an earlier one, and the first of these.
         boundary: of a join, the first number of the right side.
+        copies: (number, of): items that equal an earlier one, and the first of these.
     """
 
     recipe: Recipe
@@ -211,8 +211,8 @@ class _Run:
     stages: Stages
     items: Any
     signed: Any
-    copies: Any
     boundary: int | None
+    copies: Any = None
 
     @classmethod
     def of(
@@ -254,7 +254,7 @@ class _Run:
 
         signed = stages("signed", all_signed)
         _require_good(signed, skip=on_bad == "skip")
-        by_place = len(frames) == 1 and _are_numbers(signed)
+        by_place = len(frames) == 1 and _are_numbers(signed, unique=named[2] == key)
         if by_place:
             signed = signed.withColumn("number", f.col("place").cast("bigint"))
         else:
@@ -286,13 +286,9 @@ class _Run:
                 whole = whole.unionByName(other)
             numbered = good.select("side", "key", "number")
             items = whole.join(numbered, ["side", "key"]).select("number", "item")
-        window = library().Window.partitionBy("digest", "side")
-        first = f.min("number").over(window).alias("of")
-        copies = stages(
-            "copies",
-            lambda: good.where("digest is not null").select("number", first).where("number != of"),
-        )
-        return cls(recipe, exact, stages, items, good, copies, boundary)
+        run = cls(recipe, exact, stages, items, good, boundary)
+        run.copies = stages("copies", run._copies)
+        return run
 
     @property
     def measured(self) -> str:
@@ -334,13 +330,28 @@ class _Run:
             lambda: self.mapped(self._shared(), steps.meet, steps.PAIRS, boundary=self.boundary),
         )
 
+    def _copies(self) -> Any:
+        """Return the items that equal an earlier one of their side, and the first of these."""
+        rows = self.signed.where("digest is not null").select("number", "digest")
+        packed = self._packed(rows, steps.pack_digests, 1)
+        return self.mapped(packed, steps.copies_packed, steps.COPIES, boundary=self.boundary)
+
     def _shared(self) -> Any:
         """Return the entries of buckets with company, with signatures, whole buckets a task."""
         rows = self.firsts.select("number", "signature")
-        entries = self.mapped(rows, steps.entries, steps.ENTRIES)
-        some = self.mapped(together(entries, "bucket"), steps.shared, steps.ENTRIES)
-        signed = some.join(rows, "number").select(*steps.SHARED.names)
+
+        def made() -> Any:
+            packed = self._packed(rows, steps.pack_entries, self.recipe.bands)
+            return self.mapped(packed, steps.shared_packed, steps.ENTRIES)
+
+        # A stage, whose size is known: where it is small, signatures stay where they are.
+        signed = self.stages("shared", made).join(rows, "number").select(*steps.SHARED.names)
         return together(signed, "bucket", "number")
+
+    def _packed(self, rows: Any, pack: Callable[..., Iterator[Any]], each: int) -> Any:
+        """Return rows packed, whole parts a task, of so many entries each."""
+        parts = steps.parts_of(self.signed.count() * max(1, each))
+        return together(self.mapped(rows, pack, steps.PACKED, parts=parts), "part")
 
     def _posted(self) -> Any:
         f = functions()
@@ -584,14 +595,19 @@ def sign_with_keys(recipe: Recipe, batches: Any, *, exact: bool) -> Iterator[Any
             yield library.RecordBatch.from_arrays([key, place, *found], ["key", "place", *names])
 
 
-def _are_numbers(signed: Any) -> bool:
-    """Whether places can be numbers as they are: whole, not negative, each there once."""
+def _are_numbers(signed: Any, *, unique: bool) -> bool:
+    """Whether places can be numbers as they are: whole, not negative, each there once.
+
+    Args:
+        signed: the rows.
+        unique: they are keys, which are there once.
+    """
     if dict(signed.dtypes)["place"] not in _WHOLE:
         return False
     f = functions()
-    (row,) = signed.agg(
-        f.count(f.lit(1)).alias("rows"),
-        f.countDistinct("place").alias("places"),
-        f.min("place").alias("least"),
-    ).collect()
-    return bool(row["rows"] == row["places"] and (row["rows"] == 0 or row["least"] >= 0))
+    counted = [f.min("place").alias("least")]
+    if not unique:
+        counted += [f.count(f.lit(1)).alias("rows"), f.countDistinct("place").alias("places")]
+    (row,) = signed.agg(*counted).collect()
+    once = unique or row["rows"] == row["places"]
+    return bool(once and (row["least"] is None or row["least"] >= 0))

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, UsageError
 from simdb.recipe import Recipe
 from simdb.spark.sessions import functions, library, plain_errors
 from simdb.steps.posting import Ordered
 from simdb.steps.schemas import Schema
 
+BITS_OF_ROWS = 40  # of a place in files
+MOST_FILES = 2**22
 _TYPES = {"int64": "bigint", "int32": "int", "double": "double", "binary": "binary"}
-_MANIFEST = "stage string, made_by string"
+_MANIFEST = "made_by string"
 
 
 class OnBatches:
@@ -58,10 +60,24 @@ def mapped(
 
 
 def in_file_order(frame: Any, name: str) -> Any:
-    """Add a column that orders rows as their Parquet files hold them, files by their names."""
+    """Add a column that orders rows as their Parquet files hold them, files by their names.
+
+    It is a whole number, so that nothing has to be sorted by it. The files are listed now: ones
+    that come later are not read.
+    """
     f = functions()
-    hidden = f.col("_metadata.file_path"), f.col("_metadata.row_index")
-    return frame.withColumn(name, f.format_string("%s %020d", *hidden))
+    path = f"{name}_file"
+    file = f.col("_metadata.file_path")
+    paths = sorted(row[0] for row in frame.select(file.alias(path)).distinct().collect())
+    if len(paths) > MOST_FILES:
+        raise UsageError(f"{len(paths):,} files are more than {MOST_FILES:,}: order by a column")
+    rows = [(one, number << BITS_OF_ROWS) for number, one in enumerate(paths)]
+    files = frame.sparkSession.createDataFrame(rows, f"`{path}` string, `{name}` bigint")
+    row = f.col("_metadata.row_index")
+    placed = frame.select("*", file.alias(path), row.alias(f"{name}_row"))
+    known = placed.join(f.broadcast(files), path)
+    whole = known.withColumn(name, f.col(name) + f.col(f"{name}_row"))
+    return whole.select(*frame.columns, name)
 
 
 def together(frame: Any, key: str, *others: str) -> Any:
@@ -71,6 +87,8 @@ def together(frame: Any, key: str, *others: str) -> Any:
 
 class Stages:
     """Frames below a folder: each is made once, and taken from there by a run that comes again.
+
+    A stage is whole when Spark has put its ``_SUCCESS`` there; one without is made again.
 
     Args:
         spark: the session.
@@ -84,15 +102,17 @@ class Stages:
     def __init__(self, spark: Any, work: str, made_by: str) -> None:
         self.spark = spark
         self._work = str(work).rstrip("/")
-        self._made_by = made_by
-        rows = _rows_of(spark, f"{self._work}/manifest")
+        manifest = f"{self._work}/manifest"
+        rows = _rows_of(spark, manifest)
         others = {row["made_by"] for row in rows} - {made_by}
         if others:
             raise ConfigurationError(
                 f"{work} holds stages of another run ({', '.join(sorted(others))}; this is "
                 f"{made_by}): name another folder, or remove it"
             )
-        self._done = {row["stage"] for row in rows}
+        if not rows:
+            told = spark.createDataFrame([(made_by,)], _MANIFEST)
+            told.coalesce(1).write.mode("append").parquet(manifest)
 
     def path(self, name: str) -> str:
         """Return where a stage is."""
@@ -101,22 +121,28 @@ class Stages:
     def __call__(self, name: str, make: Callable[[], Any]) -> Any:
         """Return a stage, which is made and written if it is not there."""
         target = self.path(name)
-        if name not in self._done:
+        if not exists(self.spark, f"{target}/_SUCCESS"):
             with plain_errors():
-                make().write.mode("overwrite").parquet(target)
-            told = self.spark.createDataFrame([(name, self._made_by)], _MANIFEST)
-            told.coalesce(1).write.mode("append").parquet(f"{self._work}/manifest")
-            self._done.add(name)
+                # Signatures and digests are all different: a dictionary of them is only tried.
+                writer = make().write.mode("overwrite").option("parquet.enable.dictionary", "false")
+                writer.parquet(target)
         return self.spark.read.parquet(target)
+
+
+def exists(spark: Any, path: str) -> bool:
+    """Whether there is a file or a folder, wherever Spark reads."""
+    try:
+        _ = spark.read.format("text").load(path).columns
+    except library("pyspark.errors").AnalysisException as error:
+        if "PATH_NOT_FOUND" in str(error):
+            return False
+        raise
+    return True
 
 
 def _rows_of(spark: Any, path: str) -> list[Any]:
     """Return the rows of a small table, none where there is no such folder."""
-    missing = library("pyspark.errors").AnalysisException
-    try:
-        rows: list[Any] = spark.read.schema(_MANIFEST).parquet(path).collect()
-    except missing as error:
-        if "PATH_NOT_FOUND" in str(error):
-            return []
-        raise
+    if not exists(spark, path):
+        return []
+    rows: list[Any] = spark.read.schema(_MANIFEST).parquet(path).collect()
     return rows

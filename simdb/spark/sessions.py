@@ -54,7 +54,7 @@ def local_session(
         ConfigurationError: there is no Java, or it does not start.
     """
     session = library().SparkSession
-    on_this = master is None
+    on_this = master is None or master.startswith("local")
     if on_this:
         # The workers are to be the Python that runs this, and nothing asks the network for a name.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -9,6 +9,8 @@ Rows have a ``number``, int64: which of two rows is the earlier. ``docs/steps.md
 ``reference`` has them on pyarrow alone.
 
 - ``sign``, ``entries``, ``shared``, ``meet``: items to candidates by buckets (MMDS 3.4.3).
+- ``pack_entries``, ``shared_packed``; ``pack_digests``, ``copies_packed``: entries, and digests, as
+  few large rows, for engines to whom rows are dear.
 - ``sample``, ``order_of``, ``post``, ``meet_posted``: items to candidates, exactly (MMDS 3.9).
 - ``connect``, ``components``, ``contract``: candidates to components.
 - ``encode``, ``spread``, ``verify``: candidates to similar pairs.
@@ -22,9 +24,17 @@ from __future__ import annotations
 from simdb.steps.buckets import connect, entries, meet, shared
 from simdb.steps.deciding import dedupe, groups
 from simdb.steps.graph import components, contract, spread
+from simdb.steps.packing import (
+    copies_packed,
+    pack_digests,
+    pack_entries,
+    parts_of,
+    shared_packed,
+)
 from simdb.steps.posting import Ordered, meet_posted, order_of, post, sample
 from simdb.steps.rows import merge_minima, partial_minima
 from simdb.steps.schemas import (
+    COPIES,
     DROPPED,
     ENTRIES,
     GATHERED,
@@ -32,6 +42,7 @@ from simdb.steps.schemas import (
     ITEMS,
     LABELS,
     MINIMA,
+    PACKED,
     PAIRS,
     POSTINGS,
     SHARED,
@@ -44,6 +55,7 @@ from simdb.steps.signing import encode, require_served, sign
 from simdb.steps.verifying import verify
 
 __all__ = [
+    "COPIES",
     "DROPPED",
     "ENTRIES",
     "GATHERED",
@@ -51,6 +63,7 @@ __all__ = [
     "ITEMS",
     "LABELS",
     "MINIMA",
+    "PACKED",
     "PAIRS",
     "POSTINGS",
     "SHARED",
@@ -62,6 +75,7 @@ __all__ = [
     "components",
     "connect",
     "contract",
+    "copies_packed",
     "dedupe",
     "encode",
     "entries",
@@ -70,11 +84,15 @@ __all__ = [
     "meet_posted",
     "merge_minima",
     "order_of",
+    "pack_digests",
+    "pack_entries",
     "partial_minima",
+    "parts_of",
     "post",
     "require_served",
     "sample",
     "shared",
+    "shared_packed",
     "sign",
     "spread",
     "verify",

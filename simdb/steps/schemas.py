@@ -59,6 +59,8 @@ ITEMS = _of(number="int64", item="binary")  # items in canonical form
 # The digest is null where equal items are not copies; a bad item has a problem, and nothing else.
 SIGNED = _of(number="int64", digest="binary", signature="binary", problem="string")
 ENTRIES = _of(bucket="int64", number="int64")
+PACKED = _of(part="int64", entries="binary")  # many rows of ENTRIES each, of one part of all keys
+COPIES = _of(number="int64", of="int64")  # an item, and the first that it equals
 SHARED = _of(bucket="int64", number="int64", signature="binary")
 PAIRS = _of(left="int64", right="int64")
 LABELS = _of(number="int64", label="int64")  # the smallest number of the component of each

@@ -5,9 +5,11 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import pickle  # noqa: TID251 - as Spark sends steps to its workers
 import shutil
+import tempfile
 from types import ModuleType
 from typing import Any
 
@@ -15,18 +17,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 
 import simdb
 import simdb.spark
 from simdb import steps
 from simdb.errors import BadItemError, ConfigurationError, MissingExtraError, UsageError
 from simdb.spark import frames, sessions
-from tests.support.commands import done
+from tests.support.commands import done, run
 from tests.support.kind_cases import CASES
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 on_spark = pytest.mark.spark
 CASE = CASES["text"]
+SETS_OF_A_CASE = st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=7)
 COLUMNS: Any = {"key": "id", "item": "text"}
 
 
@@ -36,8 +41,16 @@ def spark():
         pytest.skip("needs pyspark: uv pip install --group spark")
     if shutil.which("java") is None:
         pytest.skip("needs Java 17 or later")
-    settings = {"spark__sql__shuffle__partitions": "2", "spark__default__parallelism": "2"}
-    session = simdb.spark.local_session(cores=2, memory="1g", **settings)
+    # What is compiled for a plan takes longer than the few rows that it is for.
+    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+    options = {
+        "spark__sql__shuffle__partitions": "2",
+        "spark__default__parallelism": "2",
+        "spark__driver__extraJavaOptions": java,
+        "spark__sql__codegen__wholeStage": "false",
+        "spark__sql__codegen__factoryMode": "NO_CODEGEN",
+    }
+    session = simdb.spark.local_session(cores=2, memory="1g", **options)
     yield session
     session.stop()
 
@@ -83,17 +96,14 @@ def listed(answer: Any) -> list[Any]:
 
 
 @on_spark
-@pytest.mark.parametrize("guarantee", ["probable", "exact"])
-def test_answers_are_those_of_the_embedded_store(frame, rows, embedded, tmp_path, guarantee):
+def test_answers_are_those_of_the_embedded_store(frame, rows, embedded, tmp_path):
     spark = frame.sparkSession
     db, collection = embedded
     recipe, work = collection.recipe(), str(tmp_path / "work")
-    asked = {**COLUMNS, "recipe": recipe, "work": work, "guarantee": guarantee, "order": "at"}
+    asked = {**COLUMNS, "recipe": recipe, "work": work, "order": "at"}
     pairs = listed(simdb.spark.pairs(frame, **asked))
-    assert pairs == pairs_of(collection.pairs(guarantee=guarantee), rows[0])
+    assert pairs == pairs_of(collection.pairs(guarantee="probable"), rows[0])
     assert len(pairs) > 20
-    if guarantee == "exact":
-        return
     told: list[simdb.Outcome] = []
     made = db.collection("d", recipe=recipe)
     made.dedupe(zip(*rows, strict=True), outcomes=told.extend)
@@ -102,20 +112,46 @@ def test_answers_are_those_of_the_embedded_store(frame, rows, embedded, tmp_path
         (one.key, one.duplicate_of, one.similarity) for one in told if one.action == "duplicate"
     ]
     assert listed(simdb.spark.dedupe(frame, **asked)) == sorted(dropped)
+    spark.conf.set("spark.sql.adaptive.enabled", "false")
     groups: dict[str, list[str]] = {}
     for key, first in listed(simdb.spark.groups(frame, **asked)):
         groups.setdefault(first, []).append(key)
-    expected = [list(group.keys) for group in collection.groups(guarantee=guarantee)]
+    spark.conf.unset("spark.sql.adaptive.enabled")
+    expected = [list(group.keys) for group in collection.groups(guarantee="probable")]
     assert sorted(map(sorted, groups.values())) == sorted(map(sorted, expected))
     assert set(groups) == {group[0] for group in expected}
-    # Nothing is made twice; another recipe is refused.
-    stages = [row["stage"] for row in spark.read.parquet(f"{work}/manifest").collect()]
-    of_pairs = "signed copies candidates labels similar"
-    assert sorted(stages) == sorted(f"{of_pairs} edges connected dropped groups".split())
+    # Nothing is made twice: what is whole stays as it is; another recipe is refused.
+    stages = sorted(place.parent.name for place in (tmp_path / "work").glob("*/_SUCCESS"))
+    of_pairs = "manifest signed copies shared candidates labels similar"
+    assert stages == sorted(f"{of_pairs} edges connected dropped groups".split())
     with pytest.raises(ConfigurationError, match="another run"):
         simdb.spark.pairs(frame, **{**asked, "recipe": simdb.Recipe.of(CASE.kind, seed=2)})
     with pytest.raises(ConfigurationError, match="more than most=1"):
         simdb.spark.pairs(frame, **asked, most=1)
+
+
+@on_spark
+@settings(max_examples=1, phases=[Phase.generate])
+@given(st.lists(SETS_OF_A_CASE, min_size=60, max_size=60), st.randoms(use_true_random=False))
+def test_many_small_cases_in_one_job_are_answered_as_each_alone(spark, cases, random):
+    """Exact pairs against comparing all: sets of different cases have no element in common."""
+    rows = [
+        (1_000 * case + place, [100 * case + element for element in elements])
+        for case, sets in enumerate(cases)
+        for place, elements in enumerate(sets)
+    ]
+    expected = sorted(
+        (left, right, len({*one} & {*other}) / len({*one} | {*other}))
+        for sets in itertools.groupby(rows, lambda row: row[0] // 1_000)
+        for (left, one), (right, other) in itertools.combinations(sets[1], 2)
+        if 2 * len({*one} & {*other}) >= len({*one} | {*other}) > 0
+    )
+    random.shuffle(rows)
+    made = spark.createDataFrame(rows, "id bigint, elements array<bigint>").repartition(3)
+    asked: Any = {"key": "id", "item": "elements", "threshold": 0.5, "seed": 1}
+    with tempfile.TemporaryDirectory() as work:
+        found = simdb.spark.pairs(made, simdb.Set(), **asked, guarantee="exact", work=work)
+        assert listed(found) == expected
 
 
 @on_spark
@@ -193,6 +229,11 @@ def test_the_command_keeps_what_the_embedded_command_keeps(frame, rows, embedded
     assert sorted(row["id"] for row in read.collect()) == expected
     assert json.loads(told.stdout)["kept"] == len(expected) < len(keys)
     assert spark.read.parquet(str(removed)).count() == len(keys) - len(expected)
+    # Told at once, before anything is read or made.
+    for taken in (("-o", out), ("-o", tmp_path / "new", "--removed", removed)):
+        again = run("spark", "dedupe", tmp_path / "none", *taken, "--work", tmp_path / "other")
+        assert (again.exit_code, f"{taken[-1]} already exists" in again.stderr) == (2, True)
+    assert not (tmp_path / "new").exists()
 
 
 # -- without Spark ---------------------------------------------------------------------------------

@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import pickle  # noqa: TID251 - engines send recipes to their workers
+from operator import itemgetter
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +18,11 @@ from hypothesis import strategies as st
 import simdb
 from simdb import steps
 from simdb.errors import ConfigurationError, UsageError
-from simdb.steps import streams
+from simdb.steps import packing, streams
 from simdb.steps.streams import joined, whole_groups
 
 SETS = simdb.Set()
+ELEMENTS = pa.list_(pa.int64())
 
 
 @pytest.mark.parametrize("sketch", ["fast", "classical"])
@@ -59,6 +62,51 @@ def test_exercise_3_4_4_buckets_and_pairs_by_map_and_reduce():
         (0, 2),
         (1, 4),
     ]
+
+
+def rows_of(batches):
+    columns = pa.Table.from_batches(batches).columns if batches else []
+    return sorted(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 3)),
+        max_size=30,
+        unique_by=itemgetter(0),
+    ),
+    st.integers(1, 40),
+    st.sampled_from([1, 10, 10**6]),
+    st.booleans(),
+)
+def test_packed_rows_are_what_rows_one_by_one_are(rows, batch, at_once, two_sided):
+    """Numbers of any size, and 4 items that may be equal; however they are cut."""
+    recipe = simdb.Recipe.of(SETS, bands=2, rows=1, seed=2)
+    items = [[4 * item, 4 * item + 1] for _, item in rows]
+    given = pa.table({"number": [n for n, _ in rows], "item": pa.array(items, ELEMENTS)})
+    signed = pa.Table.from_batches(list(steps.sign(recipe, given.to_batches())), steps.SIGNED.arrow)
+    batches = signed.to_batches(max_chunksize=batch)
+
+    def through(pack, step, **options):
+        packed = pa.Table.from_batches(list(pack(recipe, batches, parts=64)), steps.PACKED.arrow)
+        ordered = packed.sort_by("part").to_batches(max_chunksize=batch)
+        return rows_of(list(step(recipe, ordered, **options)))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(packing, "AT_ONCE", at_once)
+        shared = through(steps.pack_entries, steps.shared_packed)
+        boundary = 2**62 if two_sided else None
+        copies = through(steps.pack_digests, steps.copies_packed, boundary=boundary)
+    entries = pa.Table.from_batches(list(steps.entries(recipe, batches)), steps.ENTRIES.arrow)
+    whole = entries.sort_by("bucket").to_batches()
+    assert shared == rows_of(list(steps.shared(recipe, whole)))
+    firsts: dict[Any, int] = {}
+    expected = []
+    for number, item in sorted(rows):
+        of = firsts.setdefault((item, two_sided and number >= 2**62), number)
+        expected += [(number, of)] * (number != of)
+    assert copies == expected
 
 
 def test_only_sets_of_elements_are_signed_element_by_element():
