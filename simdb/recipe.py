@@ -123,7 +123,7 @@ class Recipe:
     def plain(self) -> dict[str, Any]:
         """Return all of it as plain values; the secret as bytes."""
         values: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(Recipe)}
-        values["kind"] = self.kind.describe()
+        values["kind"] = self.kind.stored()
         floor = [] if self.exact_floor is None else ["exact_floor"]
         for part in ("threshold", "recall", *floor):
             values[part] = str(values[part])

@@ -571,7 +571,7 @@ class KindOptions:
         told = {setting: getattr(self, setting) for setting in _OF_KINDS}
         told = {setting: value for setting, value in told.items() if value is not None}
         for setting in told:
-            if setting not in known.__struct_fields__:
+            if setting not in (*known.__struct_fields__, *known.options):
                 owners = " and ".join(kind.plural for kind in kinds.OWN if setting in kind.options)
                 raise ConfigurationError(
                     f"{_named(setting)} is a setting of {owners}, not of {known.plural}"

@@ -5,8 +5,8 @@ A batch of texts comes as two buffers, ``narrow`` (uint8, in which the ASCII tex
 for wide, then where it starts and stops in its buffer. Equal texts give equal symbols in either.
 ``decoded`` makes them of UTF-8.
 
-``classes`` says of each code point whether it is white space or a word character. Symbols are in
-the order of occurrence, repeats included.
+``classes`` says of each code point whether it is white space or a word character, or how it breaks
+words (Unicode Standard Annex 29). Symbols are in the order of occurrence, repeats included.
 """
 
 from __future__ import annotations
@@ -24,16 +24,27 @@ WORD = np.uint8(2)
 
 LOWERCASE = 1
 COLLAPSE = 2
+BREAKS = 4  # words are told by how characters break them
 
 NARROW, WIDE, UNSETTLED = 0, 1, 2  # where a text lies
 DEPENDS = np.uint32(2**32 - 1)  # in place of a character that is not compared as it stands
+DROPPED = np.uint32(2**32 - 2)  # of one that is not compared
+PAIR = np.uint32(2**31)  # of one that stands for two: these, of 15 bits each, are the other bits
+NARROW_DROPPED = np.uint8(255)
 
-_NOTHING = np.uint64(0)
+# How a character breaks words: the properties of Unicode Standard Annex 29 that decide.
+NOTHING, ALONE, LETTER, HEBREW, NUMBER, KATAKANA, CONNECTOR = range(7)
+MID_LETTER, MID_NUMBER, MID_BOTH, SINGLE_QUOTE, DOUBLE_QUOTE, MARK = range(7, 13)
+
+_ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 _BLANK = np.uint32(32)
 _CASE = np.uint32(32)  # between an ASCII capital and its small letter
 _CAPITAL_A = np.uint32(65)
 _CAPITAL_Z = np.uint32(90)
+_DIGIT = np.uint32(48)  # what stands for digits where these are not told apart
+_HALF = np.uint32(15)
+_HALF_BITS = np.uint32(2**15 - 1)
 
 Characters: TypeAlias = UInt8s | UInt32s
 Sequence: TypeAlias = Characters | UInt64s
@@ -48,7 +59,9 @@ def _continued(data: UInt8s, position: int, stop: int) -> np.uint32:
 
 
 @kernel
-def _decode(data: UInt8s, start: int, stop: int, stands_for: UInt32s, points: UInt32s) -> int:
+def _decode(
+    data: UInt8s, start: int, stop: int, stands_for: UInt32s, joins: bool, points: UInt32s
+) -> int:
     """Write what stands for the characters of a text; return how many, -1 if that is not told."""
     written = 0
     position = start
@@ -75,21 +88,47 @@ def _decode(data: UInt8s, start: int, stop: int, stands_for: UInt32s, points: UI
             position += 1
         if point < least or point >= stands_for.size or stands_for[point] == DEPENDS:
             return -1
-        points[written] = stands_for[point]
-        written += 1
+        stood = stands_for[point]
+        if stood >= PAIR:
+            if stood != DROPPED:
+                points[written] = (stood >> _HALF) & _HALF_BITS
+                points[written + 1] = stood & _HALF_BITS
+                written += 2
+        elif not (joins and stood == _DIGIT and written > 0 and points[written - 1] == _DIGIT):
+            points[written] = stood
+            written += 1
     return written
 
 
 @kernel
-def decoded(data: UInt8s, offsets: Int64s, stands_for: UInt32s) -> tuple[UInt32s, Int64s, int]:
+def _rewrite(data: UInt8s, plain: UInt8s, joins: bool, written: UInt8s) -> int:
+    """Write what stands for the characters of an ASCII text; return how many."""
+    used = 0
+    before = np.uint8(0)
+    for byte in data:
+        stood = plain[byte]
+        digit = joins and stood == np.uint8(_DIGIT)
+        written[used] = stood  # no branch: what is dropped is hard to predict
+        used += 1 - np.int64((stood == NARROW_DROPPED) | (digit & (before == stood)))
+        before = before if stood == NARROW_DROPPED else stood
+    return used
+
+
+@kernel
+def decoded(
+    data: UInt8s, offsets: Int64s, stands_for: UInt32s, plain: UInt8s, joins: bool
+) -> tuple[UInt8s, UInt32s, Int64s, int]:
     """Decode the texts of a column of UTF-8 that are not ASCII.
 
-    ``stands_for`` has what each code point is compared as, DEPENDS where that takes its neighbours
-    to tell; what lies beyond its end does so, too. A text with such a character, or one that is not
-    UTF-8, stays UNSETTLED: its span is that of its bytes.
+    ``stands_for`` has what each code point is compared as: another, a PAIR, nothing (DROPPED), or
+    DEPENDS where that takes its neighbours to tell; what lies beyond its end does so, too. A text
+    with such a character, or one that is not UTF-8, stays UNSETTLED: its span is that of its bytes.
+    ``plain`` has the same of ASCII, NARROW_DROPPED for nothing; empty, where each stands for
+    itself. With ``joins`` runs of zeros become one.
 
     Returns:
-        the wide buffer, the spans with ``data`` as the narrow buffer, and how many are unsettled.
+        the narrow buffer, without bytes where that is ``data``, the wide one, the spans, and how
+        many are unsettled.
     """
     texts = offsets.size - 1
     spans = np.empty((texts, 3), np.int64)
@@ -102,18 +141,26 @@ def decoded(data: UInt8s, offsets: Int64s, stands_for: UInt32s) -> tuple[UInt32s
         spans[text, 0] = NARROW if every < np.uint8(0x80) else UNSETTLED
         spans[text, 1], spans[text, 2] = start, stop
         longest += stop - start if every >= np.uint8(0x80) else 0
+    narrow = np.empty(data.size if plain.size > 0 else 0, np.uint8)
     wide = np.empty(longest, np.uint32)
+    narrow_used = 0
     used = 0
     unsettled = 0
     for text in range(texts):
-        if spans[text, 0] == UNSETTLED:
-            length = _decode(data, spans[text, 1], spans[text, 2], stands_for, wide[used:])
+        start, stop = spans[text, 1], spans[text, 2]
+        if spans[text, 0] == NARROW:
+            if plain.size > 0:
+                length = _rewrite(data[start:stop], plain, joins, narrow[narrow_used:])
+                spans[text, 1], spans[text, 2] = narrow_used, narrow_used + length
+                narrow_used += length
+        else:
+            length = _decode(data, start, stop, stands_for, joins, wide[used:])
             if length < 0:
                 unsettled += 1
             else:
                 spans[text, 0], spans[text, 1], spans[text, 2] = WIDE, used, used + length
                 used += length
-    return wide[:used], spans, unsettled
+    return narrow[:narrow_used], wide[:used], spans, unsettled
 
 
 @inlined
@@ -148,7 +195,7 @@ def _prepare(characters: Characters, treatment: int, classes: UInt8s, prepared: 
 @inlined
 def _hash_window(sequence: Sequence, start: int, stop: int, base: np.uint64) -> np.uint64:
     """Return the unreduced polynomial of a part of a sequence."""
-    state = _NOTHING
+    state = _ZERO
     for position in range(start, stop):
         state = multiply_add(state, base, np.uint64(sequence[position]) + _ONE)
     return state
@@ -278,18 +325,20 @@ def _hash_words(
 
     Without ``folds`` (empty) nothing is folded.
     """
+    if (treatment & BREAKS) != 0:
+        return _hash_broken_words(characters, treatment, classes, folds, base, words, folded_words)
     # A word and its folded form in one pass: stop words are told by the form, shingles by the word.
     fold = folds.size > 0
     count = 0
     inside = False
-    state = _NOTHING
-    folded_state = _NOTHING
+    state = _ZERO
+    folded_state = _ZERO
     for position in range(characters.size):
         character = characters[position]
         if (classes[character] & WORD) != 0:
             if not inside:
-                state = _NOTHING
-                folded_state = _NOTHING
+                state = _ZERO
+                folded_state = _ZERO
                 inside = True
             state = multiply_add(state, base, np.uint64(_lower(character, treatment)) + _ONE)
             if fold:
@@ -304,6 +353,118 @@ def _hash_words(
         folded_words[count] = reduced(folded_state)
         count += 1
     return count
+
+
+@inlined
+def _after_marks(characters: Characters, place: int, breaks: UInt8s) -> int:
+    """Return the place of the next character that is no mark on the one before."""
+    while place < characters.size and breaks[characters[place]] == MARK:
+        place += 1
+    return place
+
+
+@inlined
+def _joins(before: int, here: int) -> bool:
+    """Whether no word ends between two classes of characters (WB5, WB8 to WB10, WB13 to WB13b)."""
+    if here == CONNECTOR:
+        return LETTER <= before <= CONNECTOR
+    if before == CONNECTOR:
+        return LETTER <= here <= KATAKANA
+    if KATAKANA in (before, here):
+        return before == here
+    return LETTER <= before <= NUMBER and LETTER <= here <= NUMBER
+
+
+@inlined
+def _joins_across(before: int, here: int, behind: int) -> bool:
+    """Whether a point or a quote is within a word (WB6, WB7, WB7b, WB7c, WB11, WB12)."""
+    if before == NUMBER:
+        return behind == NUMBER and MID_NUMBER <= here <= SINGLE_QUOTE
+    if here == DOUBLE_QUOTE:
+        return before == HEBREW and behind == HEBREW
+    if before in (LETTER, HEBREW) and behind in (LETTER, HEBREW):
+        return here in (MID_LETTER, MID_BOTH, SINGLE_QUOTE)
+    return False
+
+
+@kernel
+def _next_word(characters: Characters, place: int, breaks: UInt8s) -> tuple[int, int]:
+    """Return where the next word from a place on starts and stops; both at the end if none does.
+
+    A word is what lies between two breaks of Unicode Standard Annex 29 and has a letter, a digit or
+    what is a word alone, as an ideograph; ``breaks`` has the class of each code point.
+    """
+    size = characters.size
+    while place < size:
+        start = place
+        before = np.int64(breaks[characters[place]])
+        place += 1
+        if before == NOTHING or before > CONNECTOR:
+            continue
+        place = _after_marks(characters, place, breaks)
+        if before == ALONE:
+            return start, place
+        counts = before != CONNECTOR
+        while place < size:
+            here = np.int64(breaks[characters[place]])
+            after = _after_marks(characters, place + 1, breaks)
+            if not _joins(before, here):
+                behind = np.int64(breaks[characters[after]]) if after < size else NOTHING
+                if _joins_across(before, here, behind):
+                    here = behind
+                    after = _after_marks(characters, after + 1, breaks)
+                elif before == HEBREW and here == SINGLE_QUOTE:  # WB7a
+                    place = after
+                    break
+                else:
+                    break
+            before = here
+            counts = counts or before != CONNECTOR
+            place = after
+        if counts:
+            return start, place
+    return size, size
+
+
+@kernel
+def word_places(characters: UInt32s, breaks: UInt8s) -> Int64s:
+    """Return where each word of a text starts and stops, (words, 2): see ``_next_word``."""
+    places = np.empty((characters.size, 2), np.int64)
+    count = 0
+    start, place = _next_word(characters, 0, breaks)
+    while start < characters.size:
+        places[count, 0], places[count, 1] = start, place
+        count += 1
+        start, place = _next_word(characters, place, breaks)
+    return places[:count].copy()
+
+
+@kernel
+def _hash_broken_words(
+    characters: Characters,
+    treatment: int,
+    breaks: UInt8s,
+    folds: UInt32s,
+    base: np.uint64,
+    words: UInt64s,
+    folded_words: UInt64s,
+) -> int:
+    """As ``_hash_words``, of the words of ``word_places``."""
+    count = 0
+    place = 0
+    while True:
+        start, place = _next_word(characters, place, breaks)
+        if start == characters.size:
+            return count
+        state = _ZERO
+        folded_state = _ZERO
+        for character in characters[start:place]:
+            state = multiply_add(state, base, np.uint64(_lower(character, treatment)) + _ONE)
+            if folds.size > 0:
+                folded_state = multiply_add(folded_state, base, np.uint64(folds[character]) + _ONE)
+        words[count] = reduced(state)
+        folded_words[count] = reduced(folded_state)
+        count += 1
 
 
 @kernel
@@ -345,16 +506,18 @@ def word_shingles(
 
     ``stop_words`` are the sorted hashes of the case-folded stop words (MMDS 3.2.4); without any,
     every ``size`` successive words are a shingle. ``keys`` as in ``_roll``, then the base that
-    words are hashed with.
+    words are hashed with. With BREAKS in ``treatment`` the classes are those of ``word_places``.
     """
     texts = spans.shape[0]
     longest = 0
     for text in range(texts):
         longest = max(longest, spans[text, 2] - spans[text, 1])
-    words = np.empty(longest // 2 + 1, np.uint64)
-    folded_words = np.empty(longest // 2 + 1, np.uint64)
     # A word takes a character and one between it and the next: at most half as many, rounded up.
-    symbols = np.empty((narrow.size + wide.size + texts + 1) // 2, np.uint64)
+    # But by the breaks of Unicode each character may be one.
+    apart = 1 if (treatment & BREAKS) != 0 else 2
+    words = np.empty(longest // apart + 1, np.uint64)
+    folded_words = np.empty(longest // apart + 1, np.uint64)
+    symbols = np.empty((narrow.size + wide.size + texts + 1) // apart, np.uint64)
     offsets = np.empty(texts + 1, np.int64)
     offsets[0] = 0
     used = 0
@@ -373,7 +536,7 @@ def word_shingles(
         else:
             count = _hash_words(
                 wide[start:stop],
-                treatment & COLLAPSE,
+                treatment & ~LOWERCASE,
                 wide_classes,
                 wide_folds,
                 keys[3],

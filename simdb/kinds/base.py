@@ -419,6 +419,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
             seldom wait for the interpreter's lock between two kernels.
         in_the_name: the settings that may follow the name on the command line, in their order:
             ``bits:1024:tanimoto``.
+        added: settings that stores of earlier versions lack, with what holds there; they are stored
+            only where they are something else.
         options: the settings that are options of the command line, besides ``--settings``.
         suffixes: formats of files that items are read from, by the ends of their names.
         of_lines: a line of a file may be an item as it stands, instead of tokens.
@@ -436,6 +438,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     is_slow_to_read: ClassVar[bool] = False
     slice_bytes: ClassVar[int] = 2**20
     in_the_name: ClassVar[tuple[str, ...]] = ()
+    added: ClassVar[Mapping[str, object]] = {}
     options: ClassVar[Mapping[str, SettingOption]] = {}
     suffixes: ClassVar[Mapping[str, Format]] = OBJECTS
     of_lines: ClassVar[bool] = False
@@ -788,9 +791,14 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return str(item)
 
     def describe(self) -> dict[str, Any]:
-        """Return the name and the settings as plain values, as they are stored."""
+        """Return the name and the settings as plain values."""
         described: dict[str, Any] = msgspec.to_builtins(self)
         return described
+
+    def stored(self) -> dict[str, Any]:
+        """Return what is stored of them: all, but for those ``added`` that are as ever."""
+        as_ever = {name for name, value in self.added.items() if getattr(self, name) == value}
+        return {name: value for name, value in self.describe().items() if name not in as_ever}
 
 
 def plan_request(

@@ -40,8 +40,19 @@ from simdb.kinds.base import (
     PairedMeasure,
     Stored,
 )
+from simdb.kinds.characters import (
+    ASCII,
+    CODE_POINTS,
+    Form,
+    Ignored,
+    NormalForm,
+    WhiteSpace,
+    character_classes,
+    ignored,
+    with_ignored,
+)
 from simdb.kinds.distances import pair_distances
-from simdb.kinds.text import EncodedTexts, NormalForm, WhiteSpace, character_classes
+from simdb.kinds.text import EncodedTexts
 from simdb.lsh.curves import Curve, WithinCurve
 from simdb.lsh.family import (
     BucketKeys,
@@ -79,6 +90,7 @@ class String(Kind, frozen=True):
         white_space: ``"keep"`` compares it as it is; ``"collapse"`` makes every run of white space
             one blank and drops it at both ends.
         unicode: normalisation form applied before all else, or ``"keep"``.
+        ignore: what does not count, as of texts.
     """
 
     measure: StringMeasureName = "levenshtein"
@@ -86,7 +98,9 @@ class String(Kind, frozen=True):
     lowercase: bool = False
     white_space: WhiteSpace = "keep"
     unicode: NormalForm = "NFC"
+    ignore: Sequence[Ignored] = ()
 
+    added: ClassVar[Mapping[str, object]] = {"ignore": ()}
     plural: ClassVar[str] = "strings"
     in_the_name: ClassVar[tuple[str, ...]] = ("measure",)
     suffixes: ClassVar[Mapping[str, Format]] = {
@@ -97,6 +111,16 @@ class String(Kind, frozen=True):
     of_lines: ClassVar[bool] = True
     json_form: ClassVar[str] = "text"
     probe_option: ClassVar[str] = "--text"
+
+    def __post_init__(self) -> None:
+        """Put what is ignored into one order."""
+        Kind.__post_init__(self)
+        self._set("ignore", ignored(self.ignore))
+
+    @property
+    def form(self) -> Form:
+        """The form in which strings are compared."""
+        return Form(self.unicode, self.white_space, self.lowercase, tuple(self.ignore))
 
     @property
     def is_distance(self) -> bool:
@@ -195,6 +219,10 @@ class String(Kind, frozen=True):
 
     # -- on the command line and in files --------------------------------------------------------
 
+    @classmethod
+    def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
+        return with_ignored(described)
+
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
         return value if isinstance(value, str) else NotImplemented
 
@@ -254,11 +282,11 @@ class StringItems(EncodedTexts):
     what = "string"
 
     def __init__(self, settings: String) -> None:
-        super().__init__(settings.unicode, settings.white_space, lowercase=settings.lowercase)
+        super().__init__(settings.form)
 
     def features(self, items: Sequence[bytes | memoryview]) -> StringFeatures:
         narrow, wide, spans = self.code_points(items)
-        classes = character_classes(is_wide=wide.size > 0)
+        classes = character_classes(CODE_POINTS if wide.size else ASCII, words=False)
         return StringFeatures(
             *kernels.strings.gathered(narrow, wide, spans, self._treatment, classes)
         )

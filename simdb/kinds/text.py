@@ -1,10 +1,9 @@
 r"""Texts: their shingles as 64-bit symbols, and their stored form (MMDS 3.2).
 
-A text is compared in a normalised form: the Unicode form first, then lower case, then white space,
-as the settings say. Shingles are of code points. What is white space, a word character or a small
-letter is what ``str.isspace``, ``\w`` of ``re`` and ``str.lower`` say; they know more characters
-in a newer Python, so that a text in a script that only the newer one knows may get other symbols.
-Under NFD and NFKD an accent is a character of its own and, as for ``re``, ends a word.
+A text is compared in a form (``characters.Form``) and cut into shingles of code points or of words.
+A word is a run of ``\w`` of ``re``, or what Unicode's breaks enclose (``words``). Both know more
+characters in a newer Python, so that a text in a script that only the newer one knows may get other
+symbols. Under NFD and NFKD an accent is a character of its own and, as for ``re``, ends a word.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property, partial
-from itertools import groupby, islice, pairwise
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
+from functools import cached_property
+from itertools import groupby, islice
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
+import msgspec
 import numpy as np
 from msgspec import Meta
 
@@ -39,27 +39,33 @@ from simdb.kinds.base import (
     shown,
     utf8,
 )
+from simdb.kinds.characters import (
+    ASCII,
+    CODE_POINTS,
+    IGNORED,
+    Form,
+    Ignored,
+    NormalForm,
+    WhiteSpace,
+    case_folds,
+    character_classes,
+    ignored,
+    with_ignored,
+    without_markup,
+)
 from simdb.kinds.sets import stored_elements
 from simdb.kinds.tokenisers import TokenHashes, Tokens
+from simdb.kinds.words import breaks, words_of
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 from simdb.ragged import ByteStrings, Column
 
-NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
-WhiteSpace: TypeAlias = Literal["collapse", "keep"]
+Words: TypeAlias = Literal["runs", "unicode"]
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MOST_COUNTED)]
 
-_CODE_POINTS = 0x110000
-_BASIC_PLANE = 0x10000
-_ASCII = 0x80
-_SURROGATES = range(0xD800, 0xE000)
 _MODULUS = 2**61 - 1
 _WIDE = np.dtype("<u4")
 _NO_FOLDS = _NO_POINTS = np.empty(0, np.uint32)
-_BLOCK = 128
-_TOLD = 0x20000  # code points of which a table says what they are compared as
-_DEPENDS = 2**32 - 1
-_LAST_COMPOSED = 0x2FA1E  # of the code points that consist of others
-MANY = 16  # texts for which that table is made
+MANY = 16  # texts for which a table is made of what each code point is compared as
 
 # The words that tie prose together. News text is full of them and its surroundings
 # (menus, captions, advertisements) are not: MMDS 3.2.4.
@@ -143,13 +149,24 @@ class Text(SymbolKind, frozen=True):
         lowercase: compare without regard to case (``str.lower``).
         white_space: ``"collapse"`` makes every run of white space one blank and drops it at both
             ends (MMDS 3.2.2); ``"keep"`` compares it as it is. Word shingles ignore it anyway.
-        unicode: normalisation form applied before all else, or ``"keep"``.
+        unicode: normalisation form applied before all that is ignored but markup, or ``"keep"``.
+        ignore: what does not count; in any order. ``"html"``: tags, comments, scripts and styles,
+            and entities are what they stand for. ``"case"``: full case folding, by which straße is
+            STRASSE. ``"diacritics"``: accents, strokes and vowel points. ``"quotes"``: which form
+            quotes, apostrophes and hyphens have. ``"punctuation"``: it is a blank, apostrophes are
+            nothing; signs as + and $ too, but not emoji. ``"digits"``: a run of digits is one 0.
+            ``"invisible"``: soft hyphens, zero-width characters, marks of direction.
+        words: what a word is: ``"runs"`` of letters, digits and underscores, or what the breaks of
+            ``"unicode"`` enclose (Standard Annex 29): don't is one, and 3.14, and each character of
+            scripts without spaces, as of Chinese and Thai.
     """
 
     shingles: Shingles = CharacterShingles()
     lowercase: bool = False
     white_space: WhiteSpace = "collapse"
     unicode: NormalForm = "NFC"
+    ignore: Sequence[Ignored] = ()
+    words: Words = "runs"
 
     plural: ClassVar[str] = "texts"
     labelled: ClassVar[str] = "shingles"
@@ -165,7 +182,13 @@ class Text(SymbolKind, frozen=True):
         ),
         "white_space": SettingOption("Runs of white space", "collapse", "collapse|keep"),
         "unicode": SettingOption("Normalise characters first", "NFC", "NFC|NFD|NFKC|NFKD|keep"),
+        "ignore": SettingOption(
+            "What does not count, as html,case,punctuation", "nothing", "|".join(IGNORED)
+        ),
+        "words": SettingOption("What a word is", "runs", "runs|unicode"),
+        "profile": SettingOption("Settings by name; others change them", "none", "NAME"),
     }
+    added: ClassVar[Mapping[str, object]] = {"ignore": (), "words": "runs"}
     suffixes: ClassVar[Mapping[str, Format]] = {
         **OBJECTS,
         ".csv": "csv",
@@ -175,6 +198,30 @@ class Text(SymbolKind, frozen=True):
     json_form: ClassVar[str] = "text"
     probe_option: ClassVar[str] = "--text"
     probe_format: ClassVar[Format | None] = "text"
+
+    def __post_init__(self) -> None:
+        """Put what is ignored into one order; refuse words where there are none to be told."""
+        SymbolKind.__post_init__(self)
+        self._set("ignore", ignored(self.ignore))
+        if self.words != "runs" and isinstance(self.shingles, CharacterShingles | Tokens):
+            raise ConfigurationError(
+                f"Text.words says what a word is, and {type(self.shingles).__name__} have none: "
+                "take WordShingles or StopWordShingles, or leave it out"
+            )
+
+    @classmethod
+    def profile(cls, name: str, **settings: Any) -> Self:
+        """Return the settings of a profile, but for those given; the store keeps the settings.
+
+        Raises:
+            ConfigurationError: no profile is called so, or a setting is wrong.
+        """
+        return cls(**_under_profile(name, settings))
+
+    @property
+    def form(self) -> Form:
+        """The form in which texts are compared."""
+        return Form(self.unicode, self.white_space, self.lowercase, tuple(self.ignore))
 
     @classmethod
     def examples(cls) -> tuple[Examples, ...]:
@@ -190,6 +237,13 @@ class Text(SymbolKind, frozen=True):
         return (
             Examples(cls(WordShingles(1)), "0.8", items, near, invalid),
             Examples(cls(CharacterShingles(4), lowercase=True), "0.9", items, near, invalid),
+            Examples(
+                cls.profile("web", shingles=WordShingles(1)),
+                "0.8",
+                [f"<p>{item}</p>" for item in items],
+                [f"{item.upper()} &amp; more" for item in items],
+                invalid,
+            ),
         )
 
     def make_items(self, secret: bytes) -> EncodedTexts:
@@ -204,7 +258,14 @@ class Text(SymbolKind, frozen=True):
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Return settings in which shingles may be ``"word:3"``; the size may be left out."""
+        """Return settings with those of a profile, where shingles may be ``"word:3"``.
+
+        The size may be left out, and what is ignored be names with commas.
+        """
+        described = with_ignored(described)
+        if "profile" in described:
+            name = described.pop("profile")
+            described = msgspec.to_builtins(_under_profile(name, described))
         shingles = described.get("shingles")
         if not isinstance(shingles, str):
             return dict(described)
@@ -233,83 +294,45 @@ class Text(SymbolKind, frozen=True):
         return "\n".join(parts)
 
 
+# -- profiles ------------------------------------------------------------------------------------
+
+# What texts of some sources are compared by; docs/tuning.md says why, and what they remove.
+PROFILES: dict[str, dict[str, Any]] = {
+    "news": {
+        "shingles": WordShingles(3),
+        "ignore": ("case", "diacritics", "quotes", "punctuation", "invisible"),
+        "words": "unicode",
+    },
+    "web": {
+        "shingles": WordShingles(3),
+        "unicode": "NFKC",
+        "ignore": IGNORED,
+        "words": "unicode",
+    },
+    "code": {"shingles": WordShingles(5), "ignore": ("invisible",)},
+    "chat": {
+        "shingles": CharacterShingles(5),
+        "unicode": "NFKC",
+        "ignore": ("case", "diacritics", "quotes", "punctuation", "invisible"),
+    },
+}
+
+
+def _under_profile(name: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a profile with others in their place; ConfigurationError: no such."""
+    if not isinstance(name, str) or name not in PROFILES:
+        raise ConfigurationError(f"profile must be {' or '.join(PROFILES)}, not {name!r}")
+    given = {**PROFILES[name], **settings}
+    shingles = given["shingles"]
+    if isinstance(shingles, Settings):
+        shingles = msgspec.to_builtins(shingles)
+    of = shingles.get("of") if isinstance(shingles, Mapping) else str(shingles).partition(":")[0]
+    if of in ("character", "tokens") and "words" not in settings:
+        given.pop("words", None)
+    return given
+
+
 # -- items ---------------------------------------------------------------------------------------
-
-
-def _every_code_point(count: int) -> str:
-    """Return the first ``count`` code points in order, "?" in place of the surrogates."""
-    points = np.arange(count, dtype=_WIDE)
-    points[_SURROGATES.start : _SURROGATES.stop] = ord("?")
-    return points.tobytes().decode("utf-32-le")
-
-
-@cache
-def _character_classes(count: int, *, words: bool = True) -> UInt8s:
-    """Return for the first ``count`` code points whether each is white space (1), in a word (2).
-
-    Character shingles ask for white space alone, of which there is none past the basic plane.
-    """
-    characters = _every_code_point(count if words else min(count, _BASIC_PLANE))
-    classes = np.zeros(count, np.uint8)
-    for pattern, mark in ((r"\s+", 1), (r"\w+", 2))[: 1 + words]:
-        for run in re.finditer(pattern, characters):
-            classes[run.start() : run.end()] = mark
-    return classes
-
-
-def _changed(count: int, change: Callable[[str], str]) -> dict[int, str]:
-    """Return those of the first ``count`` code points that a function changes, and into what."""
-    characters = _every_code_point(count)
-    changed: dict[int, str] = {}
-    for start in range(0, count, _BLOCK):
-        block = characters[start : start + _BLOCK]
-        if change(block) != block:
-            changed.update(
-                (point, change(character))
-                for point, character in enumerate(block, start)
-                if change(character) != character
-            )
-    return changed
-
-
-@cache
-def _case_folds(count: int) -> UInt32s:
-    """Return the first ``count`` code points, case-folded; the hundred that become several stay."""
-    folds = np.arange(count, dtype=np.uint32)
-    for point, folded in _changed(count, str.casefold).items():
-        if len(folded) == 1:
-            folds[point] = ord(folded)
-    return folds
-
-
-@cache
-def _stands_for(form: NormalForm, *, lowercase: bool) -> UInt32s:
-    """The code point that stands for each one, ``DEPENDS`` where its neighbours decide.
-
-    Those are compared as they stand that are normal alone and combine with none before them, or as
-    their small letter, but for the sigma, which is another at the end of a word.
-    """
-    points = np.arange(_TOLD, dtype=np.uint32)
-    if lowercase:
-        for point, small in _changed(_TOLD, str.lower).items():
-            points[point] = ord(small) if len(small) == 1 else _DEPENDS
-        points[ord("Σ")] = _DEPENDS
-    depends = set(_SURROGATES)
-    if form != "keep":
-        composed = _changed(_LAST_COMPOSED + 1, partial(unicodedata.normalize, "NFD"))
-        followers = _followers()
-        depends.update(map(ord, followers))
-        depends.update(point for point, parts in composed.items() if parts[0] in followers)
-        depends.update(_changed(_TOLD, partial(unicodedata.normalize, form)))
-        combining = map(unicodedata.combining, _every_code_point(_TOLD))
-        depends.update(point for point, rank in enumerate(combining) if rank)
-    points[[point for point in depends if point < _TOLD]] = _DEPENDS
-    return points
-
-
-def character_classes(*, is_wide: bool) -> UInt8s:
-    """Return of each code point, of those of ASCII if no others are asked for, if it is a blank."""
-    return _character_classes(_CODE_POINTS if is_wide else _ASCII, words=False)
 
 
 class EncodedTexts(Items):
@@ -321,17 +344,9 @@ class EncodedTexts(Items):
 
     what: ClassVar[str] = "text"
 
-    def __init__(self, unicode: NormalForm, white_space: WhiteSpace, *, lowercase: bool) -> None:
-        self._form = unicode
-        self._lowercase = lowercase
-        # LOWERCASE and COLLAPSE of the kernel, which is not to be imported before it is needed.
-        self._treatment = int(lowercase) + 2 * int(white_space == "collapse")
-
-    def _normalise(self, text: str) -> str:
-        form = self._form
-        if form != "keep" and not unicodedata.is_normalized(form, text):
-            text = unicodedata.normalize(form, text)
-        return text.lower() if self._lowercase else text
+    def __init__(self, form: Form) -> None:
+        self._form = form
+        self._treatment = form.treatment
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         if set(map(type, items)) == {str}:
@@ -371,32 +386,29 @@ class EncodedTexts(Items):
 
         Each is of a span of the text as it was given; of none where that cannot be told.
         """
-        text = self.decode(item)
-        normal, spans = text, [(place, place + 1) for place in range(len(text))]
-        if self._form != "keep" and not unicodedata.is_normalized(self._form, text):
-            normal, spans = _normalised(text, self._form)
-        if self._lowercase:
-            sizes = [len(character.lower()) for character in normal]
-            normal = normal.lower()
-            spans = [span for span, size in zip(spans, sizes, strict=True) for _ in range(size)]
-        known = normal == self._normalise(text) and len(spans) == len(normal)
-        return self._normalise(text), [*spans] if known else [None] * len(self._normalise(text))
+        return self._form.placed(self.decode(item))
 
     def code_points(self, items: Sequence[bytes | memoryview]) -> tuple[UInt8s, UInt32s, Int64s]:
         """Decode stored texts: a narrow buffer, a wide one, and the spans of texts in them."""
         data, offsets = joined(items)
+        if self._form.has_markup:
+            data, offsets = without_markup(data, offsets)
         characters = self._stands_for if len(items) >= MANY else _NO_POINTS
-        wide, spans, unsettled = kernels.shingles.decoded(data, offsets, characters)
+        plain = self._form.plain()
+        narrow, wide, spans, unsettled = kernels.shingles.decoded(
+            data, offsets, characters, plain, self._form.joins_digits
+        )
         if unsettled:
             wide = self._settle(data, wide, spans)
-        return data, wide, spans
+        return narrow if plain.size else data, wide, spans
 
     def _settle(self, data: UInt8s, wide: UInt32s, spans: Int64s) -> UInt32s:
         """Decode texts whose characters depend on each other; return them after the others."""
         parts, end = [wide], wide.size
         for place in np.flatnonzero(spans[:, 0] == kernels.shingles.UNSETTLED).tolist():
             _, start, stop = spans[place].tolist()
-            normal = self._normalise(self.decode(data[start:stop].data)).encode("utf-32-le")
+            read = self.decode(data[start:stop].data)
+            normal = self._form.normalised(read).encode("utf-32-le")
             parts.append(np.frombuffer(normal, _WIDE))
             spans[place] = kernels.shingles.WIDE, end, end + parts[-1].size
             end += parts[-1].size
@@ -404,37 +416,7 @@ class EncodedTexts(Items):
 
     @cached_property
     def _stands_for(self) -> UInt32s:
-        return _stands_for(self._form, lowercase=self._lowercase)
-
-
-def _normalised(text: str, form: NormalForm) -> tuple[str, list[Span]]:
-    """Return a text in a normal form, each of whose characters is of a run of those given.
-
-    A run ends before a character that combines with none before it, which most are.
-    """
-    assert form != "keep"
-    starts = [
-        place
-        for place, character in enumerate(text)
-        if not place
-        or not (
-            unicodedata.combining(character)
-            or character in _followers()
-            or unicodedata.combining(unicodedata.normalize(form, character)[0])
-        )
-    ]
-    made, spans = [], []
-    for begin, end in pairwise([*starts, len(text)]):
-        made.append(unicodedata.normalize(form, text[begin:end]))
-        spans += [(begin, end)] * len(made[-1])
-    return "".join(made), spans
-
-
-@cache
-def _followers() -> frozenset[str]:
-    """The characters that others are composed of, but at their beginning."""
-    composed = _changed(_LAST_COMPOSED + 1, partial(unicodedata.normalize, "NFD"))
-    return frozenset("".join(parts[1:] for parts in composed.values()))
+        return self._form.stands_for()
 
 
 def _windows(pieces: Sequence[tuple[str, Span | None]], size: int, between: str) -> list[Label]:
@@ -458,8 +440,7 @@ class TokenisedTexts(EncodedTexts):
     """
 
     def __init__(self, settings: Text, tokens: Tokens, secret: bytes) -> None:
-        super().__init__(settings.unicode, settings.white_space, lowercase=settings.lowercase)
-        self._collapses = settings.white_space == "collapse"
+        super().__init__(settings.form)
         self._hashes = TokenHashes(tokens, secret)
 
     def encode(self, item: object) -> bytes:
@@ -474,8 +455,13 @@ class TokenisedTexts(EncodedTexts):
         return None
 
     def _compared(self, data: bytes | memoryview) -> str:
-        text = self._normalise(self.decode(data))
-        return " ".join(text.split()) if self._collapses else text
+        text = self.decode(data)
+        if self._form.has_markup:
+            encoded = np.frombuffer(data, np.uint8)
+            read, _ = without_markup(encoded, np.array([0, encoded.size]))
+            text = read.tobytes().decode()
+        text = self._form.normalised(text)
+        return " ".join(text.split()) if self._form.white_space == "collapse" else text
 
     def features(self, items: Sequence[bytes | memoryview]) -> SymbolSets:
         """Return the symbols of the tokens of stored texts."""
@@ -501,7 +487,7 @@ class TextItems(EncodedTexts):
     """
 
     def __init__(self, settings: Text, secret: bytes) -> None:
-        super().__init__(settings.unicode, settings.white_space, lowercase=settings.lowercase)
+        super().__init__(settings.form)
         self._settings = settings
         words = [int(word) for word in secret_words(secret, b"simdb.text", 3)]
         base, word_base = polynomial_base(words[0]), polynomial_base(words[1])
@@ -522,8 +508,8 @@ class TextItems(EncodedTexts):
             return np.empty(0, np.uint64)
         hashes = set()
         for word in shingles.stop_words:
-            normal = self._normalise(word)
-            folds = _case_folds(_ASCII if normal.isascii() else _CODE_POINTS)
+            normal = self._form.normalised(word)
+            folds = case_folds(ASCII if normal.isascii() else CODE_POINTS)
             value = 0
             for character in normal:
                 value = (value * base + int(folds[ord(character)]) + 1) % _MODULUS
@@ -552,25 +538,34 @@ class TextItems(EncodedTexts):
                 characters = characters[ends[0] : ends[-1] + 1] if ends else []
             return _windows(characters, shingles.size, "")
         words: list[tuple[str, Span | None]] = []
-        for found in _WORD.finditer(text):
-            first, last = spans[found.start()], spans[found.end() - 1]
+        for word, (begin, end) in self._words(text):
+            first, last = spans[begin], spans[end - 1]
             span = None if first is None or last is None else (first[0], last[1])
-            words.append((found.group(), span))
+            words.append((word, span))
         if not isinstance(shingles, StopWordShingles):
             return _windows(words, self._size, " ")
-        stopped = {self._normalise(word).casefold() for word in shingles.stop_words}
+        stopped = {self._form.normalised(word).casefold() for word in shingles.stop_words}
         return [
             label
             for (word, _), label in zip(words, _windows(words, self._size, " "), strict=False)
             if word.casefold() in stopped and len(words) >= self._size
         ]
 
+    def _words(self, text: str) -> list[tuple[str, Span]]:
+        if self._settings.words == "unicode":
+            return words_of(text)
+        return [(found.group(), found.span()) for found in _WORD.finditer(text)]
+
     def _run(self, narrow: UInt8s, wide: UInt32s, spans: Int64s) -> SymbolSets:
         texts = (narrow, wide, spans)
-        reach = _CODE_POINTS if wide.size else _ASCII
+        reach = CODE_POINTS if wide.size else ASCII
         words = not isinstance(self._settings.shingles, CharacterShingles)
-        narrow_classes = _character_classes(_ASCII, words=words)
-        classes = (narrow_classes, _character_classes(reach, words=words))
+        by_breaks = self._settings.words == "unicode"
+        if by_breaks:
+            classes = breaks(ASCII), breaks(reach)
+        else:
+            narrow_classes = character_classes(ASCII, words=words)
+            classes = narrow_classes, character_classes(reach, words=words)
         if not words:
             return SymbolSets(
                 *kernels.shingles.character_shingles(
@@ -578,9 +573,10 @@ class TextItems(EncodedTexts):
                 )
             )
         stopped = self._stop_words.size > 0
-        folds = (_case_folds(_ASCII), _case_folds(reach)) if stopped else (_NO_FOLDS, _NO_FOLDS)
+        folds = (case_folds(ASCII), case_folds(reach)) if stopped else (_NO_FOLDS, _NO_FOLDS)
+        treatment = self._treatment | (kernels.shingles.BREAKS if by_breaks else 0)
         return SymbolSets(
             *kernels.shingles.word_shingles(
-                *texts, *classes, *folds, self._stop_words, self._treatment, self._size, self._keys
+                *texts, *classes, *folds, self._stop_words, treatment, self._size, self._keys
             )
         )

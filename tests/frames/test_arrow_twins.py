@@ -14,6 +14,7 @@ import simdb
 from simdb.errors import BadItemError
 
 LETTERS = ["a", "b", " ", "é", "Σ", "ς", "İ", "\u0301", "日本", "\U0001f600", "\0", "\n", "A", "ﬁ"]
+LETTERS += ["<b>", "<p>", "&amp;", "\u2019", "12", "ß", "-", "\u00ad"]
 TEXTS = [
     *(pa.string(), pa.large_string(), pa.string_view()),
     *(pa.dictionary(pa.int8(), pa.string()), pa.dictionary(pa.int32(), pa.large_string())),
@@ -27,6 +28,8 @@ def texts(draw: random.Random, count: int) -> Column:
             simdb.Text(simdb.CharacterShingles(3)),
             simdb.Text(simdb.WordShingles(1), lowercase=True),
             simdb.Text(simdb.CharacterShingles(2), unicode="NFKC", lowercase=True),
+            simdb.Text.profile("web", shingles=simdb.WordShingles(1)),
+            simdb.String(ignore=["case", "diacritics", "html"]),
         ]
     )
     made = ["".join(draw.choices(LETTERS, k=draw.choice([0, 1, 3, 12, 40]))) for _ in range(count)]

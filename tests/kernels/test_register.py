@@ -93,7 +93,12 @@ def test_every_entry_has_a_twin():
 SOONEST = (
     *("bits.near_pairs", "buckets.next_earlier", "checksums.checksums", "columns.taken"),
     "elements.element_symbols",
-    *("fingerprints.first_shared", "order.expand_pairs", "overlaps.pair_overlaps"),
+    *(
+        "fingerprints.first_shared",
+        "markup.unmarked",
+        "order.expand_pairs",
+        "overlaps.pair_overlaps",
+    ),
     *("postings.probe_candidates", "runs.probe", "shingles.decoded", "sketches.bucket_keys"),
     *("strings.near_bags", "vectors.scan", "weighted.compare_pairs"),
 )

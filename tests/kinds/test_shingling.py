@@ -13,24 +13,32 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simdb import kinds
-from simdb.errors import CorruptionError
+from simdb.errors import ConfigurationError, CorruptionError
 from simdb.kernels import shingles
+from simdb.kinds.characters import IGNORED
 from simdb.kinds.text import MANY, TextItems
 from tests.support import oracle
 
 SECRET = bytes(range(32))
 STOP_WORDS = ("the", "a", "For", "ou\u0300", "ΚΑΙΣ")
 
-settings = st.builds(
-    kinds.Text,
-    shingles=st.one_of(
-        st.builds(kinds.CharacterShingles, st.integers(1, 12)),
-        st.builds(kinds.WordShingles, st.integers(1, 4)),
-        st.builds(kinds.StopWordShingles, st.integers(1, 3), st.just(STOP_WORDS)),
+WORDS = st.one_of(
+    st.builds(kinds.WordShingles, st.integers(1, 4)),
+    st.builds(kinds.StopWordShingles, st.integers(1, 3), st.just(STOP_WORDS)),
+)
+forms = {
+    "lowercase": st.booleans(),
+    "white_space": st.sampled_from(["collapse", "keep"]),
+    "unicode": st.sampled_from(["NFC", "NFD", "NFKC", "NFKD", "keep"]),
+    "ignore": st.one_of(st.just(()), st.lists(st.sampled_from(IGNORED), unique=True)),
+}
+settings = st.one_of(
+    st.builds(
+        kinds.Text,
+        shingles=st.one_of(st.builds(kinds.CharacterShingles, st.integers(1, 12)), WORDS),
+        **forms,
     ),
-    lowercase=st.booleans(),
-    white_space=st.sampled_from(["collapse", "keep"]),
-    unicode=st.sampled_from(["NFC", "NFD", "NFKC", "NFKD", "keep"]),
+    st.builds(kinds.Text, shingles=WORDS, words=st.just("unicode"), **forms),
 )
 pieces = st.sampled_from(
     [
@@ -75,6 +83,23 @@ pieces = st.sampled_from(
         "²",
         "\u200b",
         "\U0010ffff",
+        *("<b>", "</p>", "<!-- x", "-->", "<script>", "</SCRIPT >", "&amp;", "&lt;", "&#233", "<"),
+        *(
+            "'",
+            "\u2019",
+            "\u201c",
+            "\u2014",
+            "12",
+            "٣",
+            "€",
+            "\u00ad",
+            "ø",
+            "トー",
+            "วั",
+            "नि",
+            "ŉ",
+            ":",
+        ),
     ]
 )
 texts = st.one_of(
@@ -129,10 +154,20 @@ def test_symbols_are_those_of_the_slow_version(batch, kind, more):
     assert sets.offsets.dtype == np.int64
 
 
-@pytest.mark.parametrize("lowercase", [False, True])
+def as_text(stands: int) -> str:
+    """What a number of the table stands for."""
+    if stands < shingles.PAIR:
+        return chr(stands)
+    return "" if stands == shingles.DROPPED else chr(stands >> 15 & 0x7FFF) + chr(stands & 0x7FFF)
+
+
+@pytest.mark.parametrize("case", ["keep", "lower", "ignored"])
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD", "keep"])
-def test_characters_that_stand_for_themselves_do_so_next_to_any_other(form, lowercase):
-    kind = kinds.Text(unicode=form, lowercase=lowercase)
+def test_characters_that_stand_for_themselves_do_so_next_to_any_other(form, case):
+    ignore = [name for name in IGNORED if name not in ("html", "digits")]
+    kind = kinds.Text(
+        unicode=form, lowercase=case == "lower", ignore=ignore if case == "ignored" else ()
+    )
     items = TextItems(kind, SECRET)
     stands_for = items._stands_for
     plain = np.flatnonzero(stands_for != shingles.DEPENDS)
@@ -141,8 +176,8 @@ def test_characters_that_stand_for_themselves_do_so_next_to_any_other(form, lowe
         chosen = np.concatenate([random.permutation(plain), random.choice(around, 50_000)])
         chosen = chosen[stands_for[chosen] != shingles.DEPENDS]
         random.shuffle(chosen)
-        expected = stands_for[chosen].astype("<u4").tobytes().decode("utf-32-le")
-        assert items._normalise("".join(map(chr, chosen))) == expected
+        expected = "".join(map(as_text, stands_for[chosen].tolist()))
+        assert kind.form.normalised("".join(map(chr, chosen))) == expected
     few = sum(stands_for[0x80:0x250] == shingles.DEPENDS)
     assert few <= {"NFC": 1, "keep": 1}.get(form, 300)  # what most texts consist of is told
 
@@ -176,11 +211,11 @@ def test_every_length_around_the_seams_agrees_with_slicing(length, size):
     assert symbols_of(text, kind) == oracle.symbols(text, kind, SECRET)
 
 
-@given(st.text("aB 1.\n\t", max_size=40), settings)
+@given(st.text("aB 1.'\n\t", max_size=40), settings)
 def test_an_ascii_text_has_the_same_symbols_on_the_wide_path(text, kind):
     items = TextItems(kind, SECRET)
     narrow = items.symbols([text.encode()])
-    code_points = np.array([*map(ord, items._normalise(text))], np.uint32)
+    code_points = np.array([*map(ord, kind.form.normalised(text))], np.uint32)
     wide = items._run(np.frombuffer(b"", np.uint8), code_points, np.array([[1, 0, len(text)]]))
     assert narrow.values.tolist() == wide.values.tolist()
 
@@ -261,3 +296,64 @@ def test_a_shingle_size_beyond_any_text_is_served():
 def test_symbols_never_change(kind, text, expected):
     """Stored indexes depend on them: a change here is a change of the file format."""
     assert [f"{symbol:016x}" for symbol in symbols_of(text, kind)] == expected
+
+
+SENTENCES = {
+    "我们今天去北京看朋友。": 10,
+    "สวัสดีครับ": 7,
+    "東京タワーへ行く": 6,
+    "हिन्दी में लिखा": 3,
+    "don't pay 3.14 to a_b": 5,
+}
+
+
+def test_a_word_is_one_in_any_language():
+    by_breaks = kinds.Text(kinds.WordShingles(1), words="unicode")
+    for sentence, count in SENTENCES.items():
+        assert len(symbols_of(sentence, by_breaks)) == count, sentence
+    assert len(symbols_of("我们今天去北京看朋友。", kinds.Text(kinds.WordShingles(1)))) == 1
+
+
+def test_what_is_ignored_does_not_count():
+    for name, left, right in (
+        ("html", "<p>fish &amp; <b>ch</b>ips</p><script>x</script>", " fish & chips"),
+        ("case", "Straße", "STRASSE"),
+        ("diacritics", "Crème Łódź", "Creme Lodz"),
+        ("quotes", "\u201cno\u201d \u2013 it\u2019s", '"no" - it\'s'),
+        ("punctuation", "It's so, isn't it?! +", "Its so isnt it"),
+        ("digits", "on 12 May 1999", "on 3 May 42"),
+        ("invisible", "zero\u200bwidth soft\u00adhyphen", "zerowidth softhyphen"),
+    ):
+        plain, without = (kinds.Text(kinds.CharacterShingles(2), ignore=i) for i in ((), (name,)))
+        assert symbols_of(left, plain) != symbols_of(right, plain)
+        assert symbols_of(left, without) == symbols_of(right, without), name
+
+
+def test_marks_that_make_another_letter_stay():
+    kind = kinds.Text(kinds.CharacterShingles(1), ignore=["diacritics"])
+    for letters in ("がか", "हिंहा", "ก่ก"):
+        assert len(set(symbols_of(letters, kind))) == len(set(oracle.shingle_list(letters, kind)))
+    assert symbols_of("が", kind) != symbols_of("か", kind)
+
+
+def test_settings_that_came_later_are_stored_only_where_they_say_something():
+    assert kinds.Text().stored().keys() == {
+        *("kind", "shingles", "lowercase", "white_space", "unicode")
+    }
+    web = kinds.Text.profile("web", ignore=["digits", "case"])
+    assert web.ignore == ("case", "digits")
+    assert kinds.restore(web.stored()) == web
+    assert kinds.restore(kinds.Text().stored()) == kinds.Text()
+    assert kinds.Text.profile("news", shingles=kinds.CharacterShingles(5)).words == "runs"
+    assert "ignore" not in kinds.String().stored()
+
+
+def test_what_is_ignored_and_profiles_are_known_by_name():
+    with pytest.raises(ConfigurationError, match="case twice|twice: case, case"):
+        kinds.Text(ignore=["case", "case"])
+    with pytest.raises(ConfigurationError, match="'html', 'case'"):
+        kinds.Text(ignore=["capitals"])
+    with pytest.raises(ConfigurationError, match="news or web or code or chat, not 'mail'"):
+        kinds.Text.profile("mail")
+    with pytest.raises(ConfigurationError, match="CharacterShingles have none"):
+        kinds.Text(words="unicode")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from simdb import kinds
 from simdb.errors import BadItemError
-from simdb.kinds import text as text_module
+from simdb.kinds import characters
 from simdb.kinds.base import MAXIMUM_ITEM_BYTES
 from simdb.kinds.text import TextItems
 from simdb.lsh.family import polynomial_base, secret_words
@@ -73,7 +73,7 @@ def test_no_items_have_no_symbols():
 
 
 def test_the_class_table_says_what_str_and_re_say_of_every_character():
-    classes = text_module._character_classes(0x110000)
+    classes = characters.character_classes(0x110000)
     word = re.compile(r"\w")
     wrong = [
         character
@@ -81,11 +81,11 @@ def test_the_class_table_says_what_str_and_re_say_of_every_character():
         if classes[ord(character)] != character.isspace() + 2 * bool(word.match(character))
     ]
     assert wrong == []
-    assert text_module._character_classes(128).tolist() == classes[:128].tolist()
+    assert characters.character_classes(128).tolist() == classes[:128].tolist()
 
 
 def test_the_fold_table_says_what_casefold_says_where_that_is_one_character():
-    folds = text_module._case_folds(0x110000)
+    folds = characters.case_folds(0x110000)
     wrong = [
         character
         for character in every_character()
@@ -94,7 +94,7 @@ def test_the_fold_table_says_what_casefold_says_where_that_is_one_character():
     ]
     assert wrong == []
     assert folds[0xD800] == 0xD800
-    assert text_module._case_folds(128).tolist() == folds[:128].tolist()
+    assert characters.case_folds(128).tolist() == folds[:128].tolist()
 
 
 def test_threads_that_shingle_at_once_get_their_own_symbols():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import re
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -22,11 +23,63 @@ Shingle: TypeAlias = str | tuple[str, ...]
 # ----------------------------------------------------------------------------- shingles (MMDS 3.2)
 
 
+_MARKUP = re.compile(
+    r"<(?P<hidden>script|style|template)(?![a-z0-9])[^<>]*>.*?(?=</(?P=hidden)(?![a-z0-9]))"
+    r"|(?P<silent><!--.*?-->|<[!?][^<>]*>)"
+    r"|</?(?P<name>[a-z][a-z0-9]*)[^<>]*>",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def unmarked(text: str) -> str:
+    """Tags removed, of markup without quotes; those of words leave nothing, others a blank."""
+
+    def left(found: re.Match[str]) -> str:
+        within = (found["name"] or "").lower() in ("b", "i", "em", "a", "span")
+        return "" if found["silent"] or within else " "
+
+    return _MARKUP.sub(left, text)
+
+
+APOSTROPHES = "'`\u00b4\u2018\u2019\u201a\u201b\u2032"
+QUOTES = '"\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb'
+HYPHENS = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+
+
+def stand_in(character: str, ignore: Sequence[str]) -> str:
+    """What a character is compared as where some are ignored."""
+    if "diacritics" in ignore:
+        parts = unicodedata.normalize("NFD", character)
+        ranks = {part: unicodedata.combining(part) for part in parts}
+        kept = "".join(p for p in parts if not (ranks[p] in {1, *range(10, 37)} or ranks[p] > 199))
+        whole = unicodedata.normalize("NFC", kept)
+        character = character if len(whole) > 1 or kept == parts else whole
+        character = character.translate(str.maketrans("ØøĐđŁłĦħŦŧı", "OoDdLlHhTti"))
+    category = unicodedata.category(character) if character else ""
+    if "invisible" in ignore and (category == "Cf" or character == "\ufe0f"):
+        return ""
+    if "quotes" in ignore:
+        for marks in (APOSTROPHES, QUOTES, HYPHENS):
+            character = marks[0] if character and character in marks else character
+    if "punctuation" in ignore:
+        if character and character in APOSTROPHES:
+            return ""
+        character = " " if category[:1] == "P" or category in {"Sm", "Sc", "Sk"} else character
+    return "0" if "digits" in ignore and category == "Nd" else character
+
+
 def normalised(text: str, settings: kinds.Text) -> str:
+    if "html" in settings.ignore:
+        text = html.unescape(unmarked(text))
     if settings.unicode != "keep":
         text = unicodedata.normalize(settings.unicode, text)
-    if settings.lowercase:
+    if "case" in settings.ignore:
+        text = text.casefold()
+    elif settings.lowercase:
         text = text.lower()
+    text = "".join(stand_in(character, settings.ignore) for character in text)
+    if "digits" in settings.ignore:
+        text = re.sub("0+", "0", text)
     if settings.white_space == "collapse":
         text = " ".join(text.split())
     return text
@@ -42,13 +95,47 @@ def _simple_fold(word: str) -> str:
     return "".join(c if len(c.casefold()) > 1 else c.casefold() for c in word)
 
 
+def _class_of(character: str) -> str:
+    """How a character breaks words: a letter for each property of Unicode that matters here."""
+    category, name = unicodedata.category(character), unicodedata.name(character, "")
+    if character == "\u200b":
+        return "x"
+    if 0x20000 <= ord(character) < 0x40000:
+        return "s"
+    if category[0] == "M" or category == "Cf" or 0xE0000 <= ord(character) < 0xE0200:
+        return " "
+    for kind, some in (("l", ":·"), ("u", ",;"), ("b", ".\u2018\u2019"), ("q", "'"), ("c", "_")):
+        if character in some:
+            return kind
+    if name.startswith(("KATAKANA LETTER", "HALFWIDTH KATAKANA LETTER")):
+        return "k"
+    if name.startswith(("CJK", "HIRAGANA", "THAI", "LAO", "KHMER")) or category == "No":
+        return "s"
+    return "n" if category == "Nd" else "a" if category[0] == "L" else "x"
+
+
+_UNIT = r"(?:[an](?:[an]|(?<=a)[lbq](?=a)|(?<=n)[ubq](?=n))*|k+)"
+_WORD = re.compile(rf"s|c*{_UNIT}(?:c+{_UNIT})*c*")
+
+
+def words_by_breaks(text: str) -> list[str]:
+    """The words of Unicode Standard Annex 29 but for Hebrew; marks belong to what is before."""
+    classes = list(map(_class_of, text))
+    places = [place for place, kind in enumerate(classes) if kind != " "]
+    bounds = [*places, len(text)]
+    spans = (found.span() for found in _WORD.finditer("".join(classes[p] for p in places)))
+    return [text[bounds[first] : bounds[last]] for first, last in spans]
+
+
 def shingle_list(text: str, settings: kinds.Text) -> list[Shingle]:
     """Return the shingles in order of occurrence: strings, or tuples of words."""
     text = normalised(text, settings)
     shingles = settings.shingles
     if isinstance(shingles, kinds.CharacterShingles):
         return _runs(text, shingles.size)
-    words = tuple(re.findall(r"\w+", text))
+    words = tuple(
+        words_by_breaks(text) if settings.words == "unicode" else re.findall(r"\w+", text)
+    )
     if isinstance(shingles, kinds.WordShingles):
         return _runs(words, shingles.size)
     assert isinstance(shingles, kinds.StopWordShingles)

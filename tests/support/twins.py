@@ -12,6 +12,7 @@ from __future__ import annotations
 import cmath
 import gc
 import math
+import re
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -42,6 +43,8 @@ from simdb.kernels.postings import (
     bucket_state,
     prefix_buckets,
 )
+from simdb.kinds.characters import CODE_POINTS
+from simdb.kinds.words import breaks
 from simdb.lsh.family import poisson_counts
 from simdb.ragged import read_only
 from simdb.storage.tables import runs
@@ -983,9 +986,11 @@ def decoded_texts(random: np.random.Generator) -> None:
     stands_for = np.arange(0x1F700, dtype=np.uint32)
     stands_for[ord("É")] = ord("é")
     stands_for[0x0301] = kernels.shingles.DEPENDS
-    sound = "aé É中語😀z"
+    stands_for[ord("ß")] = kernels.shingles.PAIR | np.uint32(ord("s") << 15 | ord("s"))
+    stands_for[ord("語")] = kernels.shingles.DROPPED
+    sound = "aé É中語😀z00ß"
     texts = ["".join(random.choice(list(sound), size)).encode() for size in (0, 1, 5, 40)]
-    texts += [b"plain", "e\u0301".encode(), "\U0001f700".encode()]
+    texts += [b"plain 1n0, 101", "e\u0301".encode(), "\U0001f700".encode()]
     broken = [
         b"\xc3",
         b"\x80",
@@ -998,17 +1003,77 @@ def decoded_texts(random: np.random.Generator) -> None:
     broken += [b"\xe0\x80\xaf", b"\xf0\x80\x80\xaf"]
     data = np.frombuffer(b"".join([*texts, *broken]), np.uint8)
     offsets = np.cumsum([0, *map(len, [*texts, *broken])])
-    wide, spans, unsettled = kernels.shingles.decoded(data, offsets, stands_for)
-    for text, (sort, start, stop) in zip([*texts, *broken], spans.tolist(), strict=True):
-        if sort == kernels.shingles.WIDE:
-            points = text.decode().replace("É", "é").encode("utf-32-le")
-            assert wide[start:stop].tobytes() == points
-        else:
-            assert data[start:stop].tobytes() == text
-            assert text.isascii() == (sort == kernels.shingles.NARROW)
+    plain = np.arange(128, dtype=np.uint8)
+    plain[ord("n")], plain[ord("1")] = kernels.shingles.NARROW_DROPPED, ord("0")
+    joins = bool(random.integers(2))
+    for table in (plain, np.empty(0, np.uint8)):
+        narrow, wide, spans, unsettled = kernels.shingles.decoded(
+            data, offsets, stands_for, table, joins
+        )
+        for text, (sort, start, stop) in zip([*texts, *broken], spans.tolist(), strict=True):
+            if sort == kernels.shingles.WIDE:
+                read = text.decode().replace("É", "é").replace("語", "").replace("ß", "ss")
+                read = re.sub("0+", "0", read) if joins else read
+                assert wide[start:stop].tobytes() == read.encode("utf-32-le")
+            elif sort == kernels.shingles.NARROW and table.size:
+                read = text.decode().replace("n", "").replace("1", "0")
+                read = re.sub("0+", "0", read) if joins else read
+                assert narrow[start:stop].tobytes().decode() == read
+            else:
+                assert data[start:stop].tobytes() == text
+                assert text.isascii() == (sort == kernels.shingles.NARROW)
     settled = sum(not text.isascii() for text in texts[:-2])
     assert np.count_nonzero(spans[:, 0] == kernels.shingles.WIDE) == settled
     assert unsettled == np.count_nonzero(spans[:, 0] == kernels.shingles.UNSETTLED) == 11
+
+
+@twin_of("shingles.word_places")
+def words_by_breaks(random: np.random.Generator) -> None:
+    """As the words of a text are told slowly; and Hebrew, whose quotes are within words."""
+    some = list("ab1 _.,':·中のトカวัni\u0301\u200d")
+    texts = ["".join(random.choice(some, size)) for size in (0, 1, 3, 12, 40)]
+    for text in (*texts, 'ד"ר א\' "א" 5"5'):
+        points = np.frombuffer(text.encode("utf-32-le"), np.uint32)
+        places = kernels.shingles.word_places(points, breaks(CODE_POINTS)).tolist()
+        hebrew = ['ד"ר', "א'", "א", "5", "5"]
+        expected = hebrew if "ד" in text else oracle.words_by_breaks(text)
+        assert [text[start:stop] for start, stop in places] == expected
+
+
+@twin_of("markup.unmarked")
+def unmarked_texts(random: np.random.Generator) -> None:
+    """Markup as a regular expression finds it; and values in quotes, which have what they like."""
+    inline, hidden = (
+        np.array([int.from_bytes(name, "big") for name in names], np.uint64)
+        for names in ((b"b", b"i", b"em", b"a", b"span"), (b"script", b"style", b"template"))
+    )
+    some = ["<b>", "</b>", "<p class=x>", "a", "é", "<", ">", " ", "<!-- ", "-->", "<br/>", "</ x"]
+    some += [
+        "<script>",
+        "</script>",
+        "<STYLE >",
+        "</style",
+        "<!doctype x>",
+        "&lt;",
+        "<longer-name>",
+    ]
+    texts = ["".join(random.choice(some, size)) for size in (0, 1, 4, 20, 60)]
+    known = {
+        '<a href="x>y" title=\'"\'>in</a> out<p title="<b>">x': "in out x",
+        '<a href="x>in</a>': "in",  # a quote that nothing ends is none
+        '<a b="c><i d="e">': "",
+        "5 < 6 and a<b but not > x <y": "5 < 6 and a x <y",
+    }
+    data = np.frombuffer("".join([*texts, *known]).encode(), np.uint8)
+    offsets = np.cumsum([0, *(len(text.encode()) for text in (*texts, *known))])
+    kept, bounds, places = kernels.markup.unmarked(data, offsets, inline, hidden, True)
+    found = [kept[i:j].tobytes().decode() for i, j in pairwise(bounds.tolist())]
+    assert found == [*map(oracle.unmarked, texts), *known.values()]
+    same = kept == data[places]
+    assert (kept[~same] == ord(" ")).all()
+    assert (data[places[~same]] == ord("<")).all()
+    again = kernels.markup.unmarked(data, offsets, inline, hidden, False)
+    assert again[0].tolist() == kept.tolist()
 
 
 @twin_of("shingles.character_shingles", "shingles.word_shingles")
