@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
@@ -26,13 +26,7 @@ from simdb.evidence import Span
 
 NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 WhiteSpace: TypeAlias = Literal["collapse", "keep"]
-Ignored: TypeAlias = Literal[
-    "html", "case", "diacritics", "quotes", "punctuation", "digits", "invisible"
-]
-IGNORED: tuple[Ignored, ...] = (
-    *("html", "case", "diacritics", "quotes"),
-    *("punctuation", "digits", "invisible"),
-)
+IGNORED = ("html", "case", "diacritics", "quotes", "punctuation", "digits", "invisible")
 # What is done character by character, whatever stands beside it, but for runs of digits.
 _BY_CHARACTER = frozenset(("diacritics", "quotes", "punctuation", "digits", "invisible"))
 
@@ -69,23 +63,26 @@ _INLINE = (
 _HIDDEN = ("script", "style", "template")
 
 
-def ignored(names: Sequence[Ignored]) -> tuple[Ignored, ...]:
-    """Return what is ignored in its one order; ConfigurationError for a name twice."""
-    if len(set(names)) < len(names):
-        raise ConfigurationError(f"ignore names something twice: {', '.join(names)}")
-    return tuple(name for name in IGNORED if name in names)
+def ignored(names: object) -> tuple[str, ...]:
+    """Return what is ignored in its one order; ConfigurationError for what is none of ``IGNORED``.
 
-
-def with_ignored(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings in which what is ignored may be names with commas between them."""
-    names = described.get("ignore")
-    if not isinstance(names, str):
-        return dict(described)
-    split = [name.strip() for name in names.split(",") if name.strip()]
-    unknown = next((name for name in split if name not in IGNORED), None)
+    One text may name several with commas between them.
+    """
+    if isinstance(names, str):
+        names = [name.strip() for name in names.split(",") if name.strip()]
+    if not isinstance(names, Iterable):
+        raise ConfigurationError(f"ignore must be names, not {names!r}")
+    given = list(names)
+    unknown = next((name for name in given if name not in IGNORED), None)
     if unknown is not None:
         raise ConfigurationError(f"ignore takes {', '.join(IGNORED)}, not {unknown!r}")
-    return {**described, "ignore": split}
+    return tuple(name for name in IGNORED if name in given)
+
+
+def prepared_ignored(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings in which what is ignored is in its one form."""
+    told = {"ignore": list(ignored(described["ignore"]))} if "ignore" in described else {}
+    return {**described, **told}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,7 @@ class Form:
     unicode: NormalForm = "NFC"
     white_space: WhiteSpace = "collapse"
     lowercase: bool = False
-    ignore: tuple[Ignored, ...] = ()
+    ignore: tuple[str, ...] = ()
 
     @property
     def treatment(self) -> int:
@@ -231,7 +228,7 @@ def case_folds(count: int) -> UInt32s:
 class _StandIns(dict[int, str]):
     """What stands for a character where some are ignored: it, another one, or nothing."""
 
-    def __init__(self, ignore: Sequence[Ignored]) -> None:
+    def __init__(self, ignore: Sequence[str]) -> None:
         super().__init__()
         self._ignore = frozenset(ignore)
 
@@ -281,7 +278,7 @@ _stand_ins = cache(_StandIns)
 
 
 @cache
-def _plain(ignore: tuple[Ignored, ...]) -> UInt8s:
+def _plain(ignore: tuple[str, ...]) -> UInt8s:
     stand_ins = _stand_ins(ignore)
     found = np.array(
         [ord(stand_ins[point] or chr(kernels.shingles.NARROW_DROPPED)) for point in range(ASCII)],
@@ -292,7 +289,7 @@ def _plain(ignore: tuple[Ignored, ...]) -> UInt8s:
 
 @cache
 def _stands_for(
-    form: NormalForm, case: Literal["fold", "lower", "keep"], ignore: tuple[Ignored, ...]
+    form: NormalForm, case: Literal["fold", "lower", "keep"], ignore: tuple[str, ...]
 ) -> UInt32s:
     """The code point that stands for each one, ``DEPENDS`` where its neighbours decide.
 

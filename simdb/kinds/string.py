@@ -44,12 +44,11 @@ from simdb.kinds.characters import (
     ASCII,
     CODE_POINTS,
     Form,
-    Ignored,
     NormalForm,
     WhiteSpace,
     character_classes,
     ignored,
-    with_ignored,
+    prepared_ignored,
 )
 from simdb.kinds.distances import pair_distances
 from simdb.kinds.text import EncodedTexts
@@ -98,7 +97,7 @@ class String(Kind, frozen=True):
     lowercase: bool = False
     white_space: WhiteSpace = "keep"
     unicode: NormalForm = "NFC"
-    ignore: Sequence[Ignored] = ()
+    ignore: Sequence[str] = ()
 
     added: ClassVar[Mapping[str, object]] = {"ignore": ()}
     plural: ClassVar[str] = "strings"
@@ -114,8 +113,8 @@ class String(Kind, frozen=True):
 
     def __post_init__(self) -> None:
         """Put what is ignored into one order."""
-        Kind.__post_init__(self)
         self._set("ignore", ignored(self.ignore))
+        Kind.__post_init__(self)
 
     @property
     def form(self) -> Form:
@@ -221,7 +220,7 @@ class String(Kind, frozen=True):
 
     @classmethod
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
-        return with_ignored(described)
+        return prepared_ignored(described)
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
         return value if isinstance(value, str) else NotImplemented

@@ -44,13 +44,12 @@ from simdb.kinds.characters import (
     CODE_POINTS,
     IGNORED,
     Form,
-    Ignored,
     NormalForm,
     WhiteSpace,
     case_folds,
     character_classes,
     ignored,
-    with_ignored,
+    prepared_ignored,
     without_markup,
 )
 from simdb.kinds.sets import stored_elements
@@ -141,6 +140,42 @@ Shingles: TypeAlias = CharacterShingles | WordShingles | StopWordShingles | Toke
 _BYTES_A_SHINGLE = {CharacterShingles: 1, WordShingles: 6, StopWordShingles: 13, Tokens: 6}
 
 
+# What texts of some sources are compared by; docs/tuning.md says why, and what they remove.
+PROFILES: dict[str, dict[str, Any]] = {
+    "news": {
+        "shingles": WordShingles(3),
+        "ignore": ("case", "diacritics", "quotes", "punctuation", "invisible"),
+        "words": "unicode",
+    },
+    "web": {
+        "shingles": WordShingles(3),
+        "unicode": "NFKC",
+        "ignore": IGNORED,
+        "words": "unicode",
+    },
+    "code": {"shingles": WordShingles(5), "ignore": ("invisible",)},
+    "chat": {
+        "shingles": CharacterShingles(5),
+        "unicode": "NFKC",
+        "ignore": ("case", "diacritics", "quotes", "punctuation", "invisible"),
+    },
+}
+
+
+def _under_profile(name: object, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a profile with others in their place; ConfigurationError: no such."""
+    if not isinstance(name, str) or name not in PROFILES:
+        raise ConfigurationError(f"profile must be {' or '.join(PROFILES)}, not {name!r}")
+    given = {**PROFILES[name], **settings}
+    shingles = given["shingles"]
+    if isinstance(shingles, Settings):
+        shingles = msgspec.to_builtins(shingles)
+    of = shingles.get("of") if isinstance(shingles, Mapping) else str(shingles).partition(":")[0]
+    if of in ("character", "tokens") and "words" not in settings:
+        given.pop("words", None)
+    return given
+
+
 class Text(SymbolKind, frozen=True):
     """Texts, compared as sets of shingles by Jaccard similarity.
 
@@ -165,7 +200,7 @@ class Text(SymbolKind, frozen=True):
     lowercase: bool = False
     white_space: WhiteSpace = "collapse"
     unicode: NormalForm = "NFC"
-    ignore: Sequence[Ignored] = ()
+    ignore: Sequence[str] = ()
     words: Words = "runs"
 
     plural: ClassVar[str] = "texts"
@@ -183,10 +218,12 @@ class Text(SymbolKind, frozen=True):
         "white_space": SettingOption("Runs of white space", "collapse", "collapse|keep"),
         "unicode": SettingOption("Normalise characters first", "NFC", "NFC|NFD|NFKC|NFKD|keep"),
         "ignore": SettingOption(
-            "What does not count, as html,case,punctuation", "nothing", "|".join(IGNORED)
+            "What does not count, with commas between", "nothing", ",".join(IGNORED)
         ),
         "words": SettingOption("What a word is", "runs", "runs|unicode"),
-        "profile": SettingOption("Settings by name; others change them", "none", "NAME"),
+        "profile": SettingOption(
+            "Settings by name, which other options change", "none", "|".join(PROFILES)
+        ),
     }
     added: ClassVar[Mapping[str, object]] = {"ignore": (), "words": "runs"}
     suffixes: ClassVar[Mapping[str, Format]] = {
@@ -201,8 +238,8 @@ class Text(SymbolKind, frozen=True):
 
     def __post_init__(self) -> None:
         """Put what is ignored into one order; refuse words where there are none to be told."""
-        SymbolKind.__post_init__(self)
         self._set("ignore", ignored(self.ignore))
+        SymbolKind.__post_init__(self)
         if self.words != "runs" and isinstance(self.shingles, CharacterShingles | Tokens):
             raise ConfigurationError(
                 f"Text.words says what a word is, and {type(self.shingles).__name__} have none: "
@@ -260,9 +297,9 @@ class Text(SymbolKind, frozen=True):
     def prepared(cls, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return settings with those of a profile, where shingles may be ``"word:3"``.
 
-        The size may be left out, and what is ignored be names with commas.
+        The size may be left out, and what is ignored be names with commas between.
         """
-        described = with_ignored(described)
+        described = prepared_ignored(described)
         if "profile" in described:
             name = described.pop("profile")
             described = msgspec.to_builtins(_under_profile(name, described))
@@ -294,44 +331,6 @@ class Text(SymbolKind, frozen=True):
         return "\n".join(parts)
 
 
-# -- profiles ------------------------------------------------------------------------------------
-
-# What texts of some sources are compared by; docs/tuning.md says why, and what they remove.
-PROFILES: dict[str, dict[str, Any]] = {
-    "news": {
-        "shingles": WordShingles(3),
-        "ignore": ("case", "diacritics", "quotes", "punctuation", "invisible"),
-        "words": "unicode",
-    },
-    "web": {
-        "shingles": WordShingles(3),
-        "unicode": "NFKC",
-        "ignore": IGNORED,
-        "words": "unicode",
-    },
-    "code": {"shingles": WordShingles(5), "ignore": ("invisible",)},
-    "chat": {
-        "shingles": CharacterShingles(5),
-        "unicode": "NFKC",
-        "ignore": ("case", "diacritics", "quotes", "punctuation", "invisible"),
-    },
-}
-
-
-def _under_profile(name: object, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a profile with others in their place; ConfigurationError: no such."""
-    if not isinstance(name, str) or name not in PROFILES:
-        raise ConfigurationError(f"profile must be {' or '.join(PROFILES)}, not {name!r}")
-    given = {**PROFILES[name], **settings}
-    shingles = given["shingles"]
-    if isinstance(shingles, Settings):
-        shingles = msgspec.to_builtins(shingles)
-    of = shingles.get("of") if isinstance(shingles, Mapping) else str(shingles).partition(":")[0]
-    if of in ("character", "tokens") and "words" not in settings:
-        given.pop("words", None)
-    return given
-
-
 # -- items ---------------------------------------------------------------------------------------
 
 
@@ -347,6 +346,8 @@ class EncodedTexts(Items):
     def __init__(self, form: Form) -> None:
         self._form = form
         self._treatment = form.treatment
+        self._has_markup = form.has_markup
+        self._joins_digits = form.joins_digits
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         if set(map(type, items)) == {str}:
@@ -391,12 +392,12 @@ class EncodedTexts(Items):
     def code_points(self, items: Sequence[bytes | memoryview]) -> tuple[UInt8s, UInt32s, Int64s]:
         """Decode stored texts: a narrow buffer, a wide one, and the spans of texts in them."""
         data, offsets = joined(items)
-        if self._form.has_markup:
+        if self._has_markup:
             data, offsets = without_markup(data, offsets)
         characters = self._stands_for if len(items) >= MANY else _NO_POINTS
-        plain = self._form.plain()
+        plain = self._plain
         narrow, wide, spans, unsettled = kernels.shingles.decoded(
-            data, offsets, characters, plain, self._form.joins_digits
+            data, offsets, characters, plain, self._joins_digits
         )
         if unsettled:
             wide = self._settle(data, wide, spans)
@@ -413,6 +414,10 @@ class EncodedTexts(Items):
             spans[place] = kernels.shingles.WIDE, end, end + parts[-1].size
             end += parts[-1].size
         return np.concatenate(parts)
+
+    @cached_property
+    def _plain(self) -> UInt8s:
+        return self._form.plain()
 
     @cached_property
     def _stands_for(self) -> UInt32s:
@@ -456,7 +461,7 @@ class TokenisedTexts(EncodedTexts):
 
     def _compared(self, data: bytes | memoryview) -> str:
         text = self.decode(data)
-        if self._form.has_markup:
+        if self._has_markup:
             encoded = np.frombuffer(data, np.uint8)
             read, _ = without_markup(encoded, np.array([0, encoded.size]))
             text = read.tobytes().decode()

@@ -28,6 +28,14 @@ RECORD = {
         ),
         ({"settings": '{"unicode": "keep"}', "shingles": "character:4"},
          simdb.Text(simdb.CharacterShingles(4), unicode="keep")),
+        ({"profile": "web"}, simdb.Text.profile("web")),
+        ({"profile": "chat", "shingles": "word:2", "words": "unicode", "ignore": "html, case"},
+         simdb.Text(
+             simdb.WordShingles(2), unicode="NFKC", ignore=("html", "case"), words="unicode"
+         )),
+        ({"profile": "news", "shingles": "character:4"},
+         simdb.Text.profile("news", shingles=simdb.CharacterShingles(4))),
+        ({"kind": "string", "ignore": "case"}, simdb.String(ignore=["case"])),
         ({"kind": "set"}, simdb.Set()),
         ({"kind": "bag"}, simdb.Bag()),
         ({"kind": "bag:maximum"}, simdb.Bag("maximum")),

@@ -156,7 +156,7 @@ def test_rebuild_claims_no_defaults_that_it_has_not():
         assert default in " ".join(
             (run("create", "--help").stdout + run("dedupe", "--help").stdout).split()
         )
-    assert told.count("(unchanged)") == 7
+    assert told.count("(unchanged)") == 10
     assert "Settings that are not given stay as they are" in told
 
 

@@ -1,4 +1,4 @@
-"""Slow and obvious versions of what simdb computes fast; imports nothing of it but the settings."""
+"""Slow and obvious versions of what simdb computes fast; imports nothing of it but settings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from math import comb, inf
 from typing import Any, TypeAlias
 
 from simdb import kinds
+from simdb.kinds import words
 from tests.support.similarities import jaccard
 
 MODULUS = 2**61 - 1
@@ -95,32 +96,16 @@ def _simple_fold(word: str) -> str:
     return "".join(c if len(c.casefold()) > 1 else c.casefold() for c in word)
 
 
-def _class_of(character: str) -> str:
-    """How a character breaks words: a letter for each property of Unicode that matters here."""
-    category, name = unicodedata.category(character), unicodedata.name(character, "")
-    if character == "\u200b":
-        return "x"
-    if 0x20000 <= ord(character) < 0x40000:
-        return "s"
-    if category[0] == "M" or category == "Cf" or 0xE0000 <= ord(character) < 0xE0200:
-        return " "
-    for kind, some in (("l", ":·"), ("u", ",;"), ("b", ".\u2018\u2019"), ("q", "'"), ("c", "_")):
-        if character in some:
-            return kind
-    if name.startswith(("KATAKANA LETTER", "HALFWIDTH KATAKANA LETTER")):
-        return "k"
-    if name.startswith(("CJK", "HIRAGANA", "THAI", "LAO", "KHMER")) or category == "No":
-        return "s"
-    return "n" if category == "Nd" else "a" if category[0] == "L" else "x"
-
-
-_UNIT = r"(?:[an](?:[an]|(?<=a)[lbq](?=a)|(?<=n)[ubq](?=n))*|k+)"
-_WORD = re.compile(rf"s|c*{_UNIT}(?:c+{_UNIT})*c*")
+# A letter for each class of kinds.words, in their order.
+_CLASSES = "xsahnkclubqd "
+_LETTERS = r"(?:[ahn](?:[ahn]|(?<=[ah])[lbq](?=[ah])|(?<=n)[ubq](?=n)|(?<=h)d(?=h))*|k+)"
+_WORD = re.compile(rf"s|c*{_LETTERS}(?:c+{_LETTERS})*(?:c+|(?<=h)q)?")
 
 
 def words_by_breaks(text: str) -> list[str]:
-    """The words of Unicode Standard Annex 29 but for Hebrew; marks belong to what is before."""
-    classes = list(map(_class_of, text))
+    """The words of Unicode Standard Annex 29: marks belong to what is before them."""
+    table = words.breaks(0x110000)
+    classes = [_CLASSES[table[ord(character)]] for character in text]
     places = [place for place, kind in enumerate(classes) if kind != " "]
     bounds = [*places, len(text)]
     spans = (found.span() for found in _WORD.finditer("".join(classes[p] for p in places)))
@@ -133,18 +118,16 @@ def shingle_list(text: str, settings: kinds.Text) -> list[Shingle]:
     shingles = settings.shingles
     if isinstance(shingles, kinds.CharacterShingles):
         return _runs(text, shingles.size)
-    words = tuple(
-        words_by_breaks(text) if settings.words == "unicode" else re.findall(r"\w+", text)
-    )
+    told = tuple(words_by_breaks(text) if settings.words == "unicode" else re.findall(r"\w+", text))
     if isinstance(shingles, kinds.WordShingles):
-        return _runs(words, shingles.size)
+        return _runs(told, shingles.size)
     assert isinstance(shingles, kinds.StopWordShingles)
     stop_words = {_simple_fold(normalised(word, settings)) for word in shingles.stop_words}
     size = shingles.following + 1
     return [
-        words[i : i + size]
-        for i in range(len(words) - size + 1)
-        if _simple_fold(words[i]) in stop_words
+        told[i : i + size]
+        for i in range(len(told) - size + 1)
+        if _simple_fold(told[i]) in stop_words
     ]
 
 
