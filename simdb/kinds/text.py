@@ -150,7 +150,7 @@ PROFILES: dict[str, dict[str, Any]] = {
     "web": {
         "shingles": WordShingles(3),
         "unicode": "NFKC",
-        "ignore": IGNORED,
+        "ignore": ("html", "case", "diacritics", "quotes", "punctuation", "invisible"),
         "words": "unicode",
     },
     "code": {"shingles": WordShingles(5), "ignore": ("invisible",)},
