@@ -42,9 +42,11 @@ def unmarked(text: str) -> str:
     return _MARKUP.sub(left, text)
 
 
-APOSTROPHES = "'`\u00b4\u2018\u2019\u201a\u201b\u2032"
-QUOTES = '"\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb'
-HYPHENS = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212"
+APOSTROPHES = "'`\u00b4\u2018\u2019\u201a\u201b\u2032\u02b9\u02bb\u02bc\u02bd\uff07"
+QUOTES = '"\u201c\u201d\u201e\u201f\u2033\u00ab\u00bb\uff02\u301d\u301e\u301f\u2039\u203a'
+HYPHENS = "-\u2010\u2011\u2012\u2013\u2014\u2015\u2212\ufe58\ufe63\uff0d"
+VISIBLE = "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u08e2\U000110bd"
+UNSEEN = "\u034f\u061c\u115f\u1160" + "".join(map(chr, range(0xFE00, 0xFE10)))
 
 
 def stand_in(character: str, ignore: Sequence[str]) -> str:
@@ -57,7 +59,8 @@ def stand_in(character: str, ignore: Sequence[str]) -> str:
         character = character if len(whole) > 1 or kept == parts else whole
         character = character.translate(str.maketrans("ØøĐđŁłĦħŦŧı", "OoDdLlHhTti"))
     category = unicodedata.category(character) if character else ""
-    if "invisible" in ignore and (category == "Cf" or character == "\ufe0f"):
+    unseen = character in UNSEEN or (category == "Cf" and character not in VISIBLE)
+    if "invisible" in ignore and unseen:
         return ""
     if "quotes" in ignore:
         for marks in (APOSTROPHES, QUOTES, HYPHENS):
