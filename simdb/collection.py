@@ -992,17 +992,19 @@ class CollectionView:
         other: CollectionView | None = None,
         sample: int = 100_000,
         seed: int = 0,
+        one_to_one: bool = False,
         earlier: Weights | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> Weights:
         """Learn what each field of records says about matches, without labels or from them.
 
-        A field agrees on a level: equal, of at least 0.8 or 0.5 of its weight, or less; or as
-        ``Field.levels`` has it. Without labels each level gets the evidence of Fellegi and Sunter:
-        u, the share of random pairs on it, is measured, and m, that of matches, is found by
-        expectation maximisation among the candidates of each rule, from the fields that it does
-        not look at. Labels change that, by a logistic regression, as far as they say so. Nothing is
-        changed: ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` takes the points over.
+        A field agrees on a level: equal, of at least 0.9, 0.7, 0.5 or 0.3 of its weight, or less;
+        or as ``Field.levels`` has it. Without labels each level gets the evidence of Fellegi and
+        Sunter: u, the share of random pairs on it, is measured, and m, that of matches, is found by
+        expectation maximisation among the candidates, of which those of one record take from each
+        other. What fields say together is then fitted by a logistic regression, since they are not
+        independent. Labels change that, by another, as far as they say so. Nothing is changed:
+        ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` takes the points over.
 
         Args:
             labels: (key, key, whether they match), the left key of this collection and the right
@@ -1010,6 +1012,8 @@ class CollectionView:
             other: the collection that this one is joined with; by default, pairs of this one.
             sample: random pairs by which u is measured, among 2,000 items of either side.
             seed: of their choice.
+            one_to_one: the pairs are to be joined one to one, which takes likely ones of a record
+                from each other: then learning does not.
             earlier: what was learnt without labels before, of one collection under the same
                 settings: only pairs of items that came since are looked at. The weights are those
                 of a call without it, which it is where an item was deleted or replaced since.
@@ -1017,15 +1021,15 @@ class CollectionView:
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
-                or none leaves two fields; nothing looks like a match; there are no labels, or all
-                are the same; or no field says anything.
+                or none leaves two fields; nothing looks like a match; candidates have no room in
+                memory; there are no labels, or all are the same; or no field says anything.
             KeyNotFoundError: a key of a label is not stored.
         """
         require_whole("sample", sample, 1, optional=False)
         with self._sides(other) as both:
             sides = calibrate.Sides(*both)
             stats.require_candidates(sides.right, None if sides.is_one else sides.left)
-            drawn: dict[str, Any] = {"sample": sample, "seed": seed}
+            drawn: dict[str, Any] = {"sample": sample, "seed": seed, "one_to_one": one_to_one}
             if labels is None:
                 return weigh.learn(sides, **drawn, earlier=earlier, progress=progress)
             return weigh.learn_from(sides, labels, **drawn, earlier=earlier, progress=progress)

@@ -20,7 +20,7 @@ from copy import copy
 from dataclasses import replace
 from datetime import date
 from datetime import time as clock
-from itertools import chain, compress
+from itertools import compress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -221,7 +221,7 @@ def link(
                 made[-1].add_many(one.rows(), on_bad=on_bad)
             sides.append(made[-1] if isinstance(one, _Table) else one)
         if learns and not bound:
-            weights = made[0].learn(other=made[1])
+            weights = made[0].learn(other=made[1], one_to_one=one_to_one)
             bound = {"threshold": weights.threshold()}
             for one in made:
                 one.rebuild(weights.kind, **bound)
@@ -233,10 +233,7 @@ def _proposed(tables: Sequence[_Table]) -> Record:
     """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
     items = [[row[1] for row in table.rows() if isinstance(row[1], Mapping)] for table in tables]
     some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
-    found = propose_record(*some, rows=tuple(map(len, items)))
-    names = found.kind.field_names
-    rows = ({name: row[name] for name in names if name in row} for row in chain.from_iterable(some))
-    return found.kind.counted(rows)
+    return propose_record(*some, rows=tuple(map(len, items))).kind
 
 
 def _records_of(

@@ -124,27 +124,43 @@ class Buckets(Method):
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Yield pairs in the order of buckets; or look new items up in theirs, if they are few."""
-        if are_few(opened.reader, since):
-            candidates = self._candidates_of_new(opened, since)
-        else:
-            candidates = self._candidates_of_all(opened)
-        for one, other in candidates:
-            new = other >= since
-            left, right = one[new], other[new]
+        for left, right in self.candidates(opened, since=since):
             compared, met = self._compared(opened, left, right)
             if met.any():
                 values = compared.values()[met]
                 is_distance = opened.signer.kind.is_distance
                 yield PairBatch.of(left[met], right[met], values, is_distance=is_distance), None
 
-    def join(self, left: Opened, right: Opened) -> Batches:
-        """Look the items of the left collection up in the buckets of the right one."""
-        batches = live_batches(
+    def candidates(self, opened: Opened, *, since: int = 0) -> Iterator[NumberPairs]:
+        """Yield what ``pairs`` compares, by item numbers, the earlier one first."""
+        if are_few(opened.reader, since):
+            candidates = self._candidates_of_new(opened, since)
+        else:
+            candidates = self._candidates_of_all(opened)
+        for one, other in candidates:
+            new = other >= since
+            yield one[new], other[new]
+
+    def candidates_between(self, left: Opened, right: Opened) -> Iterator[NumberPairs]:
+        """Yield what ``join`` compares, by item numbers."""
+        needed = right.signer.agreement(self.bound)
+        for numbers, items in self._probes(left, right):
+            _, signed = _signed(right.signer, items, right.resources.pool())
+            for probes, others, _ in _candidates_of_probes(right.reader, signed, needed):
+                left.work.spend(others.size)
+                yield numbers[probes], others
+
+    def _probes(self, left: Opened, right: Opened) -> Iterator[tuple[UInt32s, Any]]:
+        """Yield the items of the left collection, in batches that are signed together."""
+        return live_batches(
             left.reader,
             most_items=min(PROBES_AT_ONCE, _most_indexed(right)),
             weights=right.signer.items.weights,
         )
-        for numbers, items in batches:
+
+    def join(self, left: Opened, right: Opened) -> Batches:
+        """Look the items of the left collection up in the buckets of the right one."""
+        for numbers, items in self._probes(left, right):
             for found in self._similar_to(right, items, left.work):
                 left.work.found += found.others.size
                 if found.others.size:

@@ -174,12 +174,14 @@ def link(
     require_no_input(outputs, [*sides[0].sources, *sides[1].sources])
     kind, proposal = _settings(sides, choices)
     tell_choice(telling, sides, proposal)
-    kind = kind.counted(row for side in sides for row in side.samples(kind))
+    if proposal is None:
+        kind = kind.counted(row for side in sides for row in side.samples(kind))
     weights = None
     with Places(context, output).opened() as database, telling.bar() as bar:
         tables = [stored(database, side, kind, least, bar) for side in sides]
         if least is None:
-            weights, least = learnt(tables, probability or 0.5, telling, bar)
+            likely = probability or 0.5
+            weights, least = learnt(tables, likely, telling, bar, one_to_one=one_to_one)
             kind = cast("simdb.Record", weights.kind)
             for table in tables:
                 table.rebuild(kind, threshold=least)

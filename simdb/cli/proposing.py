@@ -212,7 +212,7 @@ def proposed_for_one(
     """
     proposal = proposed([side], choices)
     tell_choice(telling, [side], proposal)
-    kind = proposal.kind.counted(side.samples(proposal.kind))
+    kind = proposal.kind
     if least is not None:
         return kind, least
     with opened() as database, telling.bar() as bar:
@@ -254,12 +254,18 @@ def stored(
 
 
 def learnt(
-    sides: Sequence[simdb.Collection], probability: float, telling: Working, bar: ProgressBar
+    sides: Sequence[simdb.Collection],
+    probability: float,
+    telling: Working,
+    bar: ProgressBar,
+    *,
+    one_to_one: bool = False,
 ) -> tuple[simdb.Weights, Fraction]:
     """Return what is learnt of one collection or two, and from which similarity on pairs match."""
     left, *others = sides
     try:
-        weights = left.learn(other=others[0] if others else None, progress=bar.callback)
+        other = others[0] if others else None
+        weights = left.learn(other=other, one_to_one=one_to_one, progress=bar.callback)
     except ConfigurationError as error:
         raise UsageError(
             f"no weights can be learnt: {error.problem}; --threshold goes by weights as they are"

@@ -351,12 +351,16 @@ class Agreement(ABC):
         """Compare item ``left[i]`` of one batch of features with item ``right[i]`` of another."""
 
     @abstractmethod
-    def proposed(self, ones: Any, others: Any, left: Int64s, right: Int64s) -> UInt64s:
-        """Tell which rules propose the same pairs: a bit for each rule."""
+    def keys(self, features: Any) -> UInt64s:
+        """Return the bucket keys of items, (n, keys), 0 where there is none."""
 
     @abstractmethod
-    def value_counts(self, features: Any) -> list[dict[str, int]]:
-        """Count the values of each field."""
+    def proposed(self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s) -> UInt64s:
+        """Tell which rules propose the same pairs, by keys of items: a bit for each rule."""
+
+    @abstractmethod
+    def value_counts(self, features: Any, places: Int64s) -> list[dict[str, int]]:
+        """Count the values of each field, of some items by place."""
 
     @abstractmethod
     def weighed(self, bits: Sequence[Float64s], frequent: Sequence[Mapping[str, float]]) -> Kind:

@@ -3,17 +3,19 @@
 Of two records each field agrees on some level, or lacks a value. With m the share of matches that
 are on a level and u that of other pairs, the level is evidence of log2(m / u) bits, and evidence of
 fields is added up (Fellegi and Sunter 1969, A theory for record linkage). What is known of pairs is
-how often each *pattern*, the levels of all fields, is there, so that memory does not grow with the
-number of pairs.
+how often each *pattern*, the levels of all fields, is there.
 
-u is measured on random pairs. m comes from expectation maximisation among the candidates of one
-rule at a time, without the fields that the rule itself looks at: among its candidates these agree,
-match or not. A field has the mean of its m over the rules that do not look at it. A rule must leave
-two fields: what one says alone could be of any share of matches.
+u is measured on random pairs, and is at least what candidates that do not match show. m comes from
+expectation maximisation among the candidates, to which three things are known besides: how many
+pairs there are in all; that a record matches few others, so that of the candidates that it is in
+the likely ones take from each other (*rivals*); and that fields are not independent, so that in the
+end their bits are fitted together to how probably each pattern is of a match, by a logistic
+regression.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -21,16 +23,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simdb.arrays import Bools, Float64s, Int64s
+from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
 
 MISSING = -1
 ROUNDS = 1_000
 SETTLED = 1e-6  # no share changes by more in the last round
-PASSES = 4  # of all rules: random pairs hold some matches, which are taken out of u
-LEAST_LEFT = 2  # fields that a rule must leave
+PASSES = 6  # random pairs hold some matches, which are taken out of u; rivals are reckoned anew
+LEAST_LEFT = 2  # fields that a rule must leave: one alone could be of any share of matches
 _PSEUDO = 1.0  # matches that are on each level as often as other pairs: they say nothing
 _RIDGE = 1.0  # of the logistic regression, by the square of a coefficient
+_UNLIKELY = -20.0  # the logarithm of odds below which a pattern takes no part in a pass
+_SURE = 25.0  # that of the largest odds: more are told apart by nothing
 
 Levels = Sequence[Float64s]  # of each field, a share for each level
 
@@ -41,17 +45,46 @@ class Patterns(NamedTuple):
     Attributes:
         codes: (n, fields), the level of each field, from 0; MISSING where a value is.
         counts: (n,), of pairs.
-        rules: (n, rules), which propose them.
+        teaches: (n, fields), whether m may be learnt from it: a rule proposes it that does not look
+            at the field, so that it need not be equal.
     """
 
     codes: Int64s
     counts: Float64s
-    rules: Bools
+    teaches: Bools
 
-    def of_rule(self, rule: int) -> Patterns:
-        """Return the pairs that one rule proposes."""
-        own = self.rules[:, rule]
-        return Patterns(self.codes[own], self.counts[own], self.rules[own])
+
+class Rivals(NamedTuple):
+    """The pairs of which patterns are counted, so that those of one record are known.
+
+    Attributes:
+        left, right: (pairs,), records by number.
+        pattern: (pairs,), which each has.
+        is_one: the numbers of both sides are of one table.
+    """
+
+    left: UInt32s
+    right: UInt32s
+    pattern: Int64s
+    is_one: bool
+
+    def shares(self, odds: Float64s) -> Float64s:
+        """Return what is left of how probably each pattern is of a match, by its odds.
+
+        A pair of odds o matches with a probability of o / (1 + o) by itself; where others that its
+        records are in have odds of r together, with one of o / (1 + o + r).
+        """
+        own = odds[self.pattern]
+        if self.is_one:
+            size = 1 + int(max(self.left.max(initial=0), self.right.max(initial=0)))
+            sums = np.bincount(self.left, own, size) + np.bincount(self.right, own, size)
+            together = sums[self.left] + sums[self.right]
+        else:
+            sides = (self.left, self.right)
+            together = np.sum([np.bincount(side, own)[side] for side in sides], axis=0)
+        left = np.bincount(self.pattern, own / (1.0 + together - own), odds.size)
+        alone = np.bincount(self.pattern, minlength=odds.size) * odds / (1.0 + odds)
+        return np.asarray(left / np.maximum(alone, 1e-300), np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,23 +93,32 @@ class Evidence:
 
     Attributes:
         m, u: of each field, the share of matches, and of other pairs, on each level.
-        prior: the share of all pairs that match.
+        bits: of each field, the evidence of each level, which rises.
+        prior: the evidence before any field, in bits.
         matches: candidates that are expected to match.
-        unsettled: rules for which the last round still changed something.
-        by_own_rules: fields that all rules look at which leave two others: their m comes from
-            candidates that agree in them, and is too high.
+        settled: the last round changed nothing any more.
+        by_own_rules: fields that all rules look at: their m comes from candidates that agree in
+            them, and is too high.
     """
 
     m: Levels
     u: Levels
+    bits: Levels
     prior: float
     matches: float
-    unsettled: tuple[int, ...]
+    settled: bool
     by_own_rules: tuple[int, ...]
 
 
 def learn_unlabelled(
-    patterns: Patterns, random: Levels, least: Levels, looks_at: Bools, pairs: int
+    patterns: Patterns,
+    random: Levels,
+    least: Levels,
+    looks_at: Bools,
+    *,
+    pairs: int,
+    rivals: Rivals | None = None,
+    one_to_one: bool = False,
 ) -> Evidence:
     """Estimate m, u and the share of matches by expectation maximisation.
 
@@ -87,6 +129,9 @@ def learn_unlabelled(
             is known of pairs that surely do not match.
         looks_at: (rules, fields), which fields a rule looks at.
         pairs: candidates or not.
+        rivals: the candidates; None where records may match any number of others.
+        one_to_one: rivals are told apart later, by choosing one to one: the bits are those of a
+            pair by itself.
 
     Raises:
         ConfigurationError: there are no candidates, no rule leaves two fields to learn from, or
@@ -94,117 +139,111 @@ def learn_unlabelled(
     """
     if not patterns.counts.sum():
         raise ConfigurationError("no rule proposes a pair: there is nothing to learn from")
-    rules = np.flatnonzero((~looks_at).sum(axis=1) >= LEAST_LEFT).tolist()
-    if not rules:
+    if not ((~looks_at).sum(axis=1) >= LEAST_LEFT).any():
         raise ConfigurationError(
             "every rule looks at all fields that are scored but one, or at all: a rule is needed "
             "that leaves two, from which can be learnt who matches"
         )
-    everywhere: Bools = np.asarray(looks_at[rules].all(axis=0), np.bool_)
     u = [_above(share, own) for share, own in zip(random, least, strict=True)]
     m = [_agreeing(share.size) for share in u]
-    unsettled: list[int] = []
-    prior = matches = 0.0
+    prior = 1.0 / math.sqrt(pairs + 1.0)  # about as many matches as records
+    odds = shares = probable = np.ones(patterns.counts.size)
+    settled = False
     for _ in range(PASSES):
-        found, unsettled = [], []
-        for rule in rules:
-            own = patterns.of_rule(rule)
-            if own.counts.sum():
-                mixture = _maximised(own, m, u, ~looks_at[rule])
-                found.append((mixture, ~looks_at[rule]))
-                if not mixture.settled:
-                    unsettled.append(rule)
-        for field, by_all in enumerate(everywhere.tolist()):
-            parts = [mixture for mixture, free in found if by_all or free[field]]
-            weights = [max(mixture.matches, 1e-9) for mixture in parts]
-            if parts:
-                m[field] = np.average([one.m[field] for one in parts], axis=0, weights=weights)
-        likelihoods = _likelihoods(patterns, m, u, np.ones(everywhere.size, np.bool_))
-        prior = _prior(patterns, likelihoods, pairs)
-        matches = float((patterns.counts * _posterior(likelihoods, prior)).sum())
+        m, prior, settled = _maximised(patterns, m, u, prior=prior, shares=shares, pairs=pairs)
+        logarithms = _likelihoods(patterns, m, u) + math.log(prior / (1.0 - prior))
+        odds = np.exp(np.clip(logarithms, -700.0, _SURE))
+        if rivals is not None:
+            shares = rivals.shares(odds)
+        probable = shares * odds / (1.0 + odds)
+        others = patterns.counts * (1.0 - probable) / pairs
         u = [
-            _above((share - prior * own) / (1.0 - prior), lowest)
-            for share, own, lowest in zip(random, m, least, strict=True)
+            _above(
+                _above((share - prior * own) / (1.0 - prior), lowest),
+                _on_levels(patterns, field, others, share.size),
+            )
+            for field, (share, own, lowest) in enumerate(zip(random, m, least, strict=True))
         ]
+    matches = float((patterns.counts * probable).sum())
     if matches < 1.0:
         raise ConfigurationError(
             "nothing among the candidates looks like a match: give labels, or other rules"
         )
-    return Evidence(m, u, prior, matches, tuple(unsettled), tuple(np.flatnonzero(everywhere)))
+    risen = [rising_bits(own, other) for own, other in zip(m, u, strict=True)]
+    start = Known(risen, math.log2(prior / (1.0 - prior)), np.zeros(odds.size))
+    if one_to_one:
+        probable = odds / (1.0 + odds)
+    sizes = [own.size for own in m]
+    fitted = learn_labelled(patterns.codes, probable, sizes, start, patterns.counts)
+    by_own_rules = tuple(np.flatnonzero(looks_at.all(axis=0)).tolist())
+    return Evidence(m, u, fitted.bits, fitted.prior, matches, settled, by_own_rules)
 
 
-class _Mixture(NamedTuple):
-    """Matches and others among the candidates of a rule."""
+class _Maximum(NamedTuple):
+    """What makes patterns most likely."""
 
     m: list[Float64s]
-    matches: float
+    prior: float
     settled: bool
 
 
-def _maximised(patterns: Patterns, start: Levels, u: Levels, free: Bools) -> _Mixture:
-    """Find the m of free fields, and the share of matches, by which patterns are most likely."""
+def _maximised(
+    patterns: Patterns, start: Levels, u: Levels, *, prior: float, shares: Float64s, pairs: int
+) -> _Maximum:
+    """Find the m and the share of matches among all pairs by which patterns are most likely.
+
+    Args:
+        patterns: of candidates; no other pair matches.
+        start: the m to begin with.
+        u: of pairs that do not match.
+        prior: the share to begin with.
+        shares: what rivals leave of the probability of each pattern.
+        pairs: candidates or not.
+    """
+    likely = _likelihoods(patterns, start, u) + math.log(prior / (1.0 - prior)) > _UNLIKELY
+    codes, counts, teaches = patterns
+    patterns = Patterns(codes[likely], counts[likely], teaches[likely])
+    counts = patterns.counts * shares[likely]
+    total = max(1.0, float(counts.sum()))
     m = [np.array(share) for share in start]
-    total = patterns.counts.sum()
-    share = 0.5
-    posterior = np.zeros(patterns.counts.size)
     settled = False
     for _ in range(ROUNDS):
-        posterior = _posterior(_likelihoods(patterns, m, u, free), share)
-        weights = patterns.counts * posterior
-        changed = abs(float(weights.sum() / total) - share)
-        share = float(np.clip(weights.sum() / total, 1e-12, 1.0 - 1e-12))
-        for field in np.flatnonzero(free).tolist():
-            now = _shares(patterns, field, weights, u[field])
-            changed = max(changed, float(np.abs(now - m[field]).max()))
-            m[field] = now
+        weights = counts * _posterior(_likelihoods(patterns, m, u), prior)
+        now = min(max(float(weights.sum()) / pairs, 1e-15), 0.5)
+        changed = abs(now - prior) * pairs / total
+        prior = now
+        for field, others in enumerate(u):
+            own = weights * patterns.teaches[:, field]
+            share = _on_levels(patterns, field, own, others.size) + _PSEUDO * others
+            share /= share.sum()
+            changed = max(changed, float(np.abs(share - m[field]).max()))
+            m[field] = share
         settled = changed < SETTLED
         if settled:
             break
-    weights = patterns.counts * posterior
-    for field in np.flatnonzero(~free).tolist():
-        m[field] = _shares(patterns, field, weights, u[field])
-    return _Mixture(m, float(weights.sum()), settled)
+    return _Maximum(m, prior, settled)
 
 
-def _likelihoods(patterns: Patterns, m: Levels, u: Levels, used: Bools) -> Float64s:
+def _likelihoods(patterns: Patterns, m: Levels, u: Levels) -> Float64s:
     """Return the logarithm of how much more likely each pattern is of matches."""
     total = np.zeros(patterns.counts.size)
-    for field in np.flatnonzero(used).tolist():
-        bits = np.append(np.log(m[field] / u[field]), 0.0)  # MISSING is the last
+    for field, (own, others) in enumerate(zip(m, u, strict=True)):
+        bits = np.append(np.log(own / others), 0.0)  # MISSING is the last
         total += bits[patterns.codes[:, field]]
     return total
 
 
 def _posterior(likelihoods: Float64s, share: float) -> Float64s:
     """Return how probably each pattern is of a match, where a share of all is."""
-    against = np.log((1.0 - share) / share) - likelihoods
+    against = math.log((1.0 - share) / share) - likelihoods
     posterior: Float64s = 1.0 / (1.0 + np.exp(np.clip(against, -700, 700)))
     return posterior
 
 
-def _prior(patterns: Patterns, likelihoods: Float64s, pairs: int) -> float:
-    """Find the share of matches among all pairs, of which only candidates match."""
-    most = float(patterns.counts.sum()) / pairs
-    share = most / 2
-    for _ in range(ROUNDS):
-        now = float((patterns.counts * _posterior(likelihoods, share)).sum()) / pairs
-        now = min(max(now, 1e-15), 1.0 - 1e-9)
-        if abs(now - share) <= SETTLED * share:
-            break
-        share = now
-    return share
-
-
-def _shares(patterns: Patterns, field: int, weights: Float64s, others: Float64s) -> Float64s:
-    """Return the share of weighted pairs on each level of a field, of those with values.
-
-    A few more are as ``others`` are, so that what hardly any pair shows is hardly any evidence.
-    """
-    there = patterns.codes[:, field] != MISSING
-    sums = _PSEUDO * others
-    sums = sums + np.bincount(patterns.codes[there, field], weights[there], others.size)
-    shares: Float64s = sums / sums.sum()
-    return shares
+def _on_levels(patterns: Patterns, field: int, weights: Float64s, levels: int) -> Float64s:
+    """Return the weight of pairs on each level of a field, of those with values."""
+    codes = patterns.codes[:, field] + 1
+    return np.asarray(np.bincount(codes, weights, levels + 1)[1:], np.float64)
 
 
 def _agreeing(levels: int) -> Float64s:
@@ -265,7 +304,11 @@ class Known(NamedTuple):
 
 
 def learn_labelled(
-    codes: Int64s, labels: Bools, levels: Sequence[int], known: Known | None = None
+    codes: Int64s,
+    labels: Bools | Float64s,
+    levels: Sequence[int],
+    known: Known | None = None,
+    counts: Float64s | None = None,
 ) -> Regression:
     """Fit the evidence of each level to labelled pairs, by logistic regression with a ridge.
 
@@ -274,43 +317,44 @@ def learn_labelled(
 
     Args:
         codes: (n, fields), as those of ``Patterns``.
-        labels: (n,), whether the pairs match.
+        labels: (n,), whether the pairs match, or how probably.
         levels: of each field, how many.
         known: before the labels, to which the prior is held as well; None for nothing.
-
-    Raises:
-        ConfigurationError: the labels are all the same.
+        counts: (n,), how many pairs each label is of; None for one.
     """
-    require_both(labels.tolist())
     from scipy.optimize import isotonic_regression, minimize
+    from scipy.sparse import csr_array
 
-    ends = np.cumsum([0, *levels]).tolist()
-    columns = [
-        codes[:, field, np.newaxis] == np.arange(count) for field, count in enumerate(levels)
-    ]
-    there = np.concatenate(columns, axis=1).astype(np.float64)
-    signs = np.where(labels, 1.0, -1.0)
-    ridge = np.full(ends[-1] + 1, _RIDGE)
+    ends = np.cumsum([0, *levels])
+    rows, fields = np.nonzero(codes != MISSING)
+    places = ends[fields] + codes[rows, fields]
+    size = int(ends[-1])
+    there = csr_array((np.ones(rows.size), (rows, places)), shape=(len(codes), size))
+    wanted = np.asarray(labels, np.float64)
+    counts = np.ones(wanted.size) if counts is None else counts
+    ridge = np.full(size + 1, _RIDGE)
     if known is None:
-        start, besides = np.zeros(ends[-1] + 1), np.zeros(labels.size)
+        start, besides = np.zeros(size + 1), np.zeros(wanted.size)
         ridge[-1] = 0.0
     else:
         start = np.log(2.0) * np.array([*np.concatenate(known.bits), known.prior])
         besides = np.log(2.0) * known.besides
+    turned = there.T.tocsr()
 
     def loss(given: Float64s) -> tuple[float, Float64s]:
-        margins = signs * (there @ given[:-1] + given[-1] + besides)
-        wrong = -signs / (1.0 + np.exp(np.clip(margins, -700, 700)))
+        evidence = there @ given[:-1] + given[-1] + besides
+        wrong = counts * (1.0 / (1.0 + np.exp(np.clip(-evidence, -700, 700))) - wanted)
         away = given - start
-        slope = np.append(there.T @ wrong, wrong.sum()) + ridge * away
+        slope = np.append(turned @ wrong, wrong.sum()) + ridge * away
         penalty = float((ridge * np.square(away)).sum()) / 2
-        return float(np.logaddexp(0.0, -margins).sum()) + penalty, slope
+        missed = counts * (np.logaddexp(0.0, evidence) - wanted * evidence)
+        return float(missed.sum()) + penalty, slope
 
     found = minimize(loss, start, jac=True, method="L-BFGS-B")
     bits = np.asarray(found.x, np.float64) / np.log(2.0)
-    pairs = there.sum(axis=0) + _RIDGE  # on each level
+    pairs = np.asarray(turned @ counts) + _RIDGE  # on each level
     parts = [
         isotonic_regression(bits[begin:end], weights=pairs[begin:end]).x
-        for begin, end in pairwise(ends)
+        for begin, end in pairwise(ends.tolist())
     ]
     return Regression(parts, float(bits[-1]), bool(found.success))

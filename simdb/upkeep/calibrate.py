@@ -35,7 +35,7 @@ from simdb.answers.compare import read_items
 from simdb.answers.method import ProgressCallback, number_of, outer_pairs
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
-from simdb.exact.thresholds import Bound
+from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.opened import Opened
 from simdb.results import PairBatch, Progress
 from simdb.storage.collection.reader import CollectionReader
@@ -46,6 +46,7 @@ Difference: TypeAlias = Callable[[Any, Any], float | None]
 # The differences of stored items, nan where they are unknown.
 Between: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 
+LEAST_SCORE = Threshold(Fraction(1, 10**9))
 READ_AT_ONCE = 8_192  # pairs
 REPLICATES = 256  # in which items are resampled: variances are known to a tenth
 MUCH, MANY = 0.1, 100  # of matches, of pairs: too much for the lowest scores
@@ -467,6 +468,13 @@ class Sides(NamedTuple):
     def is_one(self) -> bool:
         """Whether the pairs are those of one collection."""
         return self.left is self.right
+
+    def candidates(self, *, since: int = 0) -> Iterator[tuple[UInt32s, UInt32s]]:
+        """Yield all that the probable index proposes, by item numbers; of one, of later items."""
+        method = Buckets(LEAST_SCORE)
+        if self.is_one:
+            return method.candidates(self.right, since=since)
+        return method.candidates_between(self.left, self.right)
 
     def pairs(self, bound: Bound, *, since: int = 0) -> Iterator[PairBatch]:
         """Yield the candidates of the probable index within a bound; of one, of later items."""

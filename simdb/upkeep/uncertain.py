@@ -10,8 +10,9 @@ import numpy as np
 from simdb.answers.method import ProgressCallback, keys_of_live, number_of
 from simdb.results import Key
 from simdb.upkeep import labelling
+from simdb.upkeep.agreeing import candidates
 from simdb.upkeep.calibrate import Sides
-from simdb.upkeep.weigh import Weights, candidates, evidence_of
+from simdb.upkeep.weigh import Weights, evidence_of
 
 ALIKE = 2.0**-20  # bits: pairs whose evidence differs by less agree in the same way
 

@@ -8,7 +8,6 @@ the kind settings that give points for it.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -16,12 +15,11 @@ from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from simdb.answers.choose import require_alike
 from simdb.answers.method import ProgressCallback, number_of
-from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
-from simdb.errors import ConfigurationError
-from simdb.exact.thresholds import Threshold
+from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
+from simdb.errors import ConfigurationError, Remedy
 from simdb.kinds import Kind
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.linkage.weights import (
@@ -29,20 +27,20 @@ from simdb.linkage.weights import (
     Evidence,
     Known,
     Patterns,
+    Rivals,
     learn_labelled,
     learn_unlabelled,
     require_both,
-    rising_bits,
 )
-from simdb.results import Key, Progress
+from simdb.results import Key
 from simdb.upkeep import labelling
+from simdb.upkeep.agreeing import Compared, Part, agreement_of, candidates
 from simdb.upkeep.calibrate import Sides, items_of
 
-COMPARED_AT_ONCE = 8_192  # pairs
+BYTES_A_CANDIDATE = 64  # of memory, while weights are learnt
 DRAWN_AT_ONCE = 65_536  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
 MOST_FREQUENT = 1_000  # values of a field, whose equality says less
-LEAST_SCORE = Threshold(Fraction(1, 10**9))
 FEW = 5  # pairs that say little
 
 
@@ -84,12 +82,17 @@ class Counted(NamedTuple):
     """How candidates agree, from which later items are counted on.
 
     Attributes:
-        patterns: how many pairs there are of which the same rules propose and all fields agree so.
+        left, right: the items of each pair by number, sorted.
+        codes: (pairs, fields), the level of each field; MISSING where a value is.
+        rules: which propose each pair, a bit for each.
         kind: the settings.
         items, deleted: how many items the collection had ever had, and how many were gone.
     """
 
-    patterns: Mapping[bytes, int]
+    left: UInt32s
+    right: UInt32s
+    codes: npt.NDArray[np.int16]
+    rules: UInt64s
     kind: Kind
     items: int
     deleted: int
@@ -101,8 +104,7 @@ class Weights:
 
     Attributes:
         fields: those that are scored.
-        prior: the evidence before a pair is looked at, in bits: the logarithm of the odds of two
-            records drawn at random, or by labels of two that were labelled.
+        prior: the evidence before a pair is looked at, in bits.
         kind: the settings with points for the evidence, 100 a bit, less for values that are
             frequent: the order of scores is that of evidence.
         pairs: candidates, or labelled pairs, that it was learnt from.
@@ -210,44 +212,41 @@ def learn(
     *,
     sample: int,
     seed: int,
+    one_to_one: bool = False,
     earlier: Weights | None = None,
     progress: ProgressCallback | None = None,
 ) -> Weights:
     """Learn weights without labels; see ``Collection.learn``."""
-    agreement = agreement_of(sides)
-    counted = _counted(sides, None if earlier is None else earlier.counted, progress)
-    seen = counted.patterns
-    table = np.frombuffer(b"".join(seen), np.uint64).reshape(-1, 1 + len(agreement.names))
-    rule_bits = np.arange(agreement.looks_at.shape[0], dtype=np.uint64)
-    patterns = Patterns(
-        table[:, 1:].astype(np.int64),
-        np.array([*seen.values()], np.float64),
-        (table[:, :1] >> rule_bits & np.uint64(1)).astype(np.bool_),
-    )
-    drawn = _random_levels(sides, agreement, sample, seed)
+    items = Compared(sides, held=True)
+    agreement = items.agreement
+    counted = _counted(sides, items, None if earlier is None else earlier.counted, progress)
+    patterns, rivals = _patterns_of(counted, agreement.looks_at, is_one=sides.is_one)
+    drawn = _random_levels(items, sample, seed, is_one=sides.is_one)
     live = [side.reader.manifest.live for side in (sides.left, sides.right)]
     pairs = live[0] * (live[0] - 1) // 2 if sides.is_one else live[0] * live[1]
-    found = learn_unlabelled(patterns, drawn.shares, drawn.least, agreement.looks_at, pairs)
-    bits = [rising_bits(m, u) for m, u in zip(found.m, found.u, strict=True)]
-    prior = math.log2(found.prior / (1 - found.prior))
+    looks_at = agreement.looks_at
+    found = learn_unlabelled(
+        patterns,
+        drawn.shares,
+        drawn.least,
+        looks_at,
+        pairs=pairs,
+        rivals=rivals,
+        one_to_one=one_to_one,
+    )
     total = float(patterns.counts.sum())
     absent = (patterns.codes == MISSING) * patterns.counts[:, np.newaxis]
     missing = absent.sum(axis=0) / total
     doubts = [
-        *(
-            f"expectation maximisation did not settle among the candidates of rule {rule + 1}"
-            for rule in found.unsettled
-        ),
-        *(
-            f"every rule that leaves two other fields looks at {agreement.names[place]!r}: its "
-            "evidence is too strong"
-            for place in found.by_own_rules
-        ),
+        f"every rule looks at {agreement.names[place]!r}: its evidence is too strong"
+        for place in found.by_own_rules
     ]
+    if not found.settled:
+        doubts.append("expectation maximisation did not settle")
     return _weights(
         agreement,
-        bits,
-        prior=prior,
+        found.bits,
+        prior=found.prior,
         missing=missing,
         pairs=total,
         matches=found.matches,
@@ -258,21 +257,50 @@ def learn(
     )
 
 
-def _counted(sides: Sides, before: Counted | None, progress: ProgressCallback | None) -> Counted:
-    """Count how candidates agree; of one collection only those of later items, where that does."""
+def _counted(
+    sides: Sides, items: Compared, before: Counted | None, progress: ProgressCallback | None
+) -> Counted:
+    """Compare candidates; of one collection only those of later items, where that does."""
     state, kind = sides.right.reader.manifest, sides.right.settings.kind
-    seen: Counter[bytes] = Counter()
     deleted, since = state.next_number - state.live, 0
+    fields = len(items.agreement.names)
+    nothing = np.empty(0, np.uint32)
+    parts = [(nothing, nothing, np.empty((0, fields), np.int16), np.empty(0, np.uint64))]
     if before is not None and sides.is_one and (before.kind, before.deleted) == (kind, deleted):
-        seen.update(before.patterns)
+        parts.append((before.left, before.right, before.codes, before.rules))
         since = before.items
-    for part in _compared(sides, candidates(sides, progress, since=since)):
-        rows = np.column_stack([part.masks, part.codes.astype(np.uint64)])
-        distinct, counts = np.unique(rows, axis=0, return_counts=True)
-        for row, count in zip(distinct, counts.tolist(), strict=True):
-            seen[row.tobytes()] += count
-    ordered = dict(sorted(seen.items()))  # so that sums are rounded in the same way
-    return Counted(ordered, kind, state.next_number, deleted)
+    room = sides.right.resources.memory // BYTES_A_CANDIDATE
+    proposed = candidates(sides, progress, since=since)
+    for part in items.parts(proposed, with_rules=True):
+        parts.append((part.left, part.right, part.codes, part.rules))
+        room -= part.left.size
+        if room < 0:
+            raise ConfigurationError(
+                "there are more candidates than have room in memory while weights are learnt, "
+                f"{BYTES_A_CANDIDATE} bytes each: give rules that propose fewer, or more memory",
+                remedies=[Remedy("memory", ..., "has room for more", "simdb.open")],
+            )
+    left, right, codes, rules = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((right, left))  # so that sums are rounded in the same way
+    left, right, codes, rules = left[order], right[order], codes[order], rules[order]
+    return Counted(left, right, codes, rules, kind, state.next_number, deleted)
+
+
+def _patterns_of(counted: Counted, looks_at: Bools, *, is_one: bool) -> tuple[Patterns, Rivals]:
+    """Return how often candidates agree in which way, and which pairs do."""
+    masks, places = np.unique(counted.rules, return_inverse=True)
+    bits = np.uint64(1) << np.arange(len(looks_at), dtype=np.uint64)
+    proposes = (masks[:, np.newaxis] & bits) > 0
+    of_masks = (proposes[:, :, np.newaxis] & ~looks_at).any(axis=1) | looks_at.all(axis=0)
+    teaches: Bools = np.asarray(of_masks)[places.reshape(-1)]
+    codes = np.column_stack([counted.codes, teaches])
+    rows = codes.view(np.dtype((np.void, codes.itemsize * codes.shape[1]))).reshape(-1)
+    _, firsts, pattern, counts = np.unique(
+        rows, return_index=True, return_inverse=True, return_counts=True
+    )
+    columns = counted.codes[firsts].astype(np.int64), counts.astype(np.float64), teaches[firsts]
+    patterns = Patterns(*columns)
+    return patterns, Rivals(counted.left, counted.right, pattern.reshape(-1), is_one)
 
 
 def learn_from(
@@ -281,6 +309,7 @@ def learn_from(
     *,
     sample: int,
     seed: int,
+    one_to_one: bool = False,
     earlier: Weights | None = None,
     progress: ProgressCallback | None = None,
 ) -> Weights:
@@ -301,10 +330,17 @@ def learn_from(
     require_both(said)
     before: Weights | None = None
     try:
-        before = learn(sides, sample=sample, seed=seed, earlier=earlier, progress=progress)
+        before = learn(
+            sides,
+            sample=sample,
+            seed=seed,
+            one_to_one=one_to_one,
+            earlier=earlier,
+            progress=progress,
+        )
     except ConfigurationError as error:
         doubts.append(f"learnt from labels alone, since nothing is learnt without: {error.problem}")
-    parts = list(_compared(sides, iter([numbers])))
+    parts = list(Compared(sides).parts(iter([numbers])))
     codes = np.concatenate([part.codes for part in parts])
     levels = [len(leasts) + 1 for leasts in agreement.levels]
     known = None
@@ -348,59 +384,12 @@ def _stored(labels: str, sides: Sides) -> tuple[labelling.Labels, list[str]]:
     return found, found.doubts
 
 
-def agreement_of(sides: Sides) -> Agreement:
-    """Return how items of the collections agree; ConfigurationError: they have no fields."""
-    require_alike(sides.left.settings, sides.right.settings)
-    return sides.right.settings.kind.agreement(sides.right.signer.family)
-
-
 def numbers_of(
     sides: Sides, lefts: Sequence[Key], rights: Sequence[Key]
 ) -> tuple[UInt32s, UInt32s]:
     """Return the item numbers of keys of either side; KeyNotFoundError: one is not stored."""
     left = np.array([number_of(sides.left, key) for key in lefts], np.uint32)
     return left, np.array([number_of(sides.right, key) for key in rights], np.uint32)
-
-
-def candidates(
-    sides: Sides, progress: ProgressCallback | None, *, since: int = 0
-) -> Iterator[tuple[UInt32s, UInt32s]]:
-    """Yield what the rules propose, but for pairs that agree in nothing; of one, of later items."""
-    for batch in sides.pairs(LEAST_SCORE, since=since):
-        yield batch.left, batch.right
-        if progress is not None:
-            progress(Progress("comparing", sides.right.work.looked_at, None))
-
-
-class _Part(NamedTuple):
-    """Some pairs of items by number, compared field by field."""
-
-    left: UInt32s
-    right: UInt32s
-    fields: list[FieldAgreement]
-    masks: UInt64s  # which rules propose them
-
-    @property
-    def codes(self) -> Int64s:
-        """The level of each pair (rows) in each field."""
-        return np.column_stack([one.codes for one in self.fields])
-
-
-def _compared(sides: Sides, pairs: Iterator[tuple[UInt32s, UInt32s]]) -> Iterator[_Part]:
-    """Compare pairs of items by number, in parts of their order."""
-    agreement, signer = agreement_of(sides), sides.right.signer
-    for left, right in pairs:
-        for begin in range(0, left.size, COMPARED_AT_ONCE):
-            features, places = [], []
-            for side, numbers in ((sides.left, left), (sides.right, right)):
-                some = numbers[begin : begin + COMPARED_AT_ONCE]
-                distinct, rows = np.unique(some, return_inverse=True)
-                features.append(signer.features(items_of(side.reader, distinct)))
-                places.append(rows)
-            own = slice(begin, begin + COMPARED_AT_ONCE)
-            agreed = agreement.fields(*features, *places)
-            masks = agreement.proposed(*features, *places)
-            yield _Part(left[own], right[own], agreed, masks)
 
 
 class _Drawn(NamedTuple):
@@ -411,26 +400,24 @@ class _Drawn(NamedTuple):
     frequent: list[dict[str, float]]  # bits that equality of a value says less than that of others
 
 
-def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -> _Drawn:
+def _random_levels(items: Compared, sample: int, seed: int, *, is_one: bool) -> _Drawn:
     """Compare random pairs; how often values are equal is counted over all pairs of the sample.
 
     So it is known of values that hardly any two records share.
     """
     generator = np.random.default_rng(seed)
-    signer, features, counts = sides.right.signer, [], []
-    for side in sides[: 1 if sides.is_one else 2]:
-        numbers = side.reader.live_numbers()
-        drawn = generator.choice(numbers, min(numbers.size, SAMPLED_ITEMS), replace=False)
-        features.append(signer.features(items_of(side.reader, np.sort(drawn))))
-        counts.append(agreement.value_counts(features[-1]))
-    sizes = [len(one) for one in features]
-    if min(sizes) <= sides.is_one:
+    agreement = items.agreement
+    features, places = zip(*items.drawn(generator, SAMPLED_ITEMS), strict=True)
+    counts = list(map(agreement.value_counts, features, places))
+    sizes = [drawn.size for drawn in places]
+    if min(sizes) <= is_one:
         raise ConfigurationError("there are no pairs to learn from")
     left = generator.integers(sizes[0], size=sample)
-    if sides.is_one:
+    if is_one:
         right = (left + generator.integers(1, sizes[0], size=sample)) % sizes[0]
     else:
         right = generator.integers(sizes[1], size=sample)
+    left, right = places[0][left], places[-1][right]
     levels = [np.zeros(len(leasts) + 1) for leasts in agreement.levels]
     for begin in range(0, sample, DRAWN_AT_ONCE):
         part = slice(begin, begin + DRAWN_AT_ONCE)
@@ -441,7 +428,7 @@ def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -
     told = _Drawn([], [], [])
     for place, (own, leasts) in enumerate(zip(levels, agreement.levels, strict=True)):
         ones, others = counts[0][place], counts[-1][place]
-        equal = _equality(ones, others, is_one=sides.is_one)
+        equal = _equality(ones, others, is_one=is_one)
         shares = (own + 0.5 / own.size) / (own.sum() + 0.5)
         least = np.full(own.size, equal.seen)
         common: dict[str, float] = {}
@@ -449,10 +436,10 @@ def _random_levels(sides: Sides, agreement: Agreement, sample: int, seed: int) -
             shares[:-1] *= (1.0 - equal.share) / max(float(shares[:-1].sum()), 1e-300)
             shares[-1] = equal.share
             by_chance = equal.share
-            if not sides.is_one:
+            if not is_one:
                 by_chance = max(equal.seen, min(equal.share, _within(ones, others)))
                 least[-1] = by_chance
-            common = _frequent(ones, others, by_chance, is_one=sides.is_one)
+            common = _frequent(ones, others, by_chance, is_one=is_one)
         told.shares.append(shares)
         told.least.append(least)
         told.frequent.append(common)
@@ -559,8 +546,8 @@ def evidence_of(
     sides: Sides, weights: Weights, pairs: Iterator[tuple[UInt32s, UInt32s]]
 ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
     """Yield pairs of items by number, in parts of their order, and the ``evidence`` for each."""
-    for part in _compared(sides, pairs):
-        total = np.full(part.masks.size, weights.prior)
+    for part in Compared(sides).parts(pairs):
+        total = np.full(part.left.size, weights.prior)
         for own, agreed in _of_fields(sides, weights, part):
             total += own.bits[agreed.codes] + own.adjustments(agreed)
         yield part.left, part.right, total
@@ -569,7 +556,7 @@ def evidence_of(
 def explain_pair(sides: Sides, weights: Weights, left: Key, right: Key) -> PairEvidence:
     """Say what each field is evidence of; see ``Collection.explain_pair``."""
     numbers = numbers_of(sides, [left], [right])
-    (part,) = _compared(sides, iter([numbers]))
+    (part,) = Compared(sides).parts(iter([numbers]))
     decode = sides.right.signer.items.decode
     one = decode(items_of(sides.left.reader, numbers[0])[0])
     other = decode(items_of(sides.right.reader, numbers[1])[0])
@@ -608,7 +595,7 @@ class _Weighed(NamedTuple):
 
 
 def _of_fields(
-    sides: Sides, weights: Weights, part: _Part
+    sides: Sides, weights: Weights, part: Part
 ) -> Iterator[tuple[_Weighed, FieldAgreement]]:
     """Yield each field with how some pairs agree in it.
 

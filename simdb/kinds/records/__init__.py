@@ -31,7 +31,7 @@ from simdb.kinds.base import (
     Settings,
     Stored,
 )
-from simdb.kinds.records.items import RecordItems
+from simdb.kinds.records.items import RecordFeatures, RecordItems
 from simdb.kinds.records.levels import RecordAgreement
 from simdb.kinds.records.points import RecordMeasure, frequencies
 from simdb.kinds.records.rules import (
@@ -359,7 +359,10 @@ class Record(Kind, frozen=True):
         miss nothing. BadItemError: one is no record.
         """
         items = RecordItems(self)
-        features = items.features(list(map(items.encode, rows)))
+        return self.counted_by(items.features(list(map(items.encode, rows))))
+
+    def counted_by(self, features: RecordFeatures) -> Self:
+        """Return the same with the frequencies of words in some records, by their features."""
         by_name = {field.name: field for field in self.fields}
         return self.changed(
             fields=[

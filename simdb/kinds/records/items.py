@@ -251,20 +251,26 @@ def read_number(name: str, value: Value) -> Fraction | None:
     """
     if isinstance(value, str) and not value.strip():
         return None
-    # Python reads "1_000" and digits of other scripts too; in a table they are no numbers.
-    is_plain = not isinstance(value, str) or (value.isascii() and "_" not in value)
-    if is_plain and not isinstance(value, datetime.date):
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if math.isfinite(number):
-            with suppress(ValueError, ArithmeticError):  # of hundreds of digits the first 17 count
-                return exact_fraction(value.strip() if isinstance(value, str) else value)
-            return Fraction(number)
+    number = as_float(value)
+    if math.isfinite(number) and not isinstance(value, datetime.date):
+        with suppress(ValueError, ArithmeticError):  # of hundreds of digits the first 17 count
+            return exact_fraction(value.strip() if isinstance(value, str) else value)
+        return Fraction(number)
     raise BadItemError(
         f"the field {name!r} is compared as a number, which {reprlib.repr(value)} is not"
     )
+
+
+def as_float(value: Value) -> float:
+    """Return a value, or what a string says, as a number; nan if it is none."""
+    # Python reads "1_000" and digits of other scripts too; in a table they are no numbers.
+    is_plain = not isinstance(value, str) or (value.isascii() and "_" not in value)
+    if not is_plain or isinstance(value, datetime.date):
+        return math.nan
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
 
 
 def read_day(name: str, value: Value) -> Fraction | None:
@@ -352,7 +358,7 @@ class _Reader:
         """Raise BadItemError if a value cannot be read and the settings refuse that."""
         if self.is_text:
             self._read(read_text, value)
-        else:
+        elif self._read_number is not read_number or not math.isfinite(as_float(value)):
             self._read(self._read_number, value)
 
     def column(self, values: Sequence[Value | None]) -> RecordColumn:

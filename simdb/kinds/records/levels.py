@@ -19,13 +19,13 @@ from simdb.exact.thresholds import Threshold
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.kinds.records.items import RecordFeatures
 from simdb.kinds.records.points import RecordMeasure
-from simdb.kinds.records.rules import RecordFamily
+from simdb.kinds.records.rules import RecordFamily, common_keys
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field, Record
 
 EQUAL = (Fraction(1),)
-CONTINUOUS = (Fraction(1), Fraction(4, 5), Fraction(1, 2))
+CONTINUOUS = tuple(Fraction(tenths, 10) for tenths in (10, 9, 7, 5, 3))
 POINTS_A_BIT = 100
 
 
@@ -63,25 +63,24 @@ class RecordAgreement(Agreement):
             found.append(FieldAgreement(codes, column.codes[left], column.values))
         return found
 
-    def proposed(
-        self, ones: RecordFeatures, others: RecordFeatures, left: Int64s, right: Int64s
-    ) -> UInt64s:
-        keys, other_keys = (self._family.keys(self._family.sign(side)) for side in (ones, others))
+    def keys(self, features: RecordFeatures) -> UInt64s:
+        return self._family.keys(self._family.sign(features))
+
+    def proposed(self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s) -> UInt64s:
         masks = np.zeros(left.size, np.uint64)
         for rule, own in enumerate(self._family.columns):
-            others_own = other_keys[right, own]
-            same = np.zeros(left.size, np.bool_)
-            for key in keys[left, own].T:
-                same |= ((others_own == key[:, np.newaxis]) & (key != 0)[:, np.newaxis]).any(axis=1)
+            same = common_keys(ones[left, own], others[right, own]) > 0
             masks |= same.astype(np.uint64) << np.uint64(rule)
         return masks
 
-    def value_counts(self, features: RecordFeatures) -> list[dict[str, int]]:
+    def value_counts(self, features: RecordFeatures, places: Int64s) -> list[dict[str, int]]:
         counted = []
         for name in self.names:
             column = features.columns[name]
-            counts = np.bincount(column.codes[column.codes >= 0], minlength=len(column.values))
-            counted.append(dict(zip(column.values, counts.tolist(), strict=True)))
+            codes = column.codes[places]
+            values, counts = np.unique(codes[codes >= 0], return_counts=True)
+            known = map(column.values.__getitem__, values.tolist())
+            counted.append(dict(zip(known, counts.tolist(), strict=True)))
         return counted
 
     def weighed(self, bits: Sequence[Float64s], frequent: Sequence[Mapping[str, float]]) -> Record:

@@ -11,7 +11,6 @@ import datetime
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, combinations
 from typing import Any, TypeAlias
@@ -19,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simdb.arrays import UInt16s
-from simdb.errors import BadItemError, ConfigurationError
+from simdb.errors import ConfigurationError
 from simdb.kinds.records import (
     MOST_FIELDS,
     Alike,
@@ -32,17 +31,20 @@ from simdb.kinds.records import (
     Rule,
     Within,
 )
-from simdb.kinds.records.items import RecordItems, read_number
+from simdb.kinds.records.items import RecordItems, as_float
 
 Row: TypeAlias = Mapping[str, Any]
 
 PAIRS_A_ROW = 20  # that a rule may propose
+PAIRS_OF_ALL = 10  # a row, that rules may propose together, from the third on
+LEAST_RULES = 3
 MOST_RULES = 16
 WORDS_OF_A_TEXT = 4  # on average, from which on a value is a set of words
 FEW_VALUES = 20
 SHARE_OF_NUMBERS = 0.95
 DIGITS_OF_A_CODE = 4
 YEARS = range(1500, 2200)
+TYPED = 2_000  # values of a column, by which it is told what it holds
 _TEXT = ("lowercase", "unaccented", "alphanumeric")
 _RULES_AT_ONCE = 8
 
@@ -52,7 +54,7 @@ class Proposal:
     """Settings that were proposed for one or two tables of records.
 
     Attributes:
-        kind: the settings; words are not counted yet (``Record.counted``).
+        kind: the settings, with the words of the rows that were looked at counted.
         reasons: why each field is compared as it is.
         left_out: why a column that all tables have is no field.
         pairs: how many pairs each rule proposes of the tables, about, by the words for it.
@@ -129,11 +131,11 @@ def propose_record(
     ]
     estimate = _Estimate(tuple(made), samples, rows or tuple(map(len, tables)))
     if candidates:
-        given = Record(made, candidates)
+        given = estimate.counted(Record(made, candidates))
         return Proposal(given, reasons, left_out, dict(estimate.of(given.rules)))
     rules = _rules(estimate)
     words = {" and ".join(map(str, rule)): pairs for rule, pairs in rules.items()}
-    return Proposal(Record(made, list(rules)), reasons, left_out, words)
+    return Proposal(estimate.counted(Record(made, list(rules))), reasons, left_out, words)
 
 
 def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
@@ -170,9 +172,9 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
     values = [*chain.from_iterable(sides)]
     if all(isinstance(value, datetime.date) for value in values):
         return Field(name, compare="date", tolerance=31), "dates"
-    texts = [str(value) for value in values]
-    numbers = _numbers(name, values)
+    numbers = _numbers(values)
     is_plain = not any(isinstance(value, float) for value in values)
+    texts = [str(value) for value in values[:: math.ceil(len(values) / TYPED)]]
     digits = ["".join(filter(str.isdigit, text)) for text in texts]
     marks = sum(sum(map(str.isalnum, text)) for text in texts)
     if is_plain and sum(map(len, digits)) >= 0.95 * max(1, marks) and not _measures(texts, numbers):
@@ -187,7 +189,7 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
         raise ConfigurationError(
             f"the column {name!r} has texts and numbers with a fraction: say how it is compared"
         )
-    return _text_field(name, [list(map(str, side)) for side in sides])
+    return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
 
 
 def _number_field(name: str, numbers: Sequence[float], others: int) -> tuple[Field, str]:
@@ -199,12 +201,11 @@ def _number_field(name: str, numbers: Sequence[float], others: int) -> tuple[Fie
     return field, f"numbers; {others:,} other values are missing ones" if others else "numbers"
 
 
-def _text_field(name: str, sides: Sequence[Sequence[str]]) -> tuple[Field, str]:
-    texts = [*chain.from_iterable(sides)]
+def _text_field(name: str, texts: Sequence[str], distinct: Sequence[set[str]]) -> tuple[Field, str]:
+    """Propose how texts are compared, by some of them and by all that differ on each side."""
     words = Counter(len(text.split()) for text in texts)
     if sum(count * times for count, times in words.items()) / len(texts) >= WORDS_OF_A_TEXT:
         return Field(name, compare="cosine", prepare=_TEXT), "long texts, by their words"
-    distinct = [set(map(str.lower, side)) for side in sides]
     few = max(map(len, distinct)) <= min(FEW_VALUES, len(texts) / 10)
     if few and distinct[0] & distinct[-1]:
         return Field(name, compare="exact", prepare=_TEXT), "few different values"
@@ -215,14 +216,9 @@ def _text_field(name: str, sides: Sequence[Sequence[str]]) -> tuple[Field, str]:
     return Field(name, compare="levenshtein", tolerance=tolerance, prepare=_TEXT), "short texts"
 
 
-def _numbers(name: str, values: Sequence[Any]) -> list[float] | None:
+def _numbers(values: Sequence[Any]) -> list[float] | None:
     """Return the values that are numbers; None where too many are none."""
-    numbers = []
-    for value in values:
-        with suppress(BadItemError):
-            number = read_number(name, value)
-            if number is not None:
-                numbers.append(float(number))
+    numbers = list(filter(math.isfinite, map(as_float, values)))
     return numbers if len(numbers) >= SHARE_OF_NUMBERS * len(values) else None
 
 
@@ -246,22 +242,30 @@ class _Estimate:
         self, fields: tuple[Field, ...], samples: Sequence[Sequence[Row]], rows: tuple[int, ...]
     ) -> None:
         self.fields = fields
-        self.most = PAIRS_A_ROW * sum(rows)
-        self._samples = samples
+        self.rows = sum(rows)
+        self.most = PAIRS_A_ROW * self.rows
+        # Any field may be looked at: all are scored.
+        items = RecordItems(Record(fields))
+        encoded = list(map(items.encode, chain.from_iterable(samples)))
+        self._features = items.features(encoded)
+        self._ends = np.cumsum([*map(len, samples)])[:-1]
         self._times = rows[0] * rows[-1] / max(1, len(samples[0]) * len(samples[-1]))
 
     def of(self, rules: Sequence[Rule]) -> Iterator[tuple[str, float]]:
         """Yield each rule in words, and its pairs; those that share several keys count as often."""
+        known = {field.name: field for field in self.fields}
         for begin in range(0, len(rules), _RULES_AT_ONCE):
             some = rules[begin : begin + _RULES_AT_ONCE]
-            kind = Record(self.fields, some).counted(chain.from_iterable(self._samples))
-            items, family = RecordItems(kind), RecordFamily(kind, b"")
-            signed = [
-                family.sign(items.features(list(map(items.encode, rows)))) for rows in self._samples
-            ]
+            counted = [tuple(part.counted(known, self._features) for part in rule) for rule in some]
+            family = RecordFamily(Record(self.fields, counted), b"")
+            signed = np.split(family.sign(self._features), self._ends)
             for number, rule in enumerate(some):
                 meetings = _meetings(family, signed, number)
                 yield " and ".join(map(str, rule)), self._times * meetings
+
+    def counted(self, kind: Record) -> Record:
+        """Return settings with the words of the samples counted."""
+        return kind.counted_by(self._features)
 
     def fitting(self, rules: Sequence[Rule]) -> dict[Rule, float]:
         """Return the rules that propose few enough pairs, and any, with their number."""
@@ -302,7 +306,22 @@ def _rules(estimate: _Estimate) -> dict[Rule, float]:
         raise ConfigurationError(
             f"no rule proposes some pairs, and at most {estimate.most:,}: give the rules"
         )
-    return {rule: chosen[rule] for rule in [*chosen][:MOST_RULES]}
+    return _cheapest(chosen, estimate.rows * PAIRS_OF_ALL)
+
+
+def _cheapest(chosen: Mapping[Rule, float], most: float) -> dict[Rule, float]:
+    """Return the rules of the fewest pairs, three and as many more as propose few together.
+
+    Who matches agrees in most fields: what many rules do not find hardly one more does.
+    """
+    kept: list[Rule] = []
+    pairs = 0.0
+    for rule in sorted(chosen, key=chosen.__getitem__)[:MOST_RULES]:
+        pairs += chosen[rule]
+        if len(kept) >= LEAST_RULES and pairs > most:
+            break
+        kept.append(rule)
+    return {rule: own for rule, own in chosen.items() if rule in kept}
 
 
 def _ladder(field: Field) -> list[Part]:
