@@ -1171,6 +1171,8 @@ class CollectionView:
         require_whole("limit", limit, 1, optional=False)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
+        if not isinstance(weights, Weights):
+            raise WrongTypeError(f"weights are those of learn, not {type(weights).__name__}")
         with self._sides(other) as both:
             return uncertain.uncertain(calibrate.Sides(*both), weights, limit, progress)
 
@@ -1273,6 +1275,8 @@ class CollectionView:
         self, other: CollectionView | None, work: Work | None = None
     ) -> Iterator[tuple[Opened, Opened]]:
         """Read the left and the right side of pairs: this and another one, or this as both."""
+        if other is not None and not isinstance(other, CollectionView):
+            raise WrongTypeError(f"other must be a collection, not {type(other).__name__}")
         with self._opened(work) as left:
             if other is None:
                 yield left, left

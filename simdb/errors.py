@@ -63,6 +63,10 @@ class ConfigurationError(UsageError, ValueError):
     """A setting is wrong, or contradicts the stored one."""
 
 
+class NothingAlikeError(ConfigurationError):
+    """No two records look alike: nothing can be proposed, or learnt, from them."""
+
+
 class WrongTypeError(UsageError, TypeError):
     """A key, a name or a setting has the wrong type."""
 

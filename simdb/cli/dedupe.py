@@ -27,11 +27,11 @@ from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working
-from simdb.cli.proposing import RuleChoices, looked_at, proposed_for_one
+from simdb.cli.proposing import RuleChoices, equal_in_all, looked_at, proposed_for_one
 from simdb.cli.report import as_given, require_page
 from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
-from simdb.errors import ConfigurationError, KeyNotFoundError, UsageError
+from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
@@ -318,7 +318,12 @@ def _proposed(
     side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
     opened = replace(places, store=None).opened
     given: Fraction | None = bound.given().get("threshold")
-    kind, least = proposed_for_one(side, choices, given, opened, telling)
+    try:
+        kind, least = proposed_for_one(side, choices, given, opened, telling)
+    except NothingAlikeError as error:
+        if places.store is not None or choices.are_given:  # which would keep to such settings
+            raise
+        kind, least = equal_in_all([side], error)
     settings = json.dumps({"kind": kinds.name_of(simdb.Record), **kind.describe()})
     return KindOptions(settings=settings), Bound(threshold=str(least)), side.reading
 

@@ -22,13 +22,14 @@ from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
     RuleChoices,
     Side,
+    equal_in_all,
     learnt,
     looked_at,
     proposed,
     stored,
     tell_choice,
 )
-from simdb.errors import UsageError
+from simdb.errors import NothingAlikeError, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there
 from simdb.files.tables import write_table
@@ -172,7 +173,10 @@ def link(
         for name, key in zip((left, right), keys, strict=True)
     ]
     require_no_input(outputs, [*sides[0].sources, *sides[1].sources])
-    kind, proposal = _settings(sides, choices)
+    try:
+        kind, proposal = _settings(sides, choices)
+    except NothingAlikeError as error:
+        (kind, least), proposal = equal_in_all(sides, error), None
     tell_choice(telling, sides, proposal)
     if proposal is None:
         kind = kind.counted(row for side in sides for row in side.samples(kind))
@@ -181,8 +185,11 @@ def link(
         tables = [stored(database, side, kind, least, bar) for side in sides]
         if least is None:
             likely = probability or 0.5
-            weights, least = learnt(tables, likely, telling, bar, one_to_one=one_to_one)
-            kind = cast("simdb.Record", weights.kind)
+            try:
+                weights, least = learnt(tables, likely, telling, bar, one_to_one=one_to_one)
+                kind = cast("simdb.Record", weights.kind)
+            except NothingAlikeError as error:
+                kind, least = equal_in_all(sides, error, kind.field_names)
             for table in tables:
                 table.rebuild(kind, threshold=least)
         pairs = apart.pairs()

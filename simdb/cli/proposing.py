@@ -16,8 +16,9 @@ import simdb
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import InputOptions, content_seed
 from simdb.cli.output import ProgressBar, Working, counted, note
-from simdb.errors import ConfigurationError, KeyExistsError, UsageError
+from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.files import open_rows
+from simdb.kinds.records import MOST_FIELDS
 from simdb.kinds.records.proposal import Proposal, propose_record
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
@@ -194,6 +195,25 @@ def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | No
         telling.note(f"rule {rule}: about {pairs:,.0f} pairs")
 
 
+def equal_in_all(
+    sides: Sequence[Side], error: NothingAlikeError, names: Sequence[str] = ()
+) -> tuple[simdb.Record, Fraction]:
+    """Return settings by which rows are alike that are equal in all columns; warn that it is so.
+
+    Args:
+        sides: the tables.
+        error: why nothing better is known.
+        names: the columns; without them all that both have.
+    """
+    note(f"warning: {error.problem}; only rows that are equal in all columns count as the same")
+    columns = [[name for row in side.rows for name in row if name != side.key] for side in sides]
+    names = names or [name for name in dict.fromkeys(columns[0]) if name in {*columns[-1]}]
+    if not names:
+        raise error
+    names = names[:MOST_FIELDS]
+    return simdb.Record([simdb.Field(name) for name in names], [names]), Fraction(1)
+
+
 def proposed_for_one(
     side: Side,
     choices: RuleChoices,
@@ -266,6 +286,8 @@ def learnt(
     try:
         other = others[0] if others else None
         weights = left.learn(other=other, one_to_one=one_to_one, progress=bar.callback)
+    except NothingAlikeError:
+        raise
     except ConfigurationError as error:
         raise UsageError(
             f"no weights can be learnt: {error.problem}; --threshold goes by weights as they are"

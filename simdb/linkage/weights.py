@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, NothingAlikeError
 
 MISSING = -1
 ROUNDS = 1_000
@@ -138,7 +138,7 @@ def learn_unlabelled(
             nothing among the candidates looks like a match.
     """
     if not patterns.counts.sum():
-        raise ConfigurationError("no rule proposes a pair: there is nothing to learn from")
+        raise NothingAlikeError("no rule proposes a pair: there is nothing to learn from")
     if not ((~looks_at).sum(axis=1) >= LEAST_LEFT).any():
         raise ConfigurationError(
             "every rule looks at all fields that are scored but one, or at all: a rule is needed "
@@ -166,7 +166,7 @@ def learn_unlabelled(
         ]
     matches = float((patterns.counts * probable).sum())
     if matches < 1.0:
-        raise ConfigurationError(
+        raise NothingAlikeError(
             "nothing among the candidates looks like a match: give labels, or other rules"
         )
     risen = [rising_bits(own, other) for own, other in zip(m, u, strict=True)]

@@ -158,3 +158,18 @@ def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
 def test_what_cannot_be_proposed_for_one_table_is_told(tables, tmp_path, options, problem):
     given = [one.replace("{both}", str(tables / "left.csv")) for one in options]
     assert problem in failed("dedupe", *given, "-o", tmp_path / "o.csv")
+
+
+def test_tables_of_which_nothing_looks_alike_are_copied_and_linked_to_nothing(tmp_path):
+    one, other, output = (tmp_path / name for name in ("one.csv", "other.csv", "out.csv"))
+    rows = "id,name,town\n1,ann smith,york\n2,bob jones,leeds\n3,cyd brown,hull\n"
+    for table in (rows, "id,name,town\n1,ann,york\n"):
+        one.write_text(table)
+        told = run("dedupe", one, "--id-field", "id", "-o", output, "--kind", "record")
+        assert (told.exit_code, output.read_text()) == (0, table)
+        assert "warning: " in told.stderr
+    one.write_text(rows)
+    other.write_text("id,name,town\n4,xx,kk\n5,zz,ww\n")
+    told = run("link", one, other, "-o", output)
+    assert (told.exit_code, output.read_text()) == (0, "left,right,similarity\n")
+    assert "warning: no two rows agree in any column" in told.stderr

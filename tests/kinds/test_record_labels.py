@@ -38,6 +38,11 @@ def test_labels_are_kept_and_the_last_answer_counts(tables):
 
 def test_bad_labels_are_refused_whole(tables):
     left, right = tables
+    for call in (left.labels, left.learn, lambda other: left.label(SAID, other=other)):
+        with pytest.raises(WrongTypeError, match="other must be a collection, not str"):
+            call(other="right")
+    with pytest.raises(WrongTypeError, match="those of learn"):
+        left.uncertain(3)
     for said, error, told in (
         ([(1, 1, True), (1, 9_999, True)], KeyNotFoundError, "9999 is not stored in 'c1'"),
         ([(1, 1, "yes")], WrongTypeError, "True or False"),

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simdb.arrays import UInt16s
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, NothingAlikeError
 from simdb.kinds.records import (
     MOST_FIELDS,
     Alike,
@@ -38,6 +38,7 @@ Row: TypeAlias = Mapping[str, Any]
 PAIRS_A_ROW = 20  # that a rule may propose
 PAIRS_OF_ALL = 10  # a row, that rules may propose together, from the third on
 LEAST_RULES = 3
+LEAST_ROWS = 2
 MOST_RULES = 16
 WORDS_OF_A_TEXT = 4  # on average, from which on a value is a set of words
 FEW_VALUES = 20
@@ -120,6 +121,8 @@ def propose_record(
     if not made:
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
         which = "the table has" if right is None else "the tables share"
+        if right is None and len(left) < LEAST_ROWS:
+            raise NothingAlikeError("there is one row")
         raise ConfigurationError(f"{which} no column to compare{told and ': ' + told}")
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
@@ -303,6 +306,8 @@ def _rules(estimate: _Estimate) -> dict[Rule, float]:
     if not chosen and len(others) > 2:
         chosen = estimate.fitting([tuple(others)])
     if not chosen:
+        if not any(pairs for _, pairs in estimate.of([(part,) for part in others])):
+            raise NothingAlikeError("no two rows agree in any column")
         raise ConfigurationError(
             f"no rule proposes some pairs, and at most {estimate.most:,}: give the rules"
         )
