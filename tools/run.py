@@ -39,6 +39,8 @@ STAMP = "simdb-setup.json"
 GROUPS = (None, "portable", "test", "dev")  # of pyproject.toml; each has those before it
 ON_JAVA = "spark"  # what the tests of it need, where there is Java
 OLDEST_PYTHON = (3, 11)
+# pyspark comes as sources; its wheel is not compressed only to be unpacked: 10 s of 20.
+STORED = ("--config-settings-package", "pyspark:--build-option=--compression=stored")
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
 # What a version of Python could change: how kernels are compiled, what is public, processes and
@@ -218,7 +220,8 @@ def install(environment: Path, *wanted: str) -> None:
     python = python_of(environment)
     uv = python.with_name("uv" + python.suffix)
     arguments = ("--editable", ".", *wanted)
-    if uv.exists() and not run(uv, "pip", "install", "--quiet", "--python", python, *arguments):
+    by_uv = (uv, "pip", "install", "--quiet", "--python", python, *STORED)
+    if uv.exists() and not run(*by_uv, *arguments):
         return
     say("uv cannot install that here; pip does")
     pip = (python, "-m", "pip", "install", "--quiet", "--no-compile")
