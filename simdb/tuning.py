@@ -19,7 +19,7 @@ from simdb.arrays import Float64s
 from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError
 from simdb.kinds import Text
-from simdb.kinds.text import CharacterShingles, WordShingles
+from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
 from simdb.results import Progress
 
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
@@ -34,6 +34,7 @@ TRIED: tuple[tuple[str, Text], ...] = (
     ("word:1 lowercase", Text(WordShingles(1), lowercase=True)),
     ("word:2 lowercase", Text(WordShingles(2), lowercase=True)),
     ("word:3 lowercase", Text(WordShingles(3), lowercase=True)),
+    *((f"profile {name}", Text.profile(name)) for name in PROFILES),
 )
 
 
@@ -70,7 +71,7 @@ class Trial:
     """One setting, tried.
 
     Attributes:
-        name: of its shingles, as the command line spells them.
+        name: of its shingles, as the command line spells them, or of its profile.
         kind: the setting.
         removals: of each threshold.
         histogram: pairs by similarity, 0.05 apart from 0.5 on.
@@ -142,7 +143,8 @@ def tune(
         texts: what is to be compared.
         sample: how many of them are looked at.
         thresholds: above 0.5, at most 1.
-        tried: settings by name; characters and words, with case and without, if not given.
+        tried: settings by name; characters and words, with case and without, and the profiles,
+            if not given.
         progress: called after each setting.
 
     Raises:

@@ -17,7 +17,7 @@ from simdb.cli.output import Working, console, counted, note, print_json, print_
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
 from simdb.kinds import Text
-from simdb.tuning import THRESHOLDS, Example, Judged, Trial, Tuning, judge, to_judge
+from simdb.tuning import BIN, LOWEST, THRESHOLDS, Example, Judged, Trial, Tuning, judge, to_judge
 from simdb.tuning import tune as tuned
 
 
@@ -98,7 +98,10 @@ def _command(inputs: list[str], reading: UnstoredInputs, found: Tuning) -> str:
         words += ["--text-field", field]
     if reading.id_field is not None:
         words += ["--id-field", reading.id_field]
-    words += ["--shingles", shingles, *["--lowercase"] * (rest == "lowercase")]
+    if shingles == "profile":
+        words += ["--profile", rest]
+    else:
+        words += ["--shingles", shingles, *["--lowercase"] * (rest == "lowercase")]
     return shlex.join([*words, "--threshold", f"{found.threshold:g}", "-o", "kept.jsonl"])
 
 
@@ -112,6 +115,11 @@ def _print_trials(found: Tuning) -> None:
     named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]
     costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
     print_table(("", "shingles", *named, *costs), rows)
+    counts = (
+        f"{LOWEST + place * BIN:.2f}: {many:,}"
+        for place, many in enumerate(found.proposed.histogram)
+    )
+    print(f"pairs by similarity, by {found.proposed.name}: {', '.join(counts)}")
 
 
 def _print_pair(pair: Example, texts: list[str]) -> None:

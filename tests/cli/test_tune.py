@@ -20,6 +20,7 @@ WORDS = [f"word{number}" for number in range(300)]
 TRIED = (
     ("word:1 lowercase", simdb.Text(simdb.WordShingles(1), lowercase=True)),
     ("character:9", simdb.Text()),
+    ("profile chat", simdb.Text.profile("chat")),
 )
 
 
@@ -54,7 +55,7 @@ def found() -> simdb.Tuning:
 
 def test_each_threshold_removes_what_dedupe_would(found: simdb.Tuning) -> None:
     texts = corpus()
-    of_words, of_characters = found.trials
+    of_words, of_characters, _ = found.trials
     assert [one.rows for one in of_words.removals] == [
         removed_by(texts, one.threshold) for one in of_words.removals
     ]
@@ -119,11 +120,24 @@ def test_the_command_proposes_another_and_asks(
     monkeypatch.setattr(tuning, "TRIED", TRIED)
     source = write_rows(tmp_path / "in.jsonl", [{"text": text} for text in corpus()])
     shown = done("tune", source, "--examples", 1).stdout
-    for part in ("40 rows", "word:1 lowercase", "at 0.7", "proposed:", "simdb dedupe", "row 3"):
+    for part in (
+        "40 rows",
+        "word:1 lowercase",
+        "at 0.7",
+        "proposed:",
+        "simdb dedupe",
+        "row 3",
+        "0.95: ",
+    ):
         assert part in shown, shown
     told = json.loads(done("tune", source, "--json", "--examples", 2).stdout)
     assert told["trials"][0]["removals"][0]["above"][0]["left"]
+    assert {len(trial["histogram"]) for trial in told["trials"]} == {10}
     assert done(*told["command"].split()[1:-1], tmp_path / "kept.jsonl").exit_code == 0
+    monkeypatch.setattr(tuning, "TRIED", TRIED[2:])
+    by_profile = done("tune", source).stdout.splitlines()[-1].split()
+    assert by_profile[-6:-4] == ["--profile", "chat"]
+    assert done(*by_profile[1:-1], tmp_path / "chat.jsonl").exit_code == 0
     asked = done("tune", source, "--ask", 4, stdin="maybe\ny\nn\ns\nq\n").stdout
     assert "precision" in asked
     assert "to " in asked
