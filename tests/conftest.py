@@ -19,8 +19,8 @@ from simdb.storage.file.environment import Environment
 from tests.support import processes
 
 hypothesis.settings.register_profile("dev", max_examples=25, deadline=None)
-# The same examples in each run: a change is judged by itself, and what is drawn anew elsewhere finds
-# what they miss.
+# The same examples in each run, so that a change is judged by itself; what is drawn anew elsewhere
+# finds what they miss.
 hypothesis.settings.register_profile(
     "ci", max_examples=25, deadline=None, derandomize=True, print_blob=True
 )
