@@ -624,8 +624,8 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/compiling.py",
-        "nogil=True",
-        "nogil=False",
+        'options["nogil"] = True',
+        'options["nogil"] = False',
         "tests/kernels/test_register.py",
     ),
     Fault(

@@ -139,7 +139,8 @@ def _of_many(address: int, size: int, seed: np.uint64, own: UInt64s, sums: UInt6
     for word in range(0, _SECRET.size, 2):
         own[word] = _SECRET[word] + seed
         own[word + 1] = _SECRET[word + 1] - seed
-    sums[:] = _FIRST_SUMS
+    for lane in range(8):
+        sums[lane] = _FIRST_SUMS[lane]
     secret, sums_at = own.ctypes.data, sums.ctypes.data
     stripes = (size - 1) // _STRIPE
     for stripe in range(stripes):

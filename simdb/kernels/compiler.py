@@ -49,14 +49,29 @@ class Inlined:
 
     @cached_property
     def compiled(self) -> Any:
-        """The function as numba has it."""
-        from simdb.kernels import compiling
+        """The function as numba has it, which runs what it compiles."""
+        return self._dispatcher(is_kept=False)
 
-        return compiling.compiled_into_callers(self.py_func, in_any_order=self._in_any_order)
+    @cached_property
+    def compiled_to_keep(self) -> Any:
+        """The function as numba has it in kernels that are kept."""
+        return self._dispatcher(is_kept=True)
 
     @property
     def _numba_type_(self) -> Any:
-        return self.compiled._numba_type_
+        from simdb.kernels import target
+
+        return (self.compiled_to_keep if target.is_current() else self.compiled)._numba_type_
+
+    def _dispatcher(self, *, is_kept: bool) -> Any:
+        from simdb.kernels import compiling
+
+        return compiling.dispatcher(
+            self.py_func,
+            is_kept=is_kept,
+            is_inlined=self.is_inlined,
+            in_any_order=self._in_any_order,
+        )
 
 
 class Kernel(Inlined):
@@ -88,20 +103,17 @@ class Kernel(Inlined):
         if self.variants is None:
             self.variants = () if self.name is None else tuple(kept.find(self.name))
             return self(*arguments)
+        from simdb.kernels import compiling
+
+        for variant in compiling.kept_kernel(self.compiled_to_keep, self.name, arguments):
+            found = variant(*arguments)
+            if found is not NotImplemented:
+                self.variants = (variant, *self.variants)
+                return found
         found = self.compiled(*arguments)
         if self.compiled not in self.variants:  # for types that cannot be kept
             self.variants = (*self.variants, self.compiled)
         return found
-
-    @cached_property
-    def compiled(self) -> Any:
-        """The kernel as numba has it, which keeps what it compiles."""
-        from simdb.kernels import compiling
-
-        return compiling.compiled_kernel(self.py_func, self.name, self._use)
-
-    def _use(self, variants: list[Callable[..., Any]]) -> None:
-        self.variants = (*variants, *(self.variants or ()))
 
 
 class Instruction:
@@ -112,9 +124,9 @@ class Instruction:
 
     @property
     def _numba_type_(self) -> Any:
-        from simdb.kernels import compiling
+        from simdb.kernels import compiling, target
 
-        return compiling.type_of_instruction(self._name)
+        return compiling.type_of_instruction(self._name, is_kept=target.is_current())
 
 
 def kernel(function: Function) -> Function:

@@ -7,27 +7,27 @@ Imported when a kernel must be compiled, by ``compiler.py`` alone.
 
 from __future__ import annotations
 
-import contextlib
-import warnings
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numba
 from llvmlite import ir
 from numba import types
 from numba.core import serialize
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache
 from numba.core.cgutils import raw_memcpy
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+from numba.core.target_extension import target_override
 from numba.extending import intrinsic
 
-from simdb.kernels import kept
+from simdb.kernels import kept, target
 from simdb.kernels.machine import NotPossibleError, library_of
 from simdb.kernels.register import ENTRIES
 
 Function: TypeAlias = Callable[..., Any]
-Use: TypeAlias = Callable[[list[Function]], None]
 
 _CALLED = {entry.name for entry in ENTRIES}  # by Python
 
@@ -40,20 +40,11 @@ if hasattr(serialize, "_numba_unpickle"):
 
 
 class _Cache(FunctionCache):
-    """Compiled kernels kept on the disk, without which every process works too, but for seconds.
+    """Compiled kernels kept on the disk as numba does it, where it is done no other way.
 
-    What Python calls is kept as ``kept.py`` does it, where that is possible; all else as numba
-    does. numba raises whatever meets it there, in every process for ever: a full disk, or files
-    that one, or a power failure, has cut short.
+    Without it every process works too, but for seconds. numba raises whatever meets it there, in
+    every process for ever: a full disk, or files that one, or a power failure, has cut short.
     """
-
-    def __init__(self, function: Function, name: str | None, use: Use) -> None:
-        super().__init__(function)
-        self._name_of_kept, self._use = name, use
-        # Under a name of its own: files of that kind are of kernels that could be kept otherwise.
-        stamp = self._impl.locator.get_source_stamp()
-        base = f"{self._impl.filename_base}-unkept"
-        self._cache_file = IndexDataCacheFile(self.cache_path, base, stamp)
 
     def load_overload(self, *given: Any) -> Any:
         """A compiled kernel, or None if it has to be compiled."""
@@ -71,58 +62,60 @@ class _Cache(FunctionCache):
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep a compiled kernel."""
         try:
-            if not self._is_kept(signature, compiled):
-                super().save_overload(signature, compiled)
+            super().save_overload(signature, compiled)
         except OSError as error:
             self._do_without(error)
 
-    def _is_kept(self, signature: Any, compiled: Any) -> bool:
-        name = self._name_of_kept
-        if name not in _CALLED or kept.fingerprint() is None:
-            return False
-        try:
-            library, named = library_of(compiled)
-        except NotPossibleError:
-            return False
-        loaded = kept.keep(name, repr(signature), library, named)
-        self._use(loaded)
-        return bool(loaded)  # a folder may hold files and not let them run
-
     def _do_without(self, error: OSError) -> None:
         self.disable()
-        warnings.warn(
-            f"compiled kernels cannot be kept in {self.cache_path} ({error}), so each process "
-            "compiles them in memory, which takes seconds; free space there, or name another "
-            "folder by NUMBA_CACHE_DIR",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        kept.tell_not_kept(Path(self.cache_path), error.strerror or str(error))
 
 
-def compiled_kernel(function: Function, name: str | None, use: Use) -> Any:
-    """Make what numba compiles of a kernel, for the types that it is called with.
+def kept_kernel(kernel: Any, name: str | None, arguments: tuple[Any, ...]) -> list[Function]:
+    """Compile a kernel for the types of its arguments, keep it under its name, and load it.
 
-    What is kept of it, under its name, is handed to ``use``.
+    Nothing where that is not possible: it is no kernel that is kept, or these are no types that can
+    be told without numba, or nothing is kept on this machine.
     """
-    compiled: Any = numba.njit(nogil=True)(function)
-    # Without a folder that it may write to (a read-only installation and home) numba raises.
-    with contextlib.suppress(RuntimeError):
-        compiled._cache = _Cache(function, name, use)
-    return compiled
+    if name not in _CALLED or kept.fingerprint() is None:
+        return []
+    taken = tuple(map(kernel.typeof_pyval, arguments))
+    try:
+        with global_compiler_lock, target_override(target.NAME):
+            kernel.compile(taken)
+            library, named = library_of(kernel.overloads[taken])
+    except (numba.errors.NumbaError, NotPossibleError):
+        return []
+    return kept.keep(name, repr(taken), library, named)
 
 
-def compiled_into_callers(function: Function, *, in_any_order: bool) -> Any:
-    """Make what numba compiles into each caller of a function; Python calls none of these."""
-    options: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+def dispatcher(function: Function, *, is_kept: bool, is_inlined: bool, in_any_order: bool) -> Any:
+    """Make what numba compiles of a function, for the types that it is called with.
+
+    As part of what is kept it is compiled for a target of its own. What is inlined is compiled into
+    its callers; Python calls none of these.
+    """
+    options: dict[str, Any] = {"_target": target.NAME} if is_kept else {}
+    if not is_inlined:
+        options["nogil"] = True
+    else:
+        options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if in_any_order:
         options["fastmath"] = {"reassoc", "contract", "nnan", "nsz"}
-    return numba.njit(forceinline=True, **options)(function)
+    made: Any = numba.njit(**options)(function)
+    if not (is_kept or is_inlined):
+        try:
+            made._cache = _Cache(function)
+        except RuntimeError as error:  # no folder that may be written to
+            kept.tell_not_kept(Path(function.__code__.co_filename).parent, str(error))
+    return made
 
 
 @cache
-def type_of_instruction(name: str) -> Any:
+def type_of_instruction(name: str, *, is_kept: bool) -> Any:
     """Tell numba's type of an instruction."""
-    return cpu_target.typing_context.resolve_value_type(globals()[name])
+    context = (target.descriptor if is_kept else cpu_target).typing_context
+    return context.resolve_value_type(globals()[name])
 
 
 def _loader(element: Any) -> Any:

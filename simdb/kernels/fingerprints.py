@@ -186,6 +186,12 @@ def _are_neighbours(nearest: Int64s, one: int, second: int, third: int) -> bool:
     return found == 2
 
 
+@inlined
+def _distance(minutiae: Int32s, here: int, there: int, axis: int) -> np.int64:
+    """Return how far it is from one minutia to another along an axis."""
+    return np.int64(np.int64(minutiae[there, axis]) - np.int64(minutiae[here, axis]))
+
+
 @kernel
 def _shapes_of(
     minutiae: Int32s, corners: Int64s, settings: Int64s, secret: np.uint64, found: UInt64s
@@ -197,17 +203,17 @@ def _shapes_of(
     it. A side within ``border`` of another range is in both, and one within it of the longest side
     is the first as well.
     """
-    _, side, border, sectors, reach = settings[:5]
+    side, border, sectors, reach = settings[1], settings[2], settings[3], settings[4]
     across, down = np.empty(3, np.int64), np.empty(3, np.int64)
-    first, second, third = corners
-    x, y = minutiae[:, 0].astype(np.int64), minutiae[:, 1].astype(np.int64)
-    turn = (x[second] - x[first]) * (y[third] - y[first])
-    turn -= (y[second] - y[first]) * (x[third] - x[first])
+    first, second, third = corners[0], corners[1], corners[2]
+    turn = _distance(minutiae, first, second, 0) * _distance(minutiae, first, third, 1)
+    turn -= _distance(minutiae, first, second, 1) * _distance(minutiae, first, third, 0)
     order = (first, second, third) if turn > 0 else (first, third, second)
     lengths, longest = np.empty(3, np.int64), np.int64(0)
     for corner in range(3):
         here, there = order[corner], order[(corner + 1) % 3]
-        across[corner], down[corner] = x[there] - x[here], y[there] - y[here]
+        across[corner] = _distance(minutiae, here, there, 0)
+        down[corner] = _distance(minutiae, here, there, 1)
         # A root is rounded correctly everywhere, so its whole part is the same on every machine.
         square = across[corner] * across[corner] + down[corner] * down[corner]
         lengths[corner] = np.int64(math.sqrt(np.float64(square)))
@@ -274,17 +280,19 @@ def triangles_of_minutiae(
                     corners[0], corners[1], corners[2] = one, second, third
                     count += _shapes_of(own, corners, settings, secret, found[count:])
         kept[:] = 0
-        shapes = np.sort(found[:count])
         for place in range(count):
-            if place > 0 and shapes[place] == shapes[place - 1]:
+            value = np.uint32(found[place] >> np.uint64(32))
+            group = np.int64(found[place] % np.uint64(groups))
+            rank = kept[group]
+            while rank > 0 and hashes[item, group, rank - 1] > value:
+                rank -= 1
+            is_there = rank > 0 and hashes[item, group, rank - 1] == value
+            if value == 0 or is_there or rank == most:
                 continue
-            value = np.uint32(shapes[place] >> np.uint64(32))
-            group = np.int64(shapes[place] % np.uint64(groups))
-            filled = kept[group]
-            is_new = value != 0 and (filled == 0 or hashes[item, group, filled - 1] != value)
-            if is_new and filled < most:
-                hashes[item, group, filled] = value
-                kept[group] = filled + 1
+            for later in range(min(kept[group], most - 1), rank, -1):
+                hashes[item, group, later] = hashes[item, group, later - 1]
+            hashes[item, group, rank] = value
+            kept[group] = min(kept[group] + 1, most)
     return hashes
 
 
@@ -396,6 +404,12 @@ def _bin_size(settings: Int64s) -> int:
     return int(max(settings[0], max(settings[3], settings[4]) // _MOST_BINS))
 
 
+@inlined
+def _bins_across(settings: Int64s) -> int:
+    """Return how many bins of shifts there are along each axis."""
+    return int(2 * (max(settings[3], settings[4]) // _bin_size(settings) + 2))
+
+
 @kernel
 def _comes_first(left: Int32s, right: Int32s) -> bool:
     """Whether a print has fewer minutiae, or as many and smaller ones, or the same."""
@@ -413,14 +427,13 @@ def _vote(left: Int32s, right: Int32s, settings: Int64s, votes: UInt16s, listed:
     """Let every two minutiae vote for the turns and shifts that lay the one on the other.
 
     A vote counts in the nearest bin of turns and, since their bins overlap by half, in two bins of
-    shifts along each axis: ``votes`` is of shape (turns, shifts, shifts). The flat places with
-    votes enough to be tried are listed; return how many. Minutiae are measured from the middle of
-    the plate, and ``settings`` are those of ``matched_minutiae``.
+    shifts along each axis: ``votes`` are those of each turn, row and column of shifts, in this
+    order. The places with votes enough to be tried are listed; return how many. Minutiae are
+    measured from the middle of the plate, and ``settings`` are those of ``matched_minutiae``.
     """
-    scale, limit, side = 1.0 / _bin_size(settings), settings[2], votes.shape[1]
+    scale, limit, side = 1.0 / _bin_size(settings), settings[2], _bins_across(settings)
     enough = min(3, max(1, left.shape[0] // 4))
-    flat = votes.reshape(-1)
-    flat[:] = 0
+    votes[:] = 0
     turned = np.empty((_TURN_BINS, 2))
     count = 0
     middle = float(side // 2)
@@ -440,11 +453,11 @@ def _vote(left: Int32s, right: Int32s, settings: Int64s, votes: UInt16s, listed:
             if 0 < row < side and 0 < column < side:
                 corner = (turn * side + row) * side + column
                 for place in (corner, corner - 1, corner - side, corner - side - 1):
-                    if flat[place] == _MOST_VOTES:
+                    if votes[place] == _MOST_VOTES:
                         continue
-                    flat[place] += np.uint16(1)
+                    votes[place] += np.uint16(1)
                     # Listed when it is enough, once: later the whole room need not be looked at.
-                    if flat[place] == enough:
+                    if votes[place] == enough:
                         listed[count] = place
                         count += 1
     return count
@@ -541,8 +554,7 @@ def _best_match(
     The second half of ``partners`` has those of the best match.
     """
     kept = partners.size // 2
-    side, bin_size = votes.shape[1], _bin_size(settings)
-    flat = votes.reshape(-1)
+    side, bin_size = _bins_across(settings), _bin_size(settings)
     count = _vote(left, right, settings, votes, listed)
     pose = np.empty(3)
     best = 0
@@ -550,8 +562,8 @@ def _best_match(
         most, peak = 0, -1
         for number in range(count):
             place = listed[number]
-            if flat[place] > most or (flat[place] == most and place < peak):
-                most, peak = flat[place], place
+            if votes[place] > most or (votes[place] == most and place < peak):
+                most, peak = votes[place], place
         if most == 0:
             break
         turn, row, column = peak // (side * side), peak // side % side, peak % side
@@ -564,7 +576,8 @@ def _best_match(
             matched = _match(left, right, pose, settings, slack, partners, taken)
             if repeat > 0 and matched > best:
                 best = matched
-                partners[kept : kept + left.shape[0]] = partners[: left.shape[0]]
+                for one in range(left.shape[0]):
+                    partners[kept + one] = partners[one]
             if matched < 2:
                 break
             _fit(left, right, partners, pose)
@@ -576,7 +589,7 @@ def _best_match(
             around = (turn + near // 9 - 1) % _TURN_BINS
             up, over = row + near // 3 % 3 - 1, column + near % 3 - 1
             if 0 <= up < side and 0 <= over < side:
-                votes[around, up, over] = 0
+                votes[(around * side + up) * side + over] = 0
     return best
 
 
@@ -591,13 +604,11 @@ def matched_minutiae(
     direction in [0, 23040); ``settings`` are the tolerance in units of length, that of direction,
     the largest turn between the prints, width and height of the plate.
     """
-    bin_size = _bin_size(settings)
-    side = 2 * int(max(settings[3], settings[4]) // bin_size + 2)
     middle_x, middle_y = settings[3] // 2, settings[4] // 2
     longest = 0
     for item in range(offsets.size - 1):
         longest = max(longest, offsets[item + 1] - offsets[item])
-    votes = np.zeros((_TURN_BINS, side, side), np.uint16)
+    votes = np.zeros(_TURN_BINS * _bins_across(settings) ** 2, np.uint16)
     listed = np.empty(votes.size, np.int64)
     partners = np.empty(2 * longest, np.int64)
     taken = np.empty(longest, np.bool_)
@@ -629,7 +640,6 @@ def couples_of(minutiae: Int32s, offsets: Int64s, settings: Int64s) -> Int64s:
 
     They are as many as ``matched_minutiae`` counts, which says what the arguments are.
     """
-    side = 2 * int(max(settings[3], settings[4]) // _bin_size(settings) + 2)
     centred = minutiae.copy()
     for place in range(minutiae.shape[0]):
         centred[place, 0] -= settings[3] // 2
@@ -645,7 +655,7 @@ def couples_of(minutiae: Int32s, offsets: Int64s, settings: Int64s) -> Int64s:
         one, other = other, one
     longest = max(one.shape[0], other.shape[0])
     partners = np.full(2 * longest, -1, np.int64)
-    votes = np.zeros((_TURN_BINS, side, side), np.uint16)
+    votes = np.zeros(_TURN_BINS * _bins_across(settings) ** 2, np.uint16)
     listed, taken = np.empty(votes.size, np.int64), np.empty(longest, np.bool_)
     found = _best_match(one, other, settings, votes, listed, partners, taken)
     for row in range(one.shape[0]):

@@ -19,6 +19,7 @@ import struct
 import sys
 import sysconfig
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -144,7 +145,7 @@ def find(name: str) -> list[Loaded]:
 
 
 def keep(name: str, types: str, library: bytes, named: list[str]) -> list[Loaded]:
-    """Keep a kernel, and load it; OSError where it cannot be written.
+    """Keep a kernel, and load it; for this process alone where it cannot be written, and say so.
 
     ``named`` are the types it must be told, by their places in the context. Those of the kernel
     that are of other sources, for this Python and processor, are removed.
@@ -155,13 +156,13 @@ def keep(name: str, types: str, library: bytes, named: list[str]) -> list[Loaded
     whole = library + described
     whole += _TAIL.pack(len(described), xxhash.xxh3_64_intdigest(whole))
     file = f"{name}-{mark}-{_name([types.encode()])}.so"
-    failed: OSError | None = None
+    failed: list[tuple[Path, OSError]] = []
     for folder in _folders():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             _write(folder / file, whole)
         except OSError as error:
-            failed = failed or error
+            failed.append((folder, error))
             continue
         _present.cache_clear()
         beginning, own = f"{name}-{mark.rpartition('-')[0]}-", f"{name}-{mark}-"
@@ -170,8 +171,20 @@ def keep(name: str, types: str, library: bytes, named: list[str]) -> list[Loaded
                 with suppress(OSError):
                     (folder / other).unlink()
         return _load(folder / file)
-    assert failed is not None
-    raise failed
+    for folder, met in failed:
+        tell_not_kept(folder, met.strerror or str(met))
+    return _loaded_from_memory(name, whole)
+
+
+@cache
+def tell_not_kept(folder: Path, why: str) -> None:
+    """Warn, once, that what is compiled cannot be kept where it belongs."""
+    warnings.warn(
+        f"compiled kernels cannot be kept in {folder} ({why}), so each process compiles them in "
+        "memory, which takes seconds; free space there, or name another folder by NUMBA_CACHE_DIR",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _write(path: Path, whole: bytes) -> None:
@@ -192,19 +205,44 @@ def _load(path: Path) -> list[Loaded]:
     """Load a library; nothing where it is damaged, gone or cannot be run."""
     try:
         whole = path.read_bytes()
+    except OSError:
+        return []
+    name = path.name.partition("-")[0]
+    with suppress(OSError):
+        return _functions(name, whole, str(path))
+    return _loaded_from_memory(name, whole)  # of a folder from which nothing may be run
+
+
+def _loaded_from_memory(name: str, whole: bytes) -> list[Loaded]:
+    """Load a library that is in no file; nothing where that is not possible, either."""
+    with suppress(OSError):
+        number = os.memfd_create("simdb")
+        try:
+            with open(number, "wb", closefd=False) as file:
+                file.write(whole)
+            # The loader takes what has the same name for the same: so many slashes are another's.
+            return _functions(name, whole, f"/proc/self/fd{'/' * (1 + len(_loaded))}{number}")
+        finally:
+            os.close(number)
+    return []
+
+
+def _functions(name: str, whole: bytes, path: str) -> list[Loaded]:
+    """Load a library from where it is; nothing if it is damaged, OSError if it cannot be run."""
+    try:
         size, checksum = _TAIL.unpack(whole[-_TAIL.size :])
         whole = whole[: -_TAIL.size]
         if xxhash.xxh3_64_intdigest(whole) != checksum:
             return []
         named = json.loads(whole[len(whole) - size :])
-        library = ctypes.CDLL(str(path))
-    except (OSError, ValueError, struct.error):
+    except (ValueError, struct.error):
         return []
+    library = ctypes.CDLL(path)
     known = (ctypes.c_void_p * CONTEXT_SIZE).in_dll(library, CONTEXT)
     for place, address in enumerate([*_common(), *map(_address_of, named)]):
         known[place] = address
     function = ctypes.cast(getattr(library, CALL), ctypes.c_void_p).value
-    method = _Method(path.name.partition("-")[0].encode(), function, _FASTCALL, None)
+    method = _Method(name.encode(), function, _FASTCALL, None)
     made = _make_function(ctypes.byref(method), None, None)
     _loaded.extend((library, method))
     return [made]

@@ -16,10 +16,9 @@ from typing import Any
 
 from llvmlite import binding, ir
 from numba.core import cgutils, types
-from numba.core.registry import cpu_target
 from numba.np.arrayobj import make_array, populate_array
 
-from simdb.kernels import kept
+from simdb.kernels import kept, target
 from simdb.kernels.kept import CALL, CONTEXT
 from simdb.kernels.shared import NotLinkableError, shared_object
 
@@ -39,33 +38,29 @@ class NotPossibleError(Exception):
 
 
 def library_of(compiled: Any) -> tuple[bytes, list[str]]:
-    """Return what numba has compiled as a shared library, and the types that it must be told.
+    """Return what numba has compiled for ``target`` as a shared library, and what it must be told.
 
     These are the names of scalar types of NumPy, or of named tuples by ``module:name``, in the
-    order of their places in the context.
+    order of their places in the context. All that a kernel calls is in its library, so it is
+    optimised once, as a whole: first what numba does to count fewer users of arrays, then LLVM.
     """
-    wrapper = _Wrapper(compiled)
-    module = binding.parse_assembly(compiled.library.get_llvm_str())
-    for function in [*module.functions]:
-        if not function.is_declaration and function.name.startswith(("cpython.", "cfunc.")):
-            function.linkage = binding.Linkage.internal
-    text = cgutils.normalize_ir_text(str(wrapper.module))
-    module.link_in(binding.parse_assembly(text))
-    kept = {CALL, CONTEXT}
+    wrapper = _Wrapper(compiled.fndesc)
+    codegen = compiled.library.codegen
+    compiled.library._ensure_finalized()
+    module = compiled.library.get_function(compiled.fndesc.llvm_func_name).module.clone()
+    module.link_in(binding.parse_assembly(cgutils.normalize_ir_text(str(wrapper.module))))
     for value in [*module.functions, *module.global_variables]:
-        if not value.is_declaration and value.name not in kept:
+        if not value.is_declaration and value.name not in {CALL, CONTEXT}:
             value.linkage = binding.Linkage.internal
-    machine = _target_machine()
-    options = binding.create_pipeline_tuning_options(speed_level=3)
-    builder = binding.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
-    passes.run(module, builder)
+    for options in ({"opt": 0, "loop_vectorize": False, "cost": "cheap"}, {}):
+        passes, builder = codegen._module_pass_manager(**options)
+        passes.run(module, builder)
     module.verify()
+    built = _target_machine(codegen).emit_object(module)
     try:
-        linked = shared_object(machine.emit_object(module), {CALL, CONTEXT}, _may_be_outside)
+        return shared_object(built, {CALL, CONTEXT}, _may_be_outside), wrapper.named
     except NotLinkableError as error:
         raise NotPossibleError(str(error)) from error
-    return linked, wrapper.named
 
 
 def _may_be_outside(name: str) -> bool:
@@ -84,10 +79,9 @@ def _name_of(of: Any) -> str:
     return "builtins:tuple"
 
 
-def _target_machine() -> Any:
-    codegen = cpu_target.target_context.codegen()
-    target = binding.Target.from_triple(binding.get_process_triple())
-    return target.create_target_machine(
+def _target_machine(codegen: Any) -> Any:
+    triple = binding.get_process_triple()
+    return binding.Target.from_triple(triple).create_target_machine(
         cpu=codegen._get_host_cpu_name(),
         features=codegen._tm_features,
         opt=3,
@@ -99,10 +93,9 @@ def _target_machine() -> Any:
 class _Wrapper:
     """Builds the module that has the wrapper of one compiled kernel."""
 
-    def __init__(self, compiled: Any) -> None:
-        self._context = cpu_target.target_context
+    def __init__(self, described: Any) -> None:
+        self._context = target.descriptor.target_context
         self.named: list[str] = []
-        described = compiled.fndesc
         self.module = ir.Module("wrapper")
         self.module.triple = binding.get_process_triple()
         addresses = ir.ArrayType(_OBJECT, kept.CONTEXT_SIZE)

@@ -204,8 +204,8 @@ def probe(
         key = queries[query]
         of_this_key = 0
         if key < last_key:
-            last_chunks[:] = run_starts[:-1]
-            last_positions[:] = -1
+            for run in range(last_chunks.size):
+                last_chunks[run], last_positions[run] = run_starts[run], -1
         last_key = key
         for run in range(last_chunks.size):
             chunk = last_chunks[run]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
+import json
 import shutil
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -136,13 +136,27 @@ def test_arguments_are_given_back_by_reference():
     assert sys.getrefcount(DATA) == references
 
 
-def test_what_cannot_be_run_where_it_is_kept_is_left_to_the_cache_of_numba(monkeypatch):
-    from simdb.kernels import compiling
+def test_what_cannot_be_kept_or_run_where_it_is_kept_is_run_from_memory(monkeypatch, tmp_path):
+    given = DATA, BEGINS, ENDS, SEEDS
+    expected = kernels.checksums.checksums(*given).tolist()
+    (whole,) = (
+        path.read_bytes()
+        for folder in kept._folders()
+        for path in folder.glob(f"checksums.checksums-{kept.fingerprint()}-*")
+        if kept._load(path)[0](*given) is not NotImplemented
+    )
+    for _ in range(2):  # two libraries under one number of a file
+        (found,) = kept._loaded_from_memory("checksums.checksums", whole)
+        assert found(*given).tolist() == expected
+    assert not kept._loaded_from_memory("checksums.checksums", whole[:-1])
 
-    monkeypatch.setattr(compiling, "library_of", lambda _: (b"", []))
-    for loaded in ([], [len]):
-        monkeypatch.setattr(kept, "keep", lambda *_, loaded=loaded: loaded)
-        used: list[Any] = []
-        cache: Any = SimpleNamespace(_name_of_kept="runs.probe", _use=used.append)
-        assert compiling._Cache._is_kept(cache, (), None) == bool(loaded)
-        assert used == [loaded]
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(file))
+    size = kept._TAIL.unpack(whole[-kept._TAIL.size :])[0]
+    library, named = whole[: -kept._TAIL.size - size], whole[-kept._TAIL.size - size :]
+    names = json.loads(named[: -kept._TAIL.size])
+    kept.tell_not_kept.cache_clear()
+    with pytest.warns(RuntimeWarning, match=f"cannot be kept in {file}/simdb .*NUMBA_CACHE_DIR"):
+        (found,) = kept.keep("checksums.checksums", "types", library, names)
+    assert found(*given).tolist() == expected
