@@ -22,7 +22,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MODULES = (
-    *("ingest", "doors", "pipelines", "growth", "latency", "memory", "kept_groups", "pages"),
+    *("ingest", "doors", "dedupe_growth", "pipelines"),
+    *("growth", "latency", "memory", "kept_groups", "pages"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "exact_methods", "questions", "hashes"),
     *("strings", "method_peers", "feel"),

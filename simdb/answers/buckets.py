@@ -318,7 +318,8 @@ def as_probes(
     if signer.family is None or not signer.family.looks_around:
         return signed
     known = signer.features(items) if features is None else features
-    return signed._replace(buckets=signer.family.probe_keys(known, signed.signatures))
+    keys = signer.family.probe_keys(known, signed.signatures)
+    return signed._replace(buckets=keys, rising=None)
 
 
 def _candidates_of_probes(
@@ -367,18 +368,18 @@ def propose(
     """
     probes_count = signed.comparable.size
     usable = np.flatnonzero(signed.comparable)
-    buckets = signed.buckets
-    if usable.size < probes_count:
-        buckets = buckets.select(usable)
+    chosen = signed if usable.size == probes_count else signed.select(usable)
+    buckets = chosen.buckets
     if buckets.groups is not None:
         limit = NO_LIMIT  # what is cut off in one group might be all that another has
-    if probes_count == 1:  # most searches
-        owners = np.zeros(buckets.values.size, np.int64)
-    else:
-        owners = np.repeat(usable, buckets.sizes)
     queries = buckets.values
-    if probes_count > 1 and buckets.groups is None:
-        queries, owners = _arranged(reader, queries, owners, known)
+    if probes_count == 1:  # most searches
+        owners = np.zeros(queries.size, np.int64)
+    elif buckets.groups is not None:
+        owners = np.repeat(usable, buckets.sizes)
+    else:
+        queries, places = _arranged(reader, chosen, known)
+        owners = usable[np.searchsorted(buckets.offsets, places, side="right") - 1]
     found = reader.bands.probe(queries, limit=limit)
     cut = np.zeros(probes_count, np.bool_)
     if not found.queries.size:  # as of most items that are like no other
@@ -445,14 +446,22 @@ def _stored_keys(opened: Opened, keys: int) -> KeyFilter | None:
 
 
 def _arranged(
-    reader: CollectionReader, queries: UInt64s, owners: Int64s, known: KeyFilter | None
+    reader: CollectionReader, signed: Signed, known: KeyFilter | None
 ) -> tuple[UInt64s, Int64s]:
-    """Return the keys that may be stored, rising: what one key reads serves the next."""
-    places = None if known is None else reader.bands.perhaps_stored(queries, known)
-    if places is not None:
-        queries, owners = queries[places], owners[places]
-    order = kernels.runs.order_of(queries)
-    return queries[order], owners[order]
+    """Return the keys that may be stored, rising, since what one reads serves the next.
+
+    And their places among all.
+    """
+    keys, order = signed.buckets.values, signed.rising
+    queries = keys if order is None else keys[order]
+    stored = None if known is None else reader.bands.perhaps_stored(queries, known)
+    if stored is None:
+        order = signed.order
+    elif order is None:
+        order = stored[kernels.runs.order_of(queries[stored])].astype(np.int64)
+    else:
+        order = order[stored]
+    return keys[order], order
 
 
 def _in_every_group(probes: Int64s, numbers: UInt32s, groups: UInt8s, group_count: int) -> UInt64s:

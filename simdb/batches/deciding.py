@@ -19,8 +19,9 @@ from typing import TypeAlias
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Bools, Float64s, Int64s, UInt64s
+from simdb.arrays import Bools, Float64s, Int64s
 from simdb.batches.compare import compare_items
+from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Signed, Signer
 from simdb.exact import joins
 from simdb.exact.order import ArrangedSets, SymbolOrder
@@ -166,11 +167,9 @@ class BatchDecider:
         """Which rows share a bucket with another row of the batch."""
         keys, order = self._signed.buckets, self._signed.order
         ordered = keys.values[order]
-        repeated = np.zeros(ordered.size, np.bool_)
-        repeated[1:] = ordered[1:] == ordered[:-1]
-        repeated[:-1] |= repeated[1:]
         shares = np.zeros(len(keys), np.bool_)
-        shares[np.searchsorted(keys.offsets, order[repeated], side="right") - 1] = True
+        owners = np.searchsorted(keys.offsets, order[are_shared(ordered)], side="right") - 1
+        shares[owners] = True
         return shares
 
     def _decide_rows(self, rows: Int64s, wanted: Bools) -> None:
@@ -249,23 +248,22 @@ class BatchDecider:
         return found
 
     @cached_property
-    def _digests(self) -> UInt64s:
-        """A number for each item, the same for equal ones."""
+    def _repeated(self) -> Int64s:
+        """The rows whose items may equal that of another row: their hashes do."""
         column = ByteStrings.of(self._items)
         begins, ends = column.offsets[:-1], column.offsets[1:]
-        return kernels.checksums.checksums(
+        digests = kernels.checksums.checksums(
             column.values, begins, ends, np.zeros(len(column), np.uint64)
         )
+        order = kernels.runs.order_of(digests)
+        return np.sort(order[are_shared(digests[order])])
 
     def _first_equal(self, takes_part: Bools) -> Int64s:
         """Return for each item the position of the first equal one, both of those that do."""
         first_equal = np.arange(len(self._items))
-        positions = np.flatnonzero(takes_part)
-        _, which, count = np.unique(
-            self._digests[positions], return_inverse=True, return_counts=True
-        )
+        positions = self._repeated
         firsts: dict[bytes, int] = {}
-        for position in positions[count[which] > 1].tolist():
+        for position in positions[takes_part[positions]].tolist():
             first_equal[position] = firsts.setdefault(self._item(position), position)
         return first_equal
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
 
 
+SORTED_ANEW = 8  # of so many items one or fewer: to sort their keys is quicker than to pick them
+
+
 @dataclass(frozen=True, slots=True)
 class Epoch:
     """An order of symbols, with the number by which the postings in it are found."""
@@ -81,7 +84,9 @@ class Signed(NamedTuple):
         prefixes = None if self.prefixes is None else self.prefixes.select(rows)
         buckets = self.buckets.select(rows)
         rising = self.rising
-        if rising is not None and rows.size < len(self.buckets):
+        if SORTED_ANEW * rows.size < len(self.buckets):
+            rising = None
+        elif rising is not None and rows.size < len(self.buckets):
             taken = np.zeros(len(self.buckets), np.bool_)
             taken[rows] = True
             of_taken = np.repeat(taken, self.buckets.sizes)

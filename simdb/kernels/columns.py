@@ -10,7 +10,7 @@ import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.checksums import checksum
-from simdb.kernels.compiler import copy_bytes, inlined, kernel
+from simdb.kernels.compiler import copy_bytes, inlined, kernel, load_uint32
 
 BLOCK_HEAD = 16  # bytes before the item numbers of a block
 DOCUMENT_HEAD = 6  # bytes before the key of a document
@@ -222,3 +222,57 @@ def blocks(
                 found = checksum(values, offsets[record], offsets[record + 1], seed, own, lanes)
             _put_number(written, at_sums + 8 * (record - first), 8, np.int64(found))
     return written, bounds
+
+
+@kernel
+def rows_of_blocks(
+    firsts: UInt32s,
+    lasts: UInt32s,
+    counts: Int64s,
+    number_addresses: Int64s,
+    row_addresses: Int64s,
+    wanted: UInt32s,
+    rows: UInt8s,
+    held: UInt8s,
+) -> None:
+    """Copy records of one width from the blocks that they lie in.
+
+    Args:
+        firsts, lasts, counts: the item numbers that each block begins and ends with, ascending, and
+            how many it has.
+        number_addresses, row_addresses: where its item numbers and its records lie.
+        wanted: ascending item numbers.
+        rows: (wanted, width), the output.
+        held: zeros; 1 is written for those that a block has.
+    """
+    width = rows.shape[1]
+    to = rows.ctypes.data
+    block = 0
+    for place in range(wanted.size):
+        number = wanted[place]
+        if lasts[block] < number:
+            block += 1
+            stop = firsts.size
+            while block < stop:
+                middle = (block + stop) >> 1
+                if lasts[middle] < number:
+                    block = middle + 1
+                else:
+                    stop = middle
+            if block == firsts.size:
+                return
+        if number < firsts[block]:
+            continue
+        at = np.int64(number) - np.int64(firsts[block])
+        if np.int64(lasts[block]) - np.int64(firsts[block]) + 1 != counts[block]:  # it has holes
+            at, end = 0, counts[block]
+            while at < end:
+                middle = (at + end) >> 1
+                if load_uint32(number_addresses[block], middle) < number:
+                    at = middle + 1
+                else:
+                    end = middle
+            if load_uint32(number_addresses[block], at) != number:
+                continue
+        copy_bytes(to + place * width, row_addresses[block] + at * width, width)
+        held[place] = 1

@@ -184,6 +184,11 @@ def copy_bytes(target: int, source: int, size: int) -> None:
 
 
 @_instruction
+def fetch_ahead(address: int) -> None:
+    """Begin to bring what lies at an address into the processor's cache; nothing waits for it."""
+
+
+@_instruction
 def add_stripe(sums: int, data: int, secret: int) -> None:
     """Add eight words of data to eight sums, all by their addresses (XXH3)."""
     eight = ctypes.c_uint64 * 8

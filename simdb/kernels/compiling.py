@@ -180,6 +180,24 @@ def copy_bytes(
 
 
 @intrinsic
+def fetch_ahead(_typing: object, _address: object) -> tuple[object, object]:
+    """Begin to bring what lies at an address into the processor's cache."""
+
+    def generate(
+        _context: Any, builder: ir.IRBuilder, _signature: object, arguments: list[ir.Value]
+    ) -> ir.Value:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        for_reading, of_all_caches, of_data = word(0), word(3), word(1)
+        place = builder.inttoptr(arguments[0], byte)
+        builder.call(function, [place, for_reading, of_all_caches, of_data])
+        return _context.get_dummy_value()
+
+    return types.none(types.int64), generate
+
+
+@intrinsic
 def add_stripe(
     _typing: object, _sums: object, _data: object, _secret: object
 ) -> tuple[object, object]:

@@ -46,6 +46,7 @@ ENTRIES = (
     Entry("columns.cut", "bytes of the strings"),
     Entry("columns.cut_documents", "bytes of the records"),
     Entry("columns.blocks", "bytes"),
+    Entry("columns.rows_of_blocks", "bytes of the rows; the log of the blocks for each block met"),
     Entry("elements.element_symbols", "bytes"),
     Entry("elements.bag_parts", "bytes; at most `largest` occurrences a bag", "3.1.3"),
     Entry("elements.occurrence_symbols", "occurrences", "3.1.3"),

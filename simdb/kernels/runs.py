@@ -11,7 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
-from simdb.kernels.compiler import inlined, kernel, load_uint32, load_uint64
+from simdb.kernels.compiler import fetch_ahead, inlined, kernel, load_uint32, load_uint64
+
+AHEAD = 48  # keys, whose words of a filter come from memory meanwhile
 
 
 @inlined
@@ -111,8 +113,9 @@ def _halved(address: int, begin: int, end: int, key: np.uint64) -> int:
 def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
     """Return the first position in [begin, end) whose key is at least ``key``, or ``end``.
 
-    Keys are hashes, so they are spread evenly and the first guess by interpolation is close;
-    from there the search doubles its stride, so that no distribution costs more than O(log n).
+    Keys are hashes, so they are spread evenly and a guess by interpolation is close, within about
+    the square root of what it passes over. A second one from there is closer yet; then the search
+    doubles its stride, so that no distribution costs more than O(log n).
     """
     low = begin
     high = end
@@ -123,9 +126,11 @@ def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
             return low
         if key > last:
             return high
-        share = (np.float64(key) - np.float64(first)) / (np.float64(last) - np.float64(first) + 1.0)
-        guess = low + np.int64(share * np.float64(high - 1 - low))
+        spread = np.float64(high - 1 - low) / (np.float64(last) - np.float64(first) + 1.0)
+        guess = low + np.int64((np.float64(key) - np.float64(first)) * spread)
         guess = min(max(guess, low), high - 1)
+        passed = np.float64(key) - np.float64(load_uint64(address, guess))
+        guess = min(max(guess + np.int64(passed * spread), low), high - 1)
         stride = 8
         if load_uint64(address, guess) < key:
             low = guess + 1
@@ -151,12 +156,7 @@ def soon_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
         low += 1
     if low < near or near == end:
         return low
-    stride = 8
-    while low + stride < end and load_uint64(address, low + stride) < key:
-        low += stride + 1
-        stride *= 2
-    high = min(end, low + stride + 1)
-    return _halved(address, low, high, key)
+    return first_at_least(address, low, end, key)
 
 
 @kernel
@@ -271,8 +271,12 @@ def mark_keys(
     key_addresses: Int64s, starts: Int64s, counts: Int64s, shift: np.uint64, words: UInt64s
 ) -> None:
     """Mark each key of some chunks, from ``starts`` on, in the word of its highest bits."""
+    to = words.ctypes.data
     for chunk in range(counts.size):
         for position in range(starts[chunk], counts[chunk]):
+            if position + AHEAD < counts[chunk]:
+                soon = load_uint64(key_addresses[chunk], position + AHEAD)
+                fetch_ahead(to + 8 * np.int64(soon >> shift))
             key = load_uint64(key_addresses[chunk], position)
             words[np.int64(key >> shift)] |= _bits_of(key)
 
@@ -280,8 +284,10 @@ def mark_keys(
 @kernel
 def marked_keys(queries: UInt64s, shift: np.uint64, words: UInt64s, places: UInt32s) -> int:
     """Write which of the keys may be among those marked to ``places``; return how many."""
-    found = 0
+    found, of_words = 0, words.ctypes.data
     for query in range(queries.size):
+        if query + AHEAD < queries.size:
+            fetch_ahead(of_words + 8 * np.int64(queries[query + AHEAD] >> shift))
         key = queries[query]
         wanted = _bits_of(key)
         places[found] = query

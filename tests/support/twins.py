@@ -175,6 +175,23 @@ def strings_cut_out(random: np.random.Generator) -> None:
     assert strings_of(*kernels.columns.cut(values, begins, ends)) == expected
 
 
+@twin_of("columns.rows_of_blocks")
+def rows_out_of_blocks(random: np.random.Generator) -> None:
+    numbers = np.flatnonzero(random.random(60) < random.choice([0.5, 1])).astype(np.uint32)
+    rows = random.integers(0, 256, (numbers.size, 6), dtype=np.uint8)
+    cuts = np.unique([0, *random.integers(1, numbers.size, 3), numbers.size])
+    begins, lasts = cuts[:-1], numbers[cuts[1:] - 1]
+    wanted = np.flatnonzero(random.random(70) < 0.5).astype(np.uint32)
+    held, found = np.zeros(wanted.size, np.uint8), np.zeros((wanted.size, 6), np.uint8)
+    addresses = (array.ctypes.data + begins * array.strides[0] for array in (numbers, rows))
+    kernels.columns.rows_of_blocks(
+        *(numbers[begins], lasts, np.diff(cuts), *addresses, wanted, found, held)
+    )
+    known = dict(zip(numbers.tolist(), rows.tolist(), strict=True))
+    assert held.tolist() == [number in known for number in wanted.tolist()]
+    assert found.tolist() == [known.get(number, [0] * 6) for number in wanted.tolist()]
+
+
 @twin_of("columns.cut_documents")
 def documents_cut(random: np.random.Generator) -> None:
     keys, items, rests = ([one[:400] for one in some_strings(random)] for _ in range(3))

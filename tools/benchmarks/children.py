@@ -54,9 +54,16 @@ def in_child(task: str, *, cores: int | None = None, **parameters: object) -> di
     return answer
 
 
-def memory_status(field: str) -> int:
-    """Return a field of ``/proc/self/status``, such as VmHWM or RssAnon, in bytes."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+def memory_status(field: str, process: int | str = "self") -> int:
+    """Return a field of ``/proc/PROCESS/status``, such as VmHWM or RssAnon, in bytes.
+
+    0 of a process that has ended.
+    """
+    try:
+        status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    for line in status.splitlines():
         name, _, rest = line.partition(":")
         if name == field:
             return int(rest.split()[0]) * 1024

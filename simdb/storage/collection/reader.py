@@ -27,7 +27,6 @@ from simdb.storage.tables.blocks import (
     Block,
     BlockReader,
     ItemBlocks,
-    ItemRows,
     Tail,
 )
 from simdb.storage.tables.layout import (
@@ -56,6 +55,24 @@ class Names(NamedTuple):
     order: Int64s
     column: ByteStrings
     listed: list[bytes]
+
+
+class _State(NamedTuple):
+    """What tells one state of a collection from another, and whether items went in between."""
+
+    commit: int
+    changes: int
+    next_number: int
+    live: int
+    tombstones: int
+
+    def lasts_until(self, later: _State) -> bool:
+        """Whether no block of this state, but those of the tail, can have been changed since.
+
+        Each item that comes raises two of the numbers, and none that goes lowers both.
+        """
+        come = later.next_number - self.next_number
+        return not self.tombstones and 0 <= come == later.live - self.live
 
 
 class CollectionReader:
@@ -219,12 +236,12 @@ class CollectionReader:
         """
         assert self.items is not None
 
-        def require_all(found: list[ItemRows]) -> None:
+        def require_all(found: ItemBlocks) -> None:
             live = (int(np.count_nonzero(self.alive(part.numbers))) for part in found)
             self.require_all(sum(live))
 
-        name = f"item blocks {self.number}"
-        return self._all_blocks(name, self.items, only_known=only_known, check=require_all)
+        name, tail = f"item blocks {self.number}", self.manifest.item_tail
+        return self._all_blocks(name, self.items, tail, only_known=only_known, check=require_all)
 
     def signature_rows(self, numbers: UInt32s) -> tuple[Int64s, UInt8s] | None:
         """Return the positions in ascending item numbers of the signatures stored, and a copy.
@@ -235,7 +252,10 @@ class CollectionReader:
         block_count = self.manifest.next_number * index.signature_width // blocks.TARGET_BYTES
         few = max(FEW, block_count // BLOCKS_A_NUMBER)
         found = self._all_blocks(
-            f"signature blocks {index.number}", self.signatures, only_known=numbers.size <= few
+            f"signature blocks {index.number}",
+            self.signatures,
+            index.signature_tail,
+            only_known=numbers.size <= few,
         )
         return None if found is None else found.pick(numbers)
 
@@ -243,28 +263,35 @@ class CollectionReader:
         self,
         name: str,
         reader: BlockReader,
+        tail: Tail,
         *,
         only_known: bool,
-        check: Callable[[list[ItemRows]], None] = lambda _: None,
+        check: Callable[[ItemBlocks], None] = lambda _: None,
     ) -> ItemBlocks | None:
         """Return all blocks of records of one width; None if there are none, or none are known.
 
         They are cached by commit, and known by the state as well: see ``_read_manifest``.
         """
-        caches = self.transaction.environment.caches
-        writes = isinstance(self.transaction, WriteTransaction)  # whose blocks may still change
-        seen = self.transaction.identity, self.manifest.changes
-        known: tuple[tuple[int, int], ItemBlocks | None] = caches.get(name, ((0, 0), None))
-        if known[0] == seen and not writes:
+        caches, manifest = self.transaction.environment.caches, self.manifest
+        if isinstance(self.transaction, WriteTransaction):  # whose blocks may still change
+            return None if only_known else reader.all_blocks(tail)
+        seen = _State(
+            *(self.transaction.identity, manifest.changes),
+            *(manifest.next_number, manifest.live, manifest.tombstones),
+        )
+        known: tuple[_State, ItemBlocks | None] | None = caches.get(name)
+        if known is not None and known[0] == seen:
             return known[1]
-        if only_known:
+        lasting = None
+        if known is not None and known[1] is not None and known[0].lasts_until(seen):
+            lasting = known[1].lasting
+        if only_known and lasting is None:
             return None
-        found = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in reader.scan()]
-        check(found)
-        all_blocks = ItemBlocks(found) if found else None
-        if not writes:
-            caches[name] = seen, all_blocks
-        return all_blocks
+        found = reader.all_blocks(tail, lasting)
+        if found is not None:
+            check(found)
+        caches[name] = seen, found
+        return found
 
     def documents_of(
         self, numbers: UInt32s, *, whole: bool = True

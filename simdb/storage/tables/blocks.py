@@ -24,11 +24,13 @@ whenever they are read. With a fixed width a block is verified when a process fi
 scans read it at the speed of memory; again before it is written anew, so that damage is not
 sealed by a new checksum; and again by whoever hands out its records (``verify``).
 
-``ItemBlocks`` is all blocks of items of one width of a collection, in place: to be scanned, or
+``ItemBlocks`` is all blocks of records of one width of an owner, in place: to be scanned, or
 picked from. Finding hundreds of blocks one by one would take longer than what is done with them.
 They are cached by commit: a block lies where it is as long as a snapshot of that commit can be
 opened, and the cache is emptied whenever the map moves. So they are used within the transaction
-only.
+only. From one commit to the next those are taken over that no commit between can have changed: all
+before the tail, if nothing was deleted. Of these a block of more than ``COPY_BELOW`` bytes lies on
+pages of its own, which LMDB neither moves nor changes; smaller ones are copied.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +52,7 @@ from simdb.ragged import ByteStrings, slices_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
+from simdb.storage.tables.runs import COPY_BELOW
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor, Future
@@ -192,6 +195,15 @@ class BlockReader:
             block = self._decode(bytes(key), value)
             if block.numbers[-1] >= start:
                 yield block
+
+    def all_blocks(self, tail: Tail, lasting: ItemBlocks | None = None) -> ItemBlocks | None:
+        """Return all blocks of fixed width in place; None if there are none.
+
+        Those of an earlier state that are ``lasting`` are not read again.
+        """
+        start = 0 if lasting is None else lasting.end
+        found = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in self.scan(start)]
+        return ItemBlocks.of(found, lasting, tail)
 
     def locate(self, numbers: UInt32s) -> Iterator[tuple[Block, Int64s, Int64s]]:
         """Find ascending item numbers block by block; those that no block holds are left out.
@@ -488,16 +500,56 @@ class ItemRows(NamedTuple):
     numbers: UInt32s
     rows: UInt8s
 
+    def to_last(self) -> ItemRows:
+        """Return it for later commits: a small one may share its page with other records."""
+        is_small = self.rows.nbytes < COPY_BELOW
+        return ItemRows(self.numbers.copy(), self.rows.copy()) if is_small else self
+
+
+def _address_of(array: npt.NDArray[Any]) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
 
 class ItemBlocks:
     """The blocks, at least one, in the order of item numbers, dead items included."""
 
-    def __init__(self, blocks: list[ItemRows]) -> None:
+    def __init__(self, blocks: list[ItemRows], before: ItemBlocks | None = None) -> None:
+        """Take blocks; ``before`` them come these."""
+        places = (
+            (block.numbers.size, _address_of(block.numbers), _address_of(block.rows))
+            for block in blocks
+        )
         self._blocks = blocks
         self._firsts = np.array([block.numbers[0] for block in blocks], np.uint32)
         self._lasts = np.array([block.numbers[-1] for block in blocks], np.uint32)
-        counts = np.array([block.numbers.size for block in blocks], np.uint32)
-        self._has_holes = (self._lasts - self._firsts + np.uint32(1) != counts).tolist()
+        self._places = np.array([*places], np.int64).reshape(-1, 3).T.copy()
+        if before is not None:
+            self._blocks = [*before._blocks, *blocks]
+            self._firsts = np.append(before._firsts, self._firsts)
+            self._lasts = np.append(before._lasts, self._lasts)
+            self._places = np.append(before._places, self._places, axis=1)
+        self.lasting: ItemBlocks | None = None
+
+    @classmethod
+    def of(cls, found: list[ItemRows], lasting: ItemBlocks | None, tail: Tail) -> Self | None:
+        """Return ``lasting`` blocks and those found after them, which end with the tail.
+
+        None if there are none. All that are before the tail are the ``lasting`` ones of the answer.
+        """
+        stay = [block for block in found if not tail or block.numbers[0] < tail[0][0]]
+        if stay:
+            lasting = cls([block.to_last() for block in stay], lasting)
+        if lasting is None and not found:
+            return None
+        whole = cls(found[len(stay) :], lasting)
+        whole.lasting = lasting
+        return whole
+
+    @property
+    def end(self) -> int:
+        """One past the last item number."""
+        return int(self._lasts[-1]) + 1
 
     def __iter__(self) -> Iterator[ItemRows]:
         """Yield the blocks."""
@@ -506,20 +558,10 @@ class ItemBlocks:
     def pick(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
         picked = np.empty((numbers.size, self._blocks[0].rows.shape[1]), np.uint8)
-        held = np.zeros(numbers.size, np.bool_)
-        begins = np.searchsorted(numbers, self._firsts)
-        ends = np.searchsorted(numbers, self._lasts, side="right")
-        touched = np.flatnonzero(ends > begins)
-        spans = zip(touched.tolist(), begins[touched].tolist(), ends[touched].tolist(), strict=True)
-        for which, begin, end in spans:
-            block, wanted = self._blocks[which], numbers[begin:end]
-            if self._has_holes[which]:
-                places = np.searchsorted(block.numbers, wanted)
-                held[begin:end] = block.numbers[places] == wanted
-            else:
-                places = wanted - self._firsts[which]
-                held[begin:end] = True
-            # No place is outside; without a mode NumPy would go by way of a buffer.
-            block.rows.take(places, 0, picked[begin:end], "clip")
+        held = np.zeros(numbers.size, np.uint8)
+        counts, of_numbers, of_rows = self._places
+        kernels.columns.rows_of_blocks(
+            self._firsts, self._lasts, counts, of_numbers, of_rows, numbers, picked, held
+        )
         positions = np.flatnonzero(held)
         return positions, (picked if positions.size == numbers.size else picked[positions])

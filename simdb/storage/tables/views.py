@@ -25,7 +25,9 @@ from simdb.storage.tables.runs import Chunk, Run, RunDirectory
 
 NO_LIMIT = 2**62
 FIRST_ROOM = 1_024  # rows of a probe's output before it is enlarged
-MANY_A_CHUNK = 1_000  # keys looked for, from which on every chunk is needed
+ROWS_A_KEY = 4  # for which there is room, so that a probe is seldom done twice
+MOST_ROOM = 2**18  # rows, for which there is room before it is known that there are so many
+MANY_A_CHUNK = 4  # keys looked for, from which on nearly every chunk is needed
 
 LEAST_BITS, MOST_BITS = 8, 32  # of a filter for each entry: with fewer it is made anew
 MARKED_A_KEY = 128  # entries that are marked for each key that is looked for
@@ -220,9 +222,9 @@ class RunView:
         """
         self._transaction.require_open()
         addresses = self._addresses
-        if queries.size > MANY_A_CHUNK * addresses.counts.size:  # they need them all
+        if queries.size > MANY_A_CHUNK * addresses.counts.size:
             self._verify(np.flatnonzero(addresses.verified == 0))
-        room = FIRST_ROOM
+        room = max(FIRST_ROOM, min(ROWS_A_KEY * queries.size, MOST_ROOM))
         while True:
             found = Found(
                 np.empty(room, np.uint32), np.empty(room, np.uint32), np.empty(room, np.uint32)

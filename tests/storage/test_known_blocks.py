@@ -1,0 +1,73 @@
+"""Blocks of signatures that a process knows from one commit to the next."""
+
+# mypy: allow-untyped-calls
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+
+import simdb
+from simdb.answers.buckets import stored_signatures
+from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.tables import blocks
+
+ROWS = 800  # their signatures are a large block and a small one
+
+
+def signatures_by_number(collection, numbers):
+    """Look signatures up together, and each alone; count the blocks that are scanned."""
+    scanned = []
+
+    class Counted(blocks.BlockReader):
+        def scan(self, start=0):
+            for block in super().scan(start):
+                scanned.append(block)
+                yield block
+
+    with collection._handle.read() as snapshot:
+        reader = CollectionReader(snapshot, collection._present.settings.number)
+        index = reader.manifest.index
+        reader.signatures = Counted(
+            snapshot, reader.signatures._table, index.number, width=index.signature_width
+        )
+        together, present = stored_signatures(reader, numbers)
+        for some in np.array_split(np.arange(numbers.size), -(-numbers.size // 16)):
+            alone, there = stored_signatures(reader, numbers[some])
+            assert np.array_equal(alone, together[some])
+            assert np.array_equal(there, present[some])
+    return present, len(scanned)
+
+
+def test_only_new_blocks_are_read_until_something_is_deleted(tmp_path):
+    generator = random.Random(3)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.8, seed=1)
+
+        def add(count, first):
+            rows = [
+                (key, [generator.randrange(10**9) for _ in range(5)])
+                for key in range(first, first + count)
+            ]
+            collection.add_many(rows)
+
+        reads = []
+        for commit in range(6):
+            add(ROWS, ROWS * commit)
+            wanted = np.arange(0, ROWS * (commit + 1) + 5, 3, dtype=np.uint32)
+            present, scanned = signatures_by_number(collection, wanted)
+            assert present.sum() == np.count_nonzero(wanted < ROWS * (commit + 1))
+            reads.append(scanned)
+        assert max(reads) <= 3  # not those of the commits before, but for the tail
+        gone = np.arange(0, 2 * ROWS, 2)  # half of the first blocks, which are rewritten
+        collection.delete_many(gone.tolist())
+        present, scanned = signatures_by_number(collection, np.arange(3 * ROWS, dtype=np.uint32))
+        assert scanned > max(reads)
+        assert not present[gone].any()
+        assert present[1 : 2 * ROWS : 2].all()
+        db.compact()
+        add(10, 10 * ROWS)
+        wanted = np.arange(6 * ROWS + 10, dtype=np.uint32)
+        present, _ = signatures_by_number(collection, wanted)
+        assert present.sum() == len(collection)
