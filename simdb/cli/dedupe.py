@@ -236,7 +236,9 @@ def dedupe(
     kept. For a folder of shards it may be a folder too, with a file for each.
 
     With --store, the next file is compared with all files before, and the same file again gives the
-    same output. With --policy, another row than the first is kept: the longest, or the best by its
+    same output. The store holds only the kept rows: why a row was removed is in --removed, with
+    --with-kept and --explain. Without --threshold, texts and sets are similar from 0.8 on. With
+    --policy, another row than the first is kept: the longest, or the best by its
     fields; rows without the field come last.
 
     --kind record without --settings looks at the rows, proposes how their columns are compared and

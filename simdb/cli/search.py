@@ -89,7 +89,8 @@ class Given:
         ways = (self.text, self.spelled, self.item, self.file, self.key)
         if sum(way is not None for way in ways) != 1:
             raise UsageError(
-                "say what to search for with one of --text, --set, --item, --input and --key"
+                "say what to search for with exactly one of --text, --set, --item, --input "
+                "and --key"
             )
 
     def probes(self, source: simdb.CollectionView, reading: InputOptions) -> Iterator[Probe]:
@@ -100,7 +101,8 @@ class Given:
             return
         options = reading.of(kind, source)
         if self.file is not None:
-            yield from _rows_of(self.file, options)
+            fields_named = bool(reading.text_field or reading.id_field)
+            yield from _rows_of(self.file, options, fields_named=fields_named)
         elif self.item is not None:
             yield None, item_of_json(self.item, options, "--item")
         elif self.text is not None and kind.probe_option == "--text":
@@ -274,11 +276,18 @@ def _print_matches(
     return count + len(table)
 
 
-def _rows_of(file: str, options: ReadingOptions) -> Iterator[Probe]:
-    """Yield the rows of a file, with their keys where there are several."""
+def _rows_of(file: str, options: ReadingOptions, *, fields_named: bool) -> Iterator[Probe]:
+    """Yield the rows of a file, with their keys where there are several.
+
+    Plain text has no fields: where some are named, an input whose name tells no format is JSON
+    lines, and not one text.
+    """
     of_name = file != STANDARD_STREAM and format_of_name(file, options)
     if options.format is None and not of_name and database_of(file) is None:
-        options = replace(options, format=options.kind.probe_format)
+        probe_format = options.kind.probe_format
+        if probe_format == "text" and fields_named:
+            probe_format = "jsonl"
+        options = replace(options, format=probe_format)
     with open_rows(file, options) as reader:
         rows = noted(reader)
         first = list(islice(rows, 2))

@@ -242,3 +242,11 @@ def test_answers_for_programs_keep_their_summary_beside_them(store):
         assert answers, command
         assert all(isinstance(answer, dict) for answer in answers)
         assert run(*command, "--json", "--quiet").stderr == ""
+
+
+def test_search_reads_rows_and_not_one_text_where_a_field_is_named(store, tmp_path):
+    probes = tmp_path / "probes"  # a name that tells no format, as standard input
+    probes.write_text(THREE_ROWS)
+    result = run("search", store, "news", "--input", probes, "--text-field", "text", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert {json.loads(line)["similarity"] for line in result.stdout.splitlines()} >= {1.0}
