@@ -71,3 +71,24 @@ def test_only_new_blocks_are_read_until_something_is_deleted(tmp_path):
         wanted = np.arange(6 * ROWS + 10, dtype=np.uint32)
         present, _ = signatures_by_number(collection, wanted)
         assert present.sum() == len(collection)
+
+
+def test_a_snapshot_before_compacting_takes_nothing_over_from_after_it(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Vector(256), max_distance=0.1, seed=1)
+        collection.add_many(enumerate(np.random.default_rng(1).normal(size=(2_500, 256))))
+
+        def count(snapshot):
+            reader = CollectionReader(snapshot, collection._present.settings.number)
+            return sum(block.numbers.size for block in reader.item_blocks())
+
+        with collection._handle.read() as first:
+            reader = CollectionReader(first, collection._present.settings.number)
+            end = int(next(iter(reader.item_blocks())).numbers[-1]) + 1
+        collection.delete_many(range(end - 40, end))
+        with collection._handle.read() as old:
+            stored = count(old)
+            db.compact()
+            with collection._handle.read() as new:
+                assert count(new) == stored - 40
+            assert count(old) == stored

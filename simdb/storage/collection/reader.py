@@ -72,7 +72,8 @@ class _State(NamedTuple):
         Each item that comes raises two of the numbers, and none that goes lowers both.
         """
         come = later.next_number - self.next_number
-        return not self.tombstones and 0 <= come == later.live - self.live
+        is_later = self.commit <= later.commit  # a snapshot held open may have what compacting took
+        return is_later and not self.tombstones and 0 <= come == later.live - self.live
 
 
 class CollectionReader:
