@@ -6,6 +6,7 @@ the reader of our output went away. ``SIMDB_TRACEBACK`` in the environment adds 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import os
@@ -81,9 +82,12 @@ def _is_interruption(error: BaseException) -> bool:
 def interrupt_again(ignored: Any) -> None:
     """Take up a Ctrl-C that came where Python ignores all errors, as in a finaliser; a hook.
 
-    Raised here it would be ignored again.
+    Raised here it would be ignored again. Once the command has ended there is nothing to end.
     """
     if issubclass(ignored.exc_type, KeyboardInterrupt):
+        if sys.is_finalizing():
+            return
+        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, _SHORTLY)
     else:

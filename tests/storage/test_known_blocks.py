@@ -80,11 +80,13 @@ def test_a_snapshot_before_compacting_takes_nothing_over_from_after_it(tmp_path)
 
         def count(snapshot):
             reader = CollectionReader(snapshot, collection._present.settings.number)
-            return sum(block.numbers.size for block in reader.item_blocks())
+            return sum(block.numbers.size for block in reader.item_blocks() or ())
 
         with collection._handle.read() as first:
             reader = CollectionReader(first, collection._present.settings.number)
-            end = int(next(iter(reader.item_blocks())).numbers[-1]) + 1
+            found = reader.item_blocks()
+            assert found is not None
+            end = int(next(iter(found)).numbers[-1]) + 1
         collection.delete_many(range(end - 40, end))
         with collection._handle.read() as old:
             stored = count(old)

@@ -237,8 +237,8 @@ class CollectionReader:
         """
         assert self.items is not None
 
-        def require_all(found: ItemBlocks) -> None:
-            live = (int(np.count_nonzero(self.alive(part.numbers))) for part in found)
+        def require_all(found: ItemBlocks | None) -> None:
+            live = (int(np.count_nonzero(self.alive(part.numbers))) for part in found or ())
             self.require_all(sum(live))
 
         name, tail = f"item blocks {self.number}", self.manifest.item_tail
@@ -267,7 +267,7 @@ class CollectionReader:
         tail: Tail,
         *,
         only_known: bool,
-        check: Callable[[ItemBlocks], None] = lambda _: None,
+        check: Callable[[ItemBlocks | None], None] = lambda _: None,
     ) -> ItemBlocks | None:
         """Return all blocks of records of one width; None if there are none, or none are known.
 
@@ -275,7 +275,10 @@ class CollectionReader:
         """
         caches, manifest = self.transaction.environment.caches, self.manifest
         if isinstance(self.transaction, WriteTransaction):  # whose blocks may still change
-            return None if only_known else reader.all_blocks(tail)
+            if only_known:
+                return None
+            check(found := reader.all_blocks(tail))
+            return found
         seen = _State(
             *(self.transaction.identity, manifest.changes),
             *(manifest.next_number, manifest.live, manifest.tombstones),
@@ -289,8 +292,7 @@ class CollectionReader:
         if only_known and lasting is None:
             return None
         found = reader.all_blocks(tail, lasting)
-        if found is not None:
-            check(found)
+        check(found)
         caches[name] = seen, found
         return found
 
