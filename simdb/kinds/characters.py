@@ -41,6 +41,7 @@ _LAST_COMPOSED = 0x2FA1E  # of the code points that consist of others
 _NO_PLAIN = np.empty(0, np.uint8)
 
 _ZEROS = re.compile("00+")
+_LONG_NUMBER = re.compile(r"(?<=&#)[0-9]{1000,}")
 _ENTITY = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[^\t\n\f <&#;]{1,32};?)")
 
 # Letters that are another with a stroke or without a dot, though no mark is apart from them.
@@ -399,7 +400,7 @@ def without_markup(data: UInt8s, offsets: Int64s) -> tuple[UInt8s, Int64s]:
     bounds, end = offsets.tolist(), 0
     for text in np.unique(np.searchsorted(offsets, marks, side="right") - 1).tolist():
         start, stop = bounds[text], bounds[text + 1]
-        resolved = html.unescape(str(data[start:stop].data, "utf-8", "surrogateescape"))
+        resolved = _unescaped(str(data[start:stop].data, "utf-8", "surrogateescape"))
         parts += data[end:start].tobytes(), resolved.encode("utf-8", "surrogateescape")
         sizes[text] = len(parts[-1])
         end = stop
@@ -407,6 +408,14 @@ def without_markup(data: UInt8s, offsets: Int64s) -> tuple[UInt8s, Int64s]:
     found = np.zeros(offsets.size, np.int64)
     np.cumsum(sizes, out=found[1:])
     return np.frombuffer(b"".join(parts), np.uint8), found
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with what its entities stand for, whatever their numbers.
+
+    Python reads no number of thousands of digits; of eight, none is a code point.
+    """
+    return html.unescape(_LONG_NUMBER.sub(lambda found: found[0].lstrip("0")[:8] or "0", text))
 
 
 def _read(text: str) -> tuple[str, list[Span]]:
@@ -434,6 +443,6 @@ def _entities(text: str) -> Iterator[tuple[str, int, int]]:
     end = 0
     for found in _ENTITY.finditer(text):
         yield from ((text[place], place, place + 1) for place in range(end, found.start()))
-        yield html.unescape(found.group()), *found.span()
+        yield _unescaped(found.group()), *found.span()
         end = found.end()
     yield from ((text[place], place, place + 1) for place in range(end, len(text)))

@@ -348,6 +348,14 @@ def test_what_is_ignored_does_not_count():
         assert symbols_of(left, without) == symbols_of(right, without), name
 
 
+def test_an_entity_may_have_a_number_of_any_length():
+    kind = kinds.Text(kinds.CharacterShingles(2), ignore=["html"])
+    long = f"a &#{'0' * 5000}65; &#{'1' * 5000};"
+    assert symbols_of(long, kind) == symbols_of("a A \ufffd", kind)
+    labels = kind.make_items(b"secret").labels(long.encode())
+    assert [label.what for label in labels] == ["a ", " A", "A ", " \ufffd"]
+
+
 def test_marks_that_make_another_letter_stay():
     kind = kinds.Text(kinds.CharacterShingles(1), ignore=["diacritics"])
     for letters in ("がか", "हिंहा", "ก่ก"):
