@@ -168,6 +168,9 @@ def test_tables_of_which_nothing_looks_alike_are_copied_and_linked_to_nothing(tm
         told = run("dedupe", one, "--id-field", "id", "-o", output, "--kind", "record")
         assert (told.exit_code, output.read_text()) == (0, table)
         assert "warning: " in told.stderr
+    one.write_text("name,city\nann,x\nann,x\n")
+    told = run("dedupe", one, "-o", output, "--kind", "record")
+    assert (told.exit_code, output.read_text()) == (0, "name,city\nann,x\n")
     one.write_text(rows)
     other.write_text("id,name,town\n4,xx,kk\n5,zz,ww\n")
     told = run("link", one, other, "-o", output)

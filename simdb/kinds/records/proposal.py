@@ -38,7 +38,6 @@ Row: TypeAlias = Mapping[str, Any]
 PAIRS_A_ROW = 20  # that a rule may propose
 PAIRS_OF_ALL = 10  # a row, that rules may propose together, from the third on
 LEAST_RULES = 3
-LEAST_ROWS = 2
 MOST_RULES = 16
 WORDS_OF_A_TEXT = 4  # on average, from which on a value is a set of words
 FEW_VALUES = 20
@@ -121,9 +120,8 @@ def propose_record(
     if not made:
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
         which = "the table has" if right is None else "the tables share"
-        if right is None and len(left) < LEAST_ROWS:
-            raise NothingAlikeError("there is one row")
-        raise ConfigurationError(f"{which} no column to compare{told and ': ' + told}")
+        problem = f"{which} no column to compare{told and ': ' + told}"
+        raise NothingAlikeError(problem) if right is None else ConfigurationError(problem)
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
             f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
