@@ -6,7 +6,6 @@ from typing import Any
 from pygments.lexers.special import TextLexer
 
 project = "simdb"
-copyright = "the simdb authors"  # noqa: A001 - Sphinx's name
 release = importlib.metadata.version("simdb-store")
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 source_suffix = {".md": "markdown"}
