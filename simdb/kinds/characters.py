@@ -14,7 +14,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ _SURROGATES = range(0xD800, 0xE000)
 _WIDE = np.dtype("<u4")
 _BLOCK = 128
 _TOLD = 0x20000  # code points of which a table says what they are compared as
+_LONG_RUN = 1_024  # marks after a character
 _LAST_COMPOSED = 0x2FA1E  # of the code points that consist of others
 _NO_PLAIN = np.empty(0, np.uint8)
 
@@ -122,9 +123,7 @@ class Form:
 
     def normalised(self, text: str) -> str:
         """Return a text without markup as it is compared, but for white space."""
-        form = self.unicode
-        if form != "keep" and not unicodedata.is_normalized(form, text):
-            text = unicodedata.normalize(form, text)
+        text = in_normal_form(self.unicode, text)
         text = self.in_case(text)
         if not _BY_CHARACTER.isdisjoint(self.ignore):
             text = text.translate(_stand_ins(self.ignore))
@@ -349,6 +348,37 @@ def _followers() -> frozenset[str]:
     return frozenset("".join(parts[1:] for parts in composed.values()))
 
 
+@cache
+def _runs_of_marks(least: int) -> re.Pattern[str]:
+    combining = (
+        unicodedata.combining(unicodedata.normalize("NFD", character)[0])
+        for character in map(chr, range(_TOLD))
+    )
+    marks = "".join(chr(point) for point, rank in enumerate(combining) if rank)
+    return re.compile(f"[{re.escape(marks)}]{{{least},}}")
+
+
+def in_normal_form(form: NormalForm, text: str) -> str:
+    """Return a text in a normal form of Unicode, or as it is, in time linear in its length.
+
+    ``unicodedata`` puts the marks after a character in order by insertion, which takes the square
+    of their number; so those of a long run are put in order before.
+    """
+    if form == "keep" or unicodedata.is_normalized(form, text):
+        return text
+    # Of every 64th character, which is fast, a long run has one fewer or more in succession.
+    if _runs_of_marks(_LONG_RUN // 64 - 1).search(text[::64]):
+        compatible = form in ("NFKC", "NFKD")
+
+        def in_order(run: re.Match[str]) -> str:
+            decompose = partial(unicodedata.normalize, "NFKD" if compatible else "NFD")
+            parts = chain.from_iterable(map(decompose, run[0]))
+            return "".join(sorted(parts, key=unicodedata.combining))
+
+        text = _runs_of_marks(_LONG_RUN).sub(in_order, text)
+    return unicodedata.normalize(form, text)
+
+
 def _normalised(text: str, form: NormalForm) -> tuple[str, list[Span]]:
     """Return a text in a normal form, each of whose characters is of a run of those given.
 
@@ -367,7 +397,7 @@ def _normalised(text: str, form: NormalForm) -> tuple[str, list[Span]]:
     ]
     made, spans = [], []
     for begin, end in pairwise([*starts, len(text)]):
-        made.append(unicodedata.normalize(form, text[begin:end]))
+        made.append(in_normal_form(form, text[begin:end]))
         spans += [(begin, end)] * len(made[-1])
     return "".join(made), spans
 

@@ -90,8 +90,8 @@ class DamagedFile:
 
     # -- the beginning -----------------------------------------------------------------------
 
-    def _read_metas(self) -> tuple[int, int | None]:
-        """Return the page size, and the main root of the newer meta page that can be read."""
+    def _read_metas(self) -> tuple[int, preflight.Tree | None]:
+        """Return the page size, and the main table of the newer meta page that can be read."""
         for page_size in (4_096, *(2**power for power in range(8, 17))):
             metas = [self._meta(place, page_size) for place in (0, page_size)]
             good = sorted(meta for meta in metas if meta is not None)
@@ -102,7 +102,7 @@ class DamagedFile:
                 newest = good[-1]
                 if newest.needed_size > self._size:
                     self.problems.append(("", f"{self._size:,} bytes of {newest.needed_size:,}"))
-                return page_size, newest.main.root
+                return page_size, newest.main
         if self._size < 2 * 4_096:
             raise NotADatabaseError(f"{self._path}: no LMDB page can be read")
         self.problems.append(("", "both meta pages are damaged"))
@@ -116,17 +116,21 @@ class DamagedFile:
             return None
         return meta if meta is not None and meta.page_size == page_size else None
 
-    def _find_roots(self, main: int | None) -> None:
+    def _find_roots(self, main: preflight.Tree | None) -> None:
         names = dict(zip(layout.TABLE_NAMES, Table, strict=True))
         logged: dict[bytes, bytes] = {}
         before = len(self.problems)
         if main is not None:
-            for key, value, flags in self._walk("", main):
+            found = 0
+            for key, value, flags in self._walk("", main.root):
+                found += 1
                 tree = preflight.Tree.parse(value) if flags & SUB_DATABASE else None
                 if key in names and tree is not None:
                     self.entries[names[key]], self.roots[names[key]] = tree.entries, tree.root
                 elif log.is_log(key):
                     logged[key] = value
+            if found != main.entries:  # what is missing may be the log of the last commits
+                self.problems.append(("", f"{found:,} tables and logs of {main.entries:,}"))
         # The head comes last, though its key is the first.
         for key in sorted(logged, key=lambda key: key[len(log.HEAD_KEY) :] or b"\xff" * 5):
             said = _logged(key, logged[key])

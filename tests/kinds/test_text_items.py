@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import re
 import threading
+import unicodedata
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -125,3 +128,45 @@ def test_secret_words_are_those_of_blake2b_and_differ_by_purpose():
     assert words[:3] == secret_words(b"secret", b"simdb.text", 3).tolist()
     assert not set(words) & set(secret_words(b"secret", b"simdb.row", 20).tolist())
     assert 2**58 <= polynomial_base(0) <= polynomial_base(2**64 - 1) < 2**59
+
+
+# -- normal forms --------------------------------------------------------------------------------
+
+MARKS = ("\u0301\u0316", "\u0344\u0f73\u0316", "\u0308\u0301", "\u3099\u0bbe\u0345\u05b0")
+
+
+def disorder(text: str) -> int:
+    """The pairs of neighbouring marks that are not in order."""
+    ranks = list(map(unicodedata.combining, text))
+    return sum(left > right > 0 for left, right in pairwise(ranks))
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
+def test_long_runs_of_marks_have_the_normal_form_of_unicode(form):
+    generator = random.Random(1)
+    for marks in MARKS:
+        for count in (1_000, 1_023, 1_024, 1_100, 2_500):
+            run = "".join(generator.choices(marks, k=count))
+            text = f"a caf\u00e9{run} o{run[:70]}\u1e69{run}\ufb01\uac00"
+            expected = unicodedata.normalize(form, text)
+            assert characters.in_normal_form(form, text) == expected
+
+
+def test_no_long_run_of_marks_is_left_to_be_put_in_order_by_insertion(monkeypatch):
+    left = []
+    normalize = unicodedata.normalize
+
+    def noted(form: Any, text: str) -> str:
+        left.append(disorder(text))
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", noted)
+    characters.in_normal_form("NFC", "a" + "\u0301\u0316" * 5_000 + "b" + "\u0344\u0316" * 5_000)
+    assert sum(left) < 10
+
+
+def test_every_mark_consists_of_marks_so_that_a_run_can_be_put_in_order_by_itself():
+    for mark in every_character():
+        if unicodedata.combining(unicodedata.normalize("NFD", mark)[0]):
+            assert ord(mark) < characters._TOLD
+            assert all(map(unicodedata.combining, unicodedata.normalize("NFKD", mark)))

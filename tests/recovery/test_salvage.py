@@ -15,7 +15,7 @@ import simdb
 from simdb.recovery import pages
 from simdb.recovery.pages import DamagedFile
 from simdb.storage.file import environment as environments
-from simdb.storage.file import preflight
+from simdb.storage.file import log, preflight
 from simdb.storage.tables import blocks
 from simdb.storage.tables.blocks import BlockWriter, Tail
 from simdb.storage.tables.layout import Table, pack_numbered
@@ -318,6 +318,25 @@ def test_nodes_that_a_page_no_longer_counts_are_missed_by_the_number_of_records(
     report = simdb.repair(path, path.with_name("new.simdb"), threads=1)
     assert not report.certain
     assert [part.items for part in report.collections] == [12]
+
+
+def test_a_log_that_the_main_table_no_longer_counts_is_missed_by_the_number_of_its_entries(path):
+    with simdb.open(path, threads=1) as database:
+        for number in range(3):  # single changes, which the log has
+            database["c"].replace(number, f"another text {number}")
+    with DamagedFile(path) as file:
+        assert file.log_is_whole
+    newer = max((0, 1), key=lambda page: transaction_of(path, page))
+    main = preflight.parse_meta(path, path.read_bytes()[newer * PAGE :][: preflight.META_BYTES])
+    assert main is not None
+    root = main.main.root
+    content = path.read_bytes()[root * PAGE : (root + 1) * PAGE]
+    (end,) = struct.unpack_from("<H", content, 12)
+    assert any(log.is_log(key) for _, _, key, _ in preflight.nodes_of(content))
+    change(path, root * PAGE + 12, struct.pack("<H", 16 + 2))
+    with DamagedFile(path) as file:
+        assert not file.log_is_whole
+        assert ("", f"1 tables and logs of {(end - 16) // 2}") in file.problems
 
 
 def test_a_record_that_a_page_names_twice_is_taken_once(path):

@@ -411,7 +411,7 @@ def place_of(path, key):
     with DamagedFile(path) as file:
         meta = file._read_metas()[1]
         assert meta is not None
-        value = next(value for name, value, _ in file._walk("", meta) if name == key)
+        value = next(value for name, value, _ in file._walk("", meta.root) if name == key)
     return path.read_bytes().index(value), len(value)
 
 
@@ -421,7 +421,7 @@ def test_damage_to_the_log_is_told_and_what_is_whole_is_repaired(logged, tmp_pat
     with DamagedFile(logged) as file:
         main = file._read_metas()[1]
         assert main is not None
-        keys = [key for key, _, _ in file._walk("", main) if log.is_log(key)]
+        keys = [key for key, _, _ in file._walk("", main.root) if log.is_log(key)]
     place, size = place_of(logged, keys[0 if which == "head" else -1])
     with logged.open("r+b") as changed:
         changed.seek(place + size - 9)

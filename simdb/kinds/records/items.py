@@ -36,6 +36,7 @@ from simdb.errors import (
 )
 from simdb.exact.thresholds import exact_fraction
 from simdb.kinds.base import Differences, Items, shown, utf8
+from simdb.kinds.characters import in_normal_form
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field, Record
@@ -74,7 +75,7 @@ _PATTERNS_KEPT = 1_024
 def _unaccented(text: str) -> str:
     if text.isascii():
         return text
-    parts = unicodedata.normalize("NFKD", text)
+    parts = in_normal_form("NFKD", text)
     return "".join(part for part in parts if not unicodedata.combining(part))
 
 
