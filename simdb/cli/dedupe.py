@@ -32,6 +32,7 @@ from simdb.cli.report import as_given, require_page
 from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
+from simdb.exact.thresholds import decimal
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
@@ -269,7 +270,8 @@ def dedupe(
 def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     text = (
         "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like rows "
-        "stored before, {removed_new:,} like rows of this input), {bad:,} bad; {seconds:.1f} s"
+        "stored before, {removed_new:,} like rows of this input), {bad:,} bad; "
+        "{least}{seconds:.1f} s"
     )
     removed = counts["removed_old"] + counts["removed_new"]
     updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
@@ -277,8 +279,17 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
         text += "; {superseded:,} stored before gave way to better ones"
     for name in counts.get("lacking", ()):
         telling.note(f"no row has the field {name!r} of the policy: it decided nothing")
-    words = text.format(removed=removed, updates=updates, **counts)
+    names = (name for name in ("threshold", "max_distance") if name in counts)
+    least = "".join(f"{name.replace('_', ' ')} {counts[name]}; " for name in names)
+    words = text.format(removed=removed, updates=updates, least=least, **counts)
     telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
+
+
+def _least(target: simdb.Collection, bound: Bound) -> dict[str, str]:
+    """From which similarity on, or up to which distance, rows were removed, where that is set."""
+    set_by = {"threshold": target.threshold, "max_distance": target.max_distance}
+    found = {**set_by, **bound.of(target.kind)}
+    return {name: decimal(value) for name, value in found.items() if value is not None}
 
 
 def _of_policy(report: AddReport) -> dict[str, Any]:
@@ -535,6 +546,7 @@ class _Job:
             removed_new=report.duplicates_new,
             **({} if policy.order is None else _of_policy(report)),
         )
+        counts.update(_least(target, bound))
         policy.require_few_removed(counts)
         written = None if self._options.columns is None else self._options.read_names()
         splitting.finish(

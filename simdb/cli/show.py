@@ -10,6 +10,7 @@ from simdb.cli import differences
 from simdb.cli.options import Bound, IntegerKeys, key_from
 from simdb.cli.output import Telling, print_json, shown_key
 from simdb.cli.stores import OneOrTwo
+from simdb.errors import KeyNotFoundError
 from simdb.files.writing import printable
 
 
@@ -37,7 +38,13 @@ def show(
     with stored.both() as (source, partner):
         kind = source.kind
         keys = [key_from(text, integer_keys=integer_keys) for text in (one, other)]
-        told = source.explain_pair(keys[0], keys[1], other=partner, **bound.of(kind))
+        try:
+            told = source.explain_pair(keys[0], keys[1], other=partner, **bound.of(kind))
+        except KeyNotFoundError as error:
+            raise KeyNotFoundError(
+                f"{error}; rows that simdb dedupe removes are not stored: "
+                "--removed FILE --with-kept writes them beside the rows they duplicate"
+            ) from error
     if telling.as_json:
         print_json({"left": told.left, "right": told.right, **told.to_dict()})
         return

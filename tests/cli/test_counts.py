@@ -127,3 +127,13 @@ def test_over_nine_tenths_removed_needs_a_yes(tmp_path):
     assert not output.exists()
     done("dedupe", tmp_path / "two.jsonl", "-o", output, "--yes", *store)
     assert output.read_text() == ""
+
+
+def test_the_summary_says_at_which_threshold_rows_were_removed(tmp_path):
+    source = write(tmp_path / "in.jsonl", list(STORED))
+    keep = ("dedupe", source, "-o", tmp_path / "kept.jsonl", "--id-field", "id")
+    stored = (*keep, "--store", tmp_path / "s.simdb")
+    assert "; threshold 0.8; " in done(*keep).stderr
+    assert "; threshold 0.7; " in done(*stored, "--threshold", "0.7").stderr
+    assert json.loads(done(*stored, "--json").stdout)["threshold"] == "0.7"
+    assert json.loads(done(*stored, "--threshold", "0.75", "--json").stdout)["threshold"] == "0.75"

@@ -140,3 +140,7 @@ def test_removed_rows_carry_what_they_were_removed_for(tmp_path: Path) -> None:
     assert removed["evidence"]["common"] == 10
     assert removed["row"] == ROWS[1]
     assert "name it" in failed(*wanted, "--explain")
+
+
+def test_a_key_that_is_not_stored_may_be_a_removed_row_s_and_show_says_where_those_are(store):
+    assert "--removed FILE --with-kept" in failed("show", store, "t", "a", "removed")
