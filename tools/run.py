@@ -8,6 +8,7 @@
     python3 tools/run.py versions [arguments of pytest]   # the other Pythons of this machine
     python3 tools/run.py setup
     python3 tools/run.py coverage [arguments of pytest]   # build/coverage.json, and a table
+    python3 tools/run.py release   # build/dist, checked; nothing is uploaded
     python3 tools/run.py audit   # asks PyPI for known weaknesses of what is installed
 
 Only the standard library is imported, and the environment is simdb's own, so this also works
@@ -366,10 +367,32 @@ def coverage(arguments: list[str]) -> int:
     return next(filter(None, codes), 0)
 
 
+def build_release(_arguments: list[str]) -> int:
+    """Build what a release consists of into build/dist and check it; nothing is uploaded.
+
+    Returns:
+        the exit code of the first step that failed, 0 if none did.
+    """
+    python = python_of(ENVIRONMENT)
+    folder = CHECKOUT / "build" / "dist"
+    shutil.rmtree(folder, ignore_errors=True)
+    if code := run(python, "-m", "build", "--outdir", folder, CHECKOUT):
+        return code
+    built = sorted(folder.iterdir())
+    wheels = [path for path in built if path.suffix == ".whl"]
+    if code := run(python, "-m", "twine", "check", "--strict", *built):
+        return code
+    if code := run(python, "-m", "check_wheel_contents", *wheels):
+        return code
+    say("Built and checked, not uploaded: " + ", ".join(path.name for path in built))
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
-    if command not in {"demo", "test", "check", "versions", "setup", "audit", "coverage"}:
+    known = {"demo", "test", "check", "versions", "setup", "audit", "coverage", "release"}
+    if command not in known:
         print(__doc__)
         return 0 if command in {"help", "-h", "--help"} else 2
     has_venv = all(importlib.util.find_spec(name) for name in ("venv", "ensurepip"))
@@ -389,6 +412,7 @@ def main(arguments: list[str]) -> int:
         "audit": audit,
         "check": run_checks,
         "coverage": coverage,
+        "release": build_release,
     }
     return work[command](rest)
 

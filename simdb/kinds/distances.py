@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.arrays import Float64s, Int64s
-from simdb.errors import ConfigurationError, MissingExtraError
+from simdb.errors import ConfigurationError
 
 StringDistance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau"]
 
@@ -108,14 +108,10 @@ def _unit(vector: Sequence[float]) -> list[float]:
 
 
 def _rapidfuzz() -> ModuleType:
-    try:
-        import rapidfuzz
-        import rapidfuzz.distance
-        import rapidfuzz.process
-    except ImportError as error:
-        raise MissingExtraError(
-            'edit distances need the records extra: pip install "simdb-store[records]"'
-        ) from error
+    import rapidfuzz
+    import rapidfuzz.distance
+    import rapidfuzz.process
+
     return rapidfuzz
 
 

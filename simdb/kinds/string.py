@@ -81,8 +81,7 @@ class String(Kind, frozen=True):
             ``"alignment"`` transpositions of neighbours as well, of which nothing is edited again
             (the optimal string alignment, which is no distance measure: the triangle inequality
             fails); ``"damerau"`` the same where what is transposed may be edited again (the
-            unrestricted distance of Damerau and Levenshtein, a distance measure). This one needs
-            the extra ``records``.
+            unrestricted distance of Damerau and Levenshtein, a distance measure).
         normalised: compare by the similarity 1 - distance / length of the longer string, from 0
             to 1, in place of the distance. Two empty strings have 1.
         lowercase: compare without regard to case (``str.lower``).

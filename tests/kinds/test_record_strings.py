@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 
 import numpy as np
@@ -10,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simdb.errors import MissingExtraError
-from simdb.kinds import distances as strings
 from simdb.kinds.distances import (
     alignment_distance,
     damerau_distance,
@@ -95,9 +92,3 @@ def test_pairs_at_once_have_the_distances_of_single_pairs(pairs, distance, cutof
 def test_lists_of_different_length_are_no_pairs():
     with pytest.raises(ValueError, match="2 strings cannot be paired with 1"):
         pair_distances(["a", "b"], ["c"])
-
-
-def test_without_rapidfuzz_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "simdb-store\[records\]"'):
-        strings.edit_distance("a", "b")

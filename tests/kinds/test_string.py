@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import unicodedata
 from fractions import Fraction
 from functools import cache, partial
@@ -308,10 +307,3 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
                 db.collection("c", kind, **given)
         with pytest.raises(simdb.ConfigurationError, match="measure"):
             simdb.String().changed(measure="hamming")
-
-
-def test_without_rapidfuzz_one_measure_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rapidfuzz", None)
-    assert distance(tmp_path, simdb.String("alignment"), "ab", "ba") == 1
-    with pytest.raises(simdb.MissingExtraError, match="records"):
-        distance(tmp_path, simdb.String("damerau"), "ab", "ba")
