@@ -23,13 +23,14 @@ add_module_names = False
 napoleon_use_rtype = False
 
 # Pages of the root that have a page of the site, which includes them.
-ROOT_PAGES = {"../SECURITY.md": "security.md", "../CONTRIBUTING.md": "contributing.md"}
+ROOT_PAGES = {"SECURITY.md": "security.md", "CONTRIBUTING.md": "contributing.md"}
 
 
-def _to_pages_of_the_site(_app: Any, _page: str, source: list[str]) -> None:
+def _to_pages_of_the_site(_app: Any, name: str, source: list[str]) -> None:
     """Let links to pages of the root lead to those that include them."""
+    up = "../" * name.count("/")
     for root, page in ROOT_PAGES.items():
-        source[0] = source[0].replace(f"]({root}", f"]({page}")
+        source[0] = source[0].replace(f"](../{up}{root}", f"]({up}{page}")
 
 
 def setup(app: Any) -> None:

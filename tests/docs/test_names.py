@@ -20,7 +20,7 @@ DOCUMENTS = sorted(
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
         ROOT / "SECURITY.md",
-        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
     ]
 )
 SOURCES = sorted(
@@ -31,12 +31,21 @@ QUOTED = re.compile(r"``([^`\n]+)``|`([^`\n]+)`")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 WORD = re.compile(r"[^\W\d]\w*")
 COMMENT = re.compile(r"(?:^|\s)#(.*)$", re.MULTILINE)
-FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|c|md|toml)\Z")
+FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|c|md|toml|cff)\Z")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 CALLED = re.compile(r"([A-Za-z_][\w.]*)\(.*\)\Z")
 
-# What belongs to others: LMDB's source, the customs of terminals, a file of an attacker.
-ELSEWHERE = {"mdb.c", "MDB_meta", "MDB_page", "MDB_NOSUBDIR", "NO_COLOR", "NaN", "numpy.py"}
+# What belongs to others: LMDB's source, macOS, the customs of terminals, a file of an attacker.
+ELSEWHERE = {
+    "mdb.c",
+    "MDB_meta",
+    "MDB_page",
+    "MDB_NOSUBDIR",
+    "NO_COLOR",
+    "NaN",
+    "numpy.py",
+    "F_FULLFSYNC",
+}
 
 
 @cache
