@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MODULES = (
-    *("ingest", "doors", "dedupe_growth", "pipelines"),
+    *("headline", "ingest", "doors", "dedupe_growth", "pipelines"),
     *("growth", "latency", "memory", "kept_groups", "pages"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "exact_methods", "questions", "hashes"),
