@@ -47,7 +47,7 @@ class Evidence:
     names: Mapping[int, Any] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PairExplanation:
     """Why two items are similar, or not, and whether an index would have met them.
 
@@ -130,7 +130,7 @@ class PairExplanation:
         only = {"only_left": sides.count((True, False)), "only_right": sides.count((False, True))}
         return {"common": sides.count((True, True)), **only}
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         """Tell it in a few lines."""
         return "\n".join(self.lines())
 

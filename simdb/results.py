@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, repeat
 from math import isnan, nan
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar, cast, overload
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
@@ -66,26 +67,29 @@ class Entry:
     metadata: Mapping[str, Any] | None = None
 
 
-class _Brief:
+class Brief:
     """What prints short: the first field, those that are not as by default, of many parts some."""
 
     __slots__: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         first, *others = fields(cast("Any", self))
-        told = [first, *(one for one in others if getattr(self, one.name) != one.default)]
-        shown = ", ".join(f"{one.name}={_shortened(getattr(self, one.name))}" for one in told)
-        return f"{type(self).__name__}({shown})"
+        shown = (one for one in others if one.repr)
+        told = [first, *(one for one in shown if getattr(self, one.name) != one.default)]
+        parts = ", ".join(f"{one.name}={_shortened(getattr(self, one.name))}" for one in told)
+        return f"{type(self).__name__}({parts})"
 
 
 def _shortened(value: Any) -> str:
+    if isinstance(value, Fraction):
+        return f"{float(value):g}" if Fraction(f"{float(value):g}") == value else str(value)
     if not isinstance(value, tuple) or len(value) <= LISTED:
         return repr(value)
     listed = ", ".join(map(repr, value[:LISTED]))
     return f"({listed}, ... {len(value):,} in all)"
 
 
-class _Measured(_Brief):
+class _Measured(Brief):
     """What two items have that are compared: a similarity or a distance."""
 
     __slots__: tuple[str, ...] = ()
@@ -120,7 +124,7 @@ class Match(_Measured):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Matches(_Brief, Tabular, Sequence[Match]):
+class Matches(Brief, Tabular, Sequence[Match]):
     """The answer of a search: the best matches first, equal ones in order of insertion.
 
     Attributes:
@@ -278,8 +282,8 @@ class PairBatch:
         return self.select(np.flatnonzero(new))
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+@dataclass(frozen=True, slots=True, repr=False)
+class Group(Brief):
     """Items that belong together.
 
     Attributes:
@@ -297,7 +301,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Outcome(_Brief):
+class Outcome(Brief):
     """What became of one input row.
 
     Attributes:
@@ -341,6 +345,12 @@ class Outcomes(Sequence[Outcome], Tabular):
         found = list(outcomes)
         self.apart: dict[int, Outcome] = dict(enumerate(found))
         self._columns: tuple[Sequence[Any], ...] = (found,)
+
+    def __repr__(self) -> str:
+        """Count what became of the rows."""
+        counted = Counter(outcome.action for outcome in self)
+        told = ", ".join(f"{count:,} {action}" for action, count in counted.items())
+        return f"<simdb outcomes of {len(self):,} rows{': ' * bool(told)}{told}>"
 
     @classmethod
     def of_columns(
@@ -444,8 +454,8 @@ def _is_nan(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AddReport(_Brief):
-    """What ``add`` and ``add_many`` did.
+class AddReport(Brief, Tabular):
+    """What ``add`` and ``add_many`` did; as a table, the duplicates.
 
     Attributes:
         rows: rows read.
@@ -459,7 +469,7 @@ class AddReport(_Brief):
         lacking: fields of the policy that no row had, and that so decided nothing.
         bad_rows: position and problem of the first 1,000 of them.
         duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
-            ``add_many`` streams all. ``Outcomes(report.duplicates)`` is a table of them.
+            ``add_many`` streams all. ``to_pandas`` has a row for each.
         since: where the collection stood before: ``pairs(since=report.since)`` finds the pairs of
             the items added with each other and with those before.
     """
@@ -472,11 +482,19 @@ class AddReport(_Brief):
     duplicates_new: int = 0
     bad: int = 0
     bad_rows: tuple[tuple[int, str], ...] = ()
-    duplicates: tuple[Outcome, ...] = ()
+    duplicates: tuple[Outcome, ...] = field(default=(), repr=False)
     since: int = 0
     superseded: int = 0
     merged: int = 0
     lacking: tuple[str, ...] = ()
+
+    def to_arrow(self) -> Any:
+        """Return ``duplicates`` as a ``pyarrow.Table``, as ``Outcomes.to_arrow`` does.
+
+        Raises:
+            MissingExtraError, UsageError: as for that.
+        """
+        return Outcomes(self.duplicates).to_arrow()
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,7 +507,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CheckReport(_Brief):
+class CheckReport(Brief):
     """The answer of ``check``: how much was read and what was wrong with it."""
 
     records: int
@@ -529,7 +547,7 @@ class RuleAudit:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AuditReport(_Brief):
+class AuditReport(Brief):
     """Measured quality of a collection's present settings, on a sample.
 
     Attributes:
@@ -559,8 +577,8 @@ class AuditReport(_Brief):
     expected_recall: float = field(compare=False)
     candidates: int
     precision: float | None
-    bins: tuple[AuditBin, ...] = field(default=())
-    rules: tuple[RuleAudit, ...] = field(default=())
+    bins: tuple[AuditBin, ...] = field(default=(), repr=False)
+    rules: tuple[RuleAudit, ...] = field(default=(), repr=False)
 
     def _repr_html_(self) -> str:
         """Draw it, for notebooks."""
@@ -624,7 +642,7 @@ class Alternative:
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """How a question is answered, and what that costs.
 
@@ -651,7 +669,7 @@ class Explanation:
         """The method that answers."""
         return self.alternatives[0]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"{self.verb} among {self.items:,} items"]
         for one in self.alternatives:
             mark = "*" if one.chosen else " "
@@ -784,7 +802,8 @@ class Pairs(Tabular):
     def __repr__(self) -> str:
         """Describe the answer; finds nothing."""
         return (
-            f"<simdb pairs, {_promise(self.guarantee, self.expected_recall)}; found by iterating>"
+            f"<simdb pairs, {_promise(self.guarantee, self.expected_recall)}; found by iterating, "
+            "counted by count()>"
         )
 
     @property
@@ -810,6 +829,14 @@ class Pairs(Tabular):
                 columns |= dict(zip(_OF_SIDES, _metadata(batch, *lookups), strict=True))
             yield from _with_keys(self._marked(batch), *lookups, columns)
             self.token = token
+
+    def count(self) -> int:
+        """Find all pairs and return how many there are, without looking their keys up."""
+        return sum(len(batch) for batch, _, _ in self._source())
+
+    def __len__(self) -> NoReturn:
+        """Refuse: ``list`` asks for it before it iterates, and all would be found twice."""
+        raise TypeError("pairs are found while they are iterated: pairs.count() counts them")
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield the pairs as columns of item numbers; ``keys_of`` turns these into keys."""
@@ -986,8 +1013,8 @@ class Resumable(Protocol):
         """Return all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeptGroup:
+@dataclass(frozen=True, slots=True, repr=False)
+class KeptGroup(Brief):
     """A group that a collection keeps.
 
     Attributes:
@@ -1005,8 +1032,8 @@ class KeptGroup:
 GroupAction: TypeAlias = Literal["created", "joined", "left", "merged", "split"]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupChange:
+@dataclass(frozen=True, slots=True, repr=False)
+class GroupChange(Brief):
     """What happened to a group.
 
     ``created``: it began with the items. ``joined``: they came to it. ``left``: they were deleted,
@@ -1031,8 +1058,8 @@ class GroupChange:
     bound: Fraction
 
 
-class Groups(Tabular):
-    """Groups of items that belong together.
+class Groups(Sequence[Group], Tabular):
+    """Groups of items that belong together, by the insertion of their first items.
 
     Attributes:
         guarantee: that of the pairs that they come from.
@@ -1125,11 +1152,18 @@ class Groups(Tabular):
         """The number of groups."""
         return len(self._keys)
 
-    def __iter__(self) -> Iterator[Group]:
-        """Yield the groups by the insertion of their first items."""
-        for place, keys in enumerate(self._keys):
-            metadata = () if self._metadata is None else tuple(self._metadata[place])
-            yield Group(keys[0], tuple(keys), metadata)
+    @overload
+    def __getitem__(self, index: int) -> Group: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Group]: ...
+    def __getitem__(self, index: int | slice) -> Group | Sequence[Group]:
+        """Return a group, or several, by their places."""
+        places = range(len(self))[index]
+        if isinstance(places, int):
+            keys = self._keys[places]
+            metadata = () if self._metadata is None else tuple(self._metadata[places])
+            return Group(keys[0], tuple(keys), metadata)
+        return [self[place] for place in places]
 
 
 def _listed_shortly(keys: Sequence[Key], most: int = 10) -> str:

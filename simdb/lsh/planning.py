@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isnan, nan, nextafter
+from typing import Any
 
-from simdb import notebooks
+from simdb import arrow, notebooks
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh import fast_sketches
@@ -17,6 +18,7 @@ from simdb.lsh.amplification import And, Construction, Or, fixed_points, s_curve
 from simdb.lsh.cascades import Cascade, mean_probability
 from simdb.lsh.curves import Curve, JaccardCurve, Sensitivity, SumCurve, UnstatedCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS
+from simdb.results import Brief, Tabular
 
 JACCARD = JaccardCurve()
 USUAL_RECALL = Fraction(99, 100)
@@ -32,9 +34,9 @@ _BYTES_A_ROW = 2  # a stored row
 _WORTH_OF_A_BYTE = 5e-5
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Bands and rows for a threshold.
+@dataclass(frozen=True, slots=True, repr=False)
+class Plan(Brief, Tabular):
+    """Bands and rows for a threshold; as a table, the S-curve.
 
     Attributes:
         threshold: the similarity, or the distance, that it was made for.
@@ -104,6 +106,15 @@ class Plan:
         For Jaccard similarity the collision probability is the similarity itself.
         """
         return s_curve(self.construction, points)
+
+    def to_arrow(self) -> Any:
+        """Return ``curve()`` as a ``pyarrow.Table``: ``collision`` and ``candidate``.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+        """
+        collision, candidate = self.curve().T
+        return arrow.table({"collision": collision.copy(), "candidate": candidate.copy()})
 
     def _repr_html_(self) -> str:
         """Draw the S-curve, for notebooks."""

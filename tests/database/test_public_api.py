@@ -281,7 +281,10 @@ def test_answers_describe_themselves_without_being_asked(tmp_path, monkeypatch):
 
         monkeypatch.setattr(simdb.CollectionView, "_opened", refuse)
         recall = f"{probable.expected_recall:.4f}"
-        assert repr(exact) == "<simdb pairs, exact: none is missing; found by iterating>"
+        assert (
+            repr(exact)
+            == "<simdb pairs, exact: none is missing; found by iterating, counted by count()>"
+        )
         assert "probable" in repr(probable)
         assert recall in repr(probable)
         assert repr(groups).startswith("<simdb groups, 1; probable")
@@ -302,7 +305,8 @@ def test_reports_print_what_says_something_and_the_start_of_long_lists():
         simdb.results.Outcome(row, 0, "duplicate", duplicate_of=0, similarity=0.0)
         for row in range(100_000)
     ]
-    told = repr(simdb.results.AddReport(rows=100_000, duplicates=tuple(duplicates)))
-    assert told.endswith("... 100,000 in all))")
-    assert len(told) < 600
+    report = simdb.results.AddReport(rows=100_000, duplicates=tuple(duplicates))
+    assert repr(report) == "AddReport(rows=100000)"
+    told = repr(simdb.results.AddReport(rows=9, bad_rows=((1, "no text"),) * 9))
+    assert told.endswith("... 9 in all))")
     assert repr(duplicates[1]).startswith("Outcome(row=1, key=0, action='duplicate', dupl")
