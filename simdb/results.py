@@ -350,7 +350,7 @@ class Outcomes(Sequence[Outcome], Tabular):
         """Count what became of the rows."""
         counted = Counter(outcome.action for outcome in self)
         told = ", ".join(f"{count:,} {action}" for action, count in counted.items())
-        return f"<simdb outcomes of {len(self):,} rows{': ' * bool(told)}{told}>"
+        return f"<simdb outcomes, {len(self):,}{': ' * bool(told)}{told}>"
 
     @classmethod
     def of_columns(

@@ -25,8 +25,8 @@ def test_a_report_prints_its_counts_and_is_a_table_of_the_duplicates(report):
     assert repr(report) == "AddReport(rows=30, added=30, duplicates_new=29)"
     assert report.to_arrow()["duplicate_of"].to_pylist() == [0] * (MANY - 1)
     assert simdb.AddReport().to_arrow().num_rows == 0
-    assert repr(simdb.Outcomes(report.duplicates)) == "<simdb outcomes of 29 rows: 29 added>"
-    assert repr(simdb.Outcomes()) == "<simdb outcomes of 0 rows>"
+    assert repr(simdb.Outcomes(report.duplicates)) == "<simdb outcomes, 29: 29 added>"
+    assert repr(simdb.Outcomes()) == "<simdb outcomes, 0>"
 
 
 def test_pairs_are_counted_without_being_kept_and_have_no_length(texts, report):

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import simdb
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 PYTHON_BLOCK = re.compile(
@@ -41,6 +43,21 @@ def test_every_example_of_a_kind_shows_what_it_prints():
     blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "kinds.md").read_text())
     assert len(blocks) >= 10
     assert all(printed for _, printed in blocks)
+
+
+def test_the_reference_has_every_class_and_function_and_an_example_of_it():
+    pages = [page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md")]
+    given = [(name, getattr(simdb, name)) for name in simdb.__all__]
+    public = {name: value for name, value in given if callable(value) and value is not simdb.Key}
+    stated = set(re.findall(r"^\.\. auto\w+:: simdb\.(\w+)$", "\n".join(pages), re.MULTILINE))
+    assert set(public) <= stated
+    shown = " ".join(block + said for page in pages for block, said in PYTHON_BLOCK.findall(page))
+    errors = {name for name, value in public.items() if is_error(value)}
+    assert set(public) - errors <= set(re.findall(r"\w+", shown))
+
+
+def is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, simdb.SimdbError)
 
 
 def anchors(document: Path) -> set[str]:
