@@ -29,7 +29,7 @@ from simdb.answers.choose import (
     require_resumable,
 )
 from simdb.answers.costs import Verb
-from simdb.answers.method import AnsweredBatch, Method
+from simdb.answers.method import AnsweredBatch, Method, not_stored
 from simdb.answers.scoring import read_pairs, scored
 from simdb.errors import (
     BadItemError,
@@ -236,7 +236,7 @@ class CollectionView:
             number = opened.reader.find(encoded)
             document = None if number is None else opened.reader.document(number)
             if document is None:
-                raise KeyNotFoundError(f"key {key!r} is not stored in {self._name!r}")
+                raise not_stored(opened, key)
             return self._record(document)
 
     def signatures(self, keys: Iterable[Key]) -> npt.NDArray[Any]:
@@ -256,7 +256,7 @@ class CollectionView:
             numbers = [opened.reader.find(encode_user_key(key)) for key in wanted]
             if None in numbers:
                 missing = wanted[numbers.index(None)]
-                raise KeyNotFoundError(f"key {missing!r} is not stored in {self._name!r}")
+                raise not_stored(opened, missing)
             distinct, places = distinct_of(np.array(numbers, np.uint32))
             if opened.settings.kind.estimates:
                 documents = (document for _, document in opened.reader.documents_of(distinct))

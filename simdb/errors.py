@@ -108,7 +108,16 @@ class KeyExistsError(UsageError, LookupError):
 
 
 class KeyNotFoundError(UsageError, LookupError):
-    """The key is not stored."""
+    """The key is not stored.
+
+    Attributes:
+        stored: the number of the same digits as a key that is a text, or the other way round,
+            where that is stored.
+    """
+
+    def __init__(self, problem: str, *, stored: str | int | None = None) -> None:
+        super().__init__(problem)
+        self.stored = stored
 
 
 class GroupNotFoundError(UsageError, LookupError):

@@ -11,12 +11,11 @@ from operator import itemgetter
 import numpy as np
 
 from simdb.answers.choose import Question, choose
-from simdb.answers.method import keys_of_numbers
+from simdb.answers.method import keys_of_numbers, not_stored
 from simdb.arrays import UInt32s
 from simdb.errors import (
     ConfigurationError,
     GroupNotFoundError,
-    KeyNotFoundError,
     Remedy,
     ThresholdTooLowError,
 )
@@ -160,7 +159,7 @@ def group_of(opened: Opened, key: Key, bound: Bound | None) -> KeptGroup:
     level = level_of(settings, bound)
     number = opened.reader.find(encode_user_key(key))
     if number is None:
-        raise KeyNotFoundError(f"key {key!r} is not stored in {settings.name!r}")
+        raise not_stored(opened, key)
     partition = groups_of(level, kept_by(settings).method)
     label = _tables(opened).label(partition, number)
     if not label:

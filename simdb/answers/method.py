@@ -7,6 +7,8 @@ that would cost.
 
 from __future__ import annotations
 
+import contextlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +23,7 @@ from simdb.answers.costs import Task
 from simdb.answers.exact.probe import Prober
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.batches.forest import Forest
-from simdb.errors import CorruptionError, KeyNotFoundError, WrongTypeError
+from simdb.errors import CorruptionError, KeyNotFoundError, UsageError, WrongTypeError
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Kind
@@ -56,6 +58,7 @@ Batches: TypeAlias = Iterator[tuple[PairBatch, str | None]]
 AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[Lookup, Lookup], str | None]
 
 WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
+_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # in its usual spelling
 
 
 @dataclass(frozen=True)
@@ -279,8 +282,21 @@ def number_of(opened: Opened, key: Key) -> int:
     """Look up the item number of a key; KeyNotFoundError if it is not stored."""
     number = opened.reader.find(encode_user_key(key))
     if number is None:
-        raise KeyNotFoundError(f"key {key!r} is not stored in {opened.settings.name!r}")
+        raise not_stored(opened, key)
     return number
+
+
+def not_stored(opened: Opened, key: Key) -> KeyNotFoundError:
+    """What to raise for a key; it says whether the number, or the text, of its digits is stored."""
+    problem = f"key {key!r} is not stored in {opened.settings.name!r}"
+    other: Key = str(key) if isinstance(key, int) else key
+    if isinstance(key, str) and _WHOLE_NUMBER.fullmatch(key):
+        other = int(key)
+    with contextlib.suppress(UsageError):  # a number that no key can be
+        if other != key and opened.reader.find(encode_user_key(other)) is not None:
+            form = "number" if isinstance(other, int) else "text"
+            return KeyNotFoundError(f"{problem}, but the {form} {other!r} is", stored=other)
+    return KeyNotFoundError(problem)
 
 
 def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:

@@ -20,7 +20,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from simdb.errors import Remedy, StorageError, UsageError
+from simdb.errors import KeyNotFoundError, Remedy, StorageError, UsageError
 from simdb.files.writing import printable
 
 EXIT_PROBLEMS = 1
@@ -170,6 +170,8 @@ def _of_system(error: OSError) -> tuple[str, int]:
 
 def in_options(error: UsageError) -> str:
     """Return the message of an error, its remedies as options and commands."""
+    if isinstance(error, KeyNotFoundError) and isinstance(error.stored, int):
+        return f"{error}: --integer-keys reads keys as numbers"
     helps = [
         f"{_command_line(remedy)} {remedy.effect}"
         for remedy in error.remedies

@@ -41,6 +41,8 @@ def show(
         try:
             told = source.explain_pair(keys[0], keys[1], other=partner, **bound.of(kind))
         except KeyNotFoundError as error:
+            if error.stored is not None:
+                raise
             raise KeyNotFoundError(
                 f"{error}; rows that simdb dedupe removes are not stored: "
                 "--removed FILE --with-kept writes them beside the rows they duplicate"

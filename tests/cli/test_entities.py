@@ -99,3 +99,12 @@ def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
     assert "no groups any more" in done("rebuild", *asked, "--drop-groups").stderr
     assert "--groups chain lets it keep them" in failed("changes", *asked)
     assert "contradicts" in failed("rebuild", *asked, "--drop-groups", "--groups", "chain")
+
+
+def test_a_key_that_is_stored_as_a_number_names_the_option_that_reads_it(tmp_path):
+    store = tmp_path / "s.simdb"
+    (tmp_path / "rows.jsonl").write_text('{"id": 1, "text": "some text"}\n')
+    done("create", store, "texts")
+    done("add", store, "texts", tmp_path / "rows.jsonl", "--id-field", "id")
+    for asked in (("get", store, "texts", "1"), ("show", store, "texts", "1", "1")):
+        assert failed(*asked).endswith("but the number 1 is: --integer-keys reads keys as numbers")

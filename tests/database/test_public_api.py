@@ -310,3 +310,18 @@ def test_reports_print_what_says_something_and_the_start_of_long_lists():
     told = repr(simdb.results.AddReport(rows=9, bad_rows=((1, "no text"),) * 9))
     assert told.endswith("... 9 in all))")
     assert repr(duplicates[1]).startswith("Outcome(row=1, key=0, action='duplicate', dupl")
+
+
+def test_a_key_that_is_not_stored_as_a_text_but_as_a_number_is_told_so_and_the_other_way(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        sets = db.collection("sets", simdb.Set(), threshold=0.5)
+        sets.add_many([(1, {1, 2}), ("2", {1, 3})])
+        for key, other, told in (("1", 1, "but the number 1 is"), (2, "2", "but the text '2' is")):
+            for ask in (sets.get, lambda key: sets.explain_pair(key, key)):
+                with pytest.raises(simdb.KeyNotFoundError, match=told) as refused:
+                    ask(key)
+                assert refused.value.stored == other
+        for key in ("9", "01", "9" * 19, 10):
+            with pytest.raises(simdb.KeyNotFoundError) as refused:
+                sets.get(key)
+            assert refused.value.stored is None
