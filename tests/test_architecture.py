@@ -74,7 +74,8 @@ ALLOWED_IMPORTS = {
     | BOTTOM,
     "files": {"kinds"} | BOTTOM,
     "spark.__main__": {"cli"},
-    "cli": {"", "database", "reports", "spark", "tuning"}
+    "serve": {"", "files", "kinds", "reports"} | BOTTOM,
+    "cli": {"", "database", "reports", "serve", "spark", "tuning"}
     | {"files", "kinds", "lsh", "exact", "planning"}
     | BOTTOM,
     "__main__": {"cli"},
@@ -96,6 +97,8 @@ OUTSIDE = {
     "duckdb": ("simdb.files.databases",),
     "sqlite3": ("simdb.files.databases",),
     "pyspark": ("simdb.spark",),
+    "starlette": ("simdb.serve",),
+    "uvicorn": ("simdb.serve",),
 }
 
 KIND_FOLDER = re.compile(r"(simdb\.kinds\.\w+)\.\w+")

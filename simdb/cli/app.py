@@ -39,6 +39,7 @@ COMMANDS = {
         *("stats", "rename", "drop", "check", "compact"),
         *("backup", "restore", "dump", "load", "repair"),
     ),
+    "A service": ("serve",),
     "This installation": ("warm",),
 }
 

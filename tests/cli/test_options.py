@@ -48,8 +48,8 @@ def test_quiet_stands_before_or_after_the_command(store, tmp_path):
 
 SILENT = {"recipe", "get", "stats", "plan"}  # what they print is the answer
 SHORT = {
-    *("changes", "create", "delete", "explain", "get", "group", "plan", "recipe", "show"),
-    *("spark", "stats", "warm", "rename", "drop"),
+    *("changes", "create", "delete", "explain", "get", "group", "plan", "recipe", "serve"),
+    *("show", "spark", "stats", "warm", "rename", "drop"),
 }
 
 

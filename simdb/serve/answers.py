@@ -1,0 +1,415 @@
+"""What each request does with the store: one method each, of checked values, without HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from fractions import Fraction
+from http import HTTPStatus
+from itertools import islice
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from msgspec import Raw
+
+import simdb
+from simdb import differences
+from simdb.errors import BadItemError, ConfigurationError, UnknownKindError, UsageError
+from simdb.files.jsonl import item_of_json
+from simdb.files.rows import Elements, ReadingOptions
+from simdb.kinds import Kind
+from simdb.reports import report
+from simdb.serve import messages
+from simdb.serve.limits import Settings
+from simdb.serve.refusals import RefusedError
+
+FACETS_TOLD = 20
+LINES_TOLD = 200
+CHARACTERS_TOLD = 20_000  # of each of two texts whose differences are looked for
+USUAL_MATCHES, USUAL_PARTS = 10, 100  # of an answer, where a request does not say how many
+LOOKED_AT = 1_000  # stored bags, of which most may be empty
+REPORTED = 200  # items of the sample of a report
+
+
+class Service:
+    """An open store, and what may be asked of it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._limits = settings.limits
+        self._identity = _file_at(settings.store)
+        self._database = simdb.open(
+            settings.store,
+            read_only=not settings.writes,
+            busy_timeout=settings.busy_timeout,
+            threads=1,  # requests are what runs at once
+            memory=settings.memory,
+        )
+
+    def close(self) -> None:
+        """Close the store, when what is under way is done."""
+        self._database.close()
+
+    def warm(self) -> None:
+        """Search each collection once, so that no request waits for what a first search loads."""
+        with self._database.snapshot() as state:
+            for name in state.collection_names():
+                with suppress(UsageError, StopIteration):
+                    view = state[name]
+                    view.search(next(view.items()).item, limit=1)
+
+    # -- the store -----------------------------------------------------------------------------
+
+    def health(self) -> messages.State:
+        """Say that the process answers."""
+        return messages.State(status="ok")
+
+    def ready(self) -> messages.State:
+        """Read the list of collections of the file that is at the store's path."""
+        if _file_at(self.settings.store) != self._identity:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the store's file was replaced or removed since the service began",
+                change=("start the service again",),
+            )
+        self._database.collection_names()
+        return messages.State(status="ready")
+
+    def store(self) -> messages.Store:
+        """List the collections."""
+        with self._database.snapshot() as state:
+            told = [_told(state, name) for name in state.collection_names()]
+        return messages.Store(
+            name=self.settings.store.name,
+            writes=self.settings.writes,
+            limits=asdict(self._limits),
+            collections=told,
+        )
+
+    def collection(self, name: str) -> messages.Collection:
+        """Tell the settings of one collection."""
+        with self._database.snapshot() as state:
+            _ = state[name]
+            return _told(state, name)
+
+    def stats(self, name: str) -> dict[str, Any]:
+        """Return counts, sizes and settings, as ``simdb stats`` has them."""
+        return dict(self._database[name].stats())
+
+    def report(self, name: str) -> str:
+        """Return the report of a collection as a page of HTML, made of a small sample."""
+        title = f"{self.settings.store.name}: {name}"
+        with self._database.snapshot() as state:
+            return report(state[name], sample=REPORTED, title=title)
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def get(self, name: str, key: messages.Key) -> messages.Entry:
+        """Return a stored item."""
+        with self._database.snapshot() as state:
+            view = state[name]
+            entry = view.get(key)
+            item = view.kind.plain_item(entry.item)
+        metadata = None if entry.metadata is None else dict(entry.metadata)
+        return messages.Entry(key=entry.key, item=item, metadata=metadata)
+
+    def search(self, name: str, asked: messages.Search) -> messages.Matches | messages.ManyMatches:
+        """Search for one item or for several, in one state of the store."""
+        ways = {
+            "item": bool(asked.item),
+            "items": asked.items is not None,
+            "key": asked.key is not None,
+            "keys": asked.keys is not None,
+        }
+        (field,) = _the_only(ways)
+        self._require_few("items", asked.items)
+        self._require_few("keys", asked.keys)
+        limit = self._limit(asked.limit, USUAL_MATCHES)
+        keys = [asked.key] if asked.key is not None else asked.keys
+        with self._database.snapshot() as state:
+            view = state[name]
+            if keys is not None:
+                items = [view.get(key).item for key in keys]
+            else:
+                given = [asked.item] if asked.items is None else asked.items
+                items = list(_items(view, given, field))
+            found = view.search_many(
+                items,
+                **_bound(view.kind, asked),
+                limit=limit + (keys is not None),
+                guarantee=asked.guarantee,
+                min_recall=asked.min_recall,
+                measure=asked.measure,
+                where=_where(asked.where),
+                metadata=asked.metadata,
+            )
+        own: Sequence[Any] = [None] * len(items) if keys is None else keys
+        answers = [_matches(answer, key, limit) for answer, key in zip(found, own, strict=True)]
+        if field in ("item", "key"):
+            return answers[0]
+        return messages.ManyMatches(answers=answers)
+
+    def explain(self, name: str, asked: messages.Explain) -> messages.Explanation:
+        """Say why two items are similar, and mark what differs between two texts."""
+        _the_only({"item": bool(asked.item), "left": asked.left is not None})
+        with self._database.snapshot() as state:
+            view = state[name]
+            bound = _bound(view.kind, asked)
+            if asked.left is not None:
+                told = view.explain_pair(asked.left, asked.right, **bound)
+            else:
+                (item,) = _items(view, [asked.item], "item")
+                told = view.explain_match(item, asked.right, **bound)
+        marked = None
+        if all(isinstance(item, str) for item in told.items):
+            one, other = (item[:CHARACTERS_TOLD] for item in told.items)
+            rows = islice(differences.rows(one, other), LINES_TOLD)
+            marked = [(row.left, row.mark, row.right) for row in rows]
+        return messages.Explanation(
+            left=told.left,
+            right=told.right,
+            evidence=told.to_dict(FACETS_TOLD),
+            differences=marked,
+        )
+
+    # -- groups --------------------------------------------------------------------------------
+
+    def group_of(self, name: str, key: messages.Key) -> messages.Group:
+        """Return the group of an item, of those that the collection keeps."""
+        return _group(self._database[name].group_of(key))
+
+    def group(self, name: str, identity: int) -> messages.Group:
+        """Return a group by its id, or by one that was merged into it."""
+        return _group(self._database[name].group(identity))
+
+    def groups(self, name: str, after: int = 0, limit: int | None = None) -> messages.Groups:
+        """Return groups of two items or more that the collection keeps, by their ids."""
+        wanted = self._limit(limit, USUAL_PARTS)
+        later = (one for one in self._database[name].kept_groups() if (one.id or 0) > after)
+        found = [_group(one) for one in islice(later, wanted)]
+        more = len(found) == wanted
+        return messages.Groups(groups=found, next=found[-1].id if more else None)
+
+    def changes(self, name: str, since: int = 0, limit: int | None = None) -> messages.Changes:
+        """Return what happened to groups after a change."""
+        found = islice(self._database[name].changes(since), self._limit(limit, USUAL_PARTS))
+        return messages.Changes(
+            changes=[
+                messages.Change(
+                    number=one.number,
+                    action=one.action,
+                    group=one.group,
+                    other=one.other,
+                    keys=list(one.keys),
+                )
+                for one in found
+            ]
+        )
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def add(self, name: str, asked: messages.Add) -> messages.Outcome | messages.Outcomes:
+        """Store items, and say what each is similar to, of those stored before it."""
+        _the_only({"item": bool(asked.item), "rows": asked.rows is not None})
+        if asked.rows is None:
+            if asked.key is None:
+                raise _unfit("key", "is missing: it names the item")
+            rows = [messages.Row(key=asked.key, item=asked.item, metadata=asked.metadata)]
+        else:
+            self._require_few("rows", asked.rows)
+            rows = asked.rows
+        stored = self._database[name]
+        items = _items(stored, [row.item for row in rows], "rows" if asked.rows else "item")
+        given = [(row.key, item, row.metadata) for row, item in zip(rows, items, strict=True)]
+        outcomes: list[simdb.Outcome] = []
+        with _plain_errors(alone=asked.rows is None):
+            stored.add_many(
+                given,
+                on_existing=asked.on_existing,
+                on_duplicate=asked.on_duplicate,
+                find_duplicates=True,
+                **_bound(stored.kind, asked),
+                outcomes=outcomes.extend,
+            )
+        told = [_outcome(stored, one) for one in outcomes]
+        return told[0] if asked.rows is None else messages.Outcomes(outcomes=told)
+
+    def delete(self, name: str, asked: messages.Delete) -> messages.Deleted:
+        """Delete items by their keys."""
+        self._require_few("keys", asked.keys)
+        stored = self._database[name]
+        return messages.Deleted(deleted=stored.delete_many(asked.keys, missing=asked.missing))
+
+    def delete_one(self, name: str, key: messages.Key) -> messages.Deleted:
+        """Delete an item."""
+        self._database[name].delete(key)
+        return messages.Deleted(deleted=1)
+
+    # -- limits --------------------------------------------------------------------------------
+
+    def _require_few(self, field: str, given: Sequence[Any] | None) -> None:
+        if given is not None and len(given) > self._limits.items:
+            raise _unfit(
+                field,
+                f"are {len(given):,}, and a request may have {self._limits.items:,}",
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+            )
+
+    def _limit(self, given: int | None, usual: int) -> int:
+        most = self._limits.matches
+        if given is None:
+            return min(usual, most)
+        if not 1 <= given <= most:
+            raise _unfit("limit", f"must be from 1 to {most:,}, not {given:,}")
+        return given
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file is at a path, None for none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None
+
+
+def _told(state: simdb.Snapshot, name: str) -> messages.Collection:
+    try:
+        view = state[name]
+    except UnknownKindError as error:
+        return messages.Collection(
+            name=name,
+            items=None,
+            kind=None,
+            like=None,
+            threshold=None,
+            max_distance=None,
+            exact_floor=None,
+            keeps_groups=False,
+            problem=str(error),
+        )
+    try:
+        next(view.changes(), None)
+        keeps = True
+    except ConfigurationError:
+        keeps = False
+    return messages.Collection(
+        name=name,
+        items=len(view),
+        kind=view.kind.name,
+        like=str(view.kind),
+        threshold=_number(view.threshold),
+        max_distance=_number(view.max_distance),
+        exact_floor=_number(view.exact_floor),
+        keeps_groups=keeps,
+    )
+
+
+def _number(value: Fraction | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _items(view: simdb.CollectionView, given: Iterable[Raw], field: str) -> Iterator[Any]:
+    """Yield items that are given as JSON, as the collection takes them."""
+    kind = view.kind
+    names = kind.field_names or ("item",)
+    elements: Elements = _held(view) if kind.of_counts else "auto"
+    options = ReadingOptions(text_fields=names, kind=kind, elements=elements)
+    for place, raw in enumerate(given):
+        where = field if field == "item" else f"{field}[{place}]"
+        try:
+            yield item_of_json(bytes(raw).decode(), options, where)
+        except UsageError as error:
+            raise RefusedError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, field=where, name="BadItemError"
+            ) from error
+
+
+def _held(view: simdb.CollectionView) -> Elements:
+    """Return what the elements of stored bags are: names of counts in JSON are always texts."""
+    for entry in islice(view.items(), LOOKED_AT):
+        for element in entry.item:
+            return "strings" if isinstance(element, str) else "integers"
+    return "auto"
+
+
+def _bound(kind: Kind, asked: messages.Bound) -> dict[str, Any]:
+    """Return the bound that a request names, which must be of what the kind measures."""
+    wrong, right = "threshold", "max_distance"
+    if not kind.is_distance:
+        wrong, right = right, wrong
+    if getattr(asked, wrong) is not None:
+        raise _unfit(wrong, f"is not for {kind.plural}: they take {right}")
+    return {right: getattr(asked, right)}
+
+
+def _where(given: dict[str, Any] | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    return {name: set(v) if isinstance(v, list) else v for name, v in given.items()}
+
+
+def _matches(answer: simdb.Matches, own: messages.Key | None, limit: int) -> messages.Matches:
+    found = [
+        messages.Match(
+            key=one.key,
+            similarity=one.similarity,
+            distance=one.distance,
+            estimated=one.estimated,
+            metadata=None if one.metadata is None else dict(one.metadata),
+        )
+        for one in answer
+        if own is None or (one.key, type(one.key)) != (own, type(own))
+    ]
+    recall = answer.expected_recall
+    return messages.Matches(
+        matches=found[:limit],
+        guarantee=answer.guarantee,
+        expected_recall=None if isnan(recall) else recall,
+    )
+
+
+def _group(found: simdb.KeptGroup) -> messages.Group:
+    return messages.Group(id=found.id, keys=list(found.keys))
+
+
+def _outcome(stored: simdb.Collection, one: simdb.Outcome) -> messages.Outcome:
+    group = None
+    held = one.duplicate_of if one.action == "duplicate" else one.key
+    with suppress(UsageError):  # no groups are kept, or the item is gone by now
+        assert held is not None
+        group = stored.group_of(held).id
+    told = asdict(one)
+    fields = ("key", "action", "duplicate_of", "similarity", "distance", "estimated")
+    return messages.Outcome(**{name: told[name] for name in fields}, group=group)
+
+
+@contextmanager
+def _plain_errors(*, alone: bool) -> Iterator[None]:
+    """Let an error about the only row be about the item."""
+    try:
+        yield
+    except BadItemError as error:
+        if alone:
+            raise BadItemError(error.problem.removeprefix("row 0: ")) from error
+        raise
+
+
+def _the_only(ways: dict[str, bool]) -> list[str]:
+    given = [name for name, is_given in ways.items() if is_given]
+    if len(given) != 1:
+        names = ", ".join(ways)
+        raise _unfit(
+            None, f"exactly one of {names} must be given, not {', '.join(given) or 'none'}"
+        )
+    return given
+
+
+def _unfit(
+    field: str | None,
+    message: str,
+    status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY,
+) -> RefusedError:
+    text = message if field is None else f"{field} {message}"
+    return RefusedError(status, text, field=field, name="BadRequest")

@@ -1,0 +1,319 @@
+"""The application that a worker runs: routes, threads, time limits, pages."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import logging
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from functools import partial
+from http import HTTPStatus
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from simdb.errors import SimdbError, StorageError
+from simdb.serve.answers import Service
+from simdb.serve.endpoints import ENDPOINTS, Endpoint, arguments_of, described
+from simdb.serve.guard import Guard, refused
+from simdb.serve.limits import MOST_WAITING, Settings
+from simdb.serve.refusals import RefusedError, refusal
+
+T = TypeVar("T")
+OWN_PAGE = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+# A report has its styles in itself, and no script.
+REPORT_PAGE = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+_PARTS = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+_ERRORS = (RefusedError, SimdbError, msgspec.MsgspecError, RecursionError, MemoryError, Exception)
+_log = logging.getLogger("simdb.serve")
+
+
+class Worker:
+    """What one process has: the store, threads, and the application that asks them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._service: Service | None = None
+        self._threads = ThreadPoolExecutor(settings.threads, "simdb-serve")
+        self._waiting = 0
+        self._is_warm = False
+        self._parts = {name: files("simdb.serve").joinpath(name).read_bytes() for name in _PARTS}
+        self._description = described(_version(), writes=settings.writes)
+
+    def application(self) -> Guard:
+        """Return the application."""
+        routes = [
+            Route("/", partial(self._part, "page.html")),
+            Route("/page.css", partial(self._part, "page.css")),
+            Route("/page.js", partial(self._part, "page.js")),
+            Route("/openapi.json", self._openapi),
+            Route("/api", self._api),
+            *(
+                Route(one.path, partial(self._answer, one), methods=[one.method])
+                for one in ENDPOINTS
+            ),
+        ]
+        app = Starlette(
+            routes=_by_path(routes),
+            lifespan=self._opened,
+            exception_handlers={HTTPException: _of_http, **dict.fromkeys(_ERRORS, _of_error)},
+        )
+        return Guard(app, self._settings)
+
+    @asynccontextmanager
+    async def _opened(self, _: Starlette) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+        self._service = await loop.run_in_executor(self._threads, partial(Service, self._settings))
+        warming = asyncio.ensure_future(loop.run_in_executor(self._threads, self._service.warm))
+        warming.add_done_callback(self._warmed)
+        try:
+            yield
+        finally:
+            self._threads.shutdown()
+            self._service.close()
+
+    def _warmed(self, done: asyncio.Future[None]) -> None:
+        self._is_warm = True
+        error = None if done.cancelled() else done.exception()
+        if error is not None:
+            _log.error("the first searches failed", exc_info=error)
+
+    # -- requests ------------------------------------------------------------------------------
+
+    async def _answer(self, one: Endpoint, request: Request) -> Response:
+        if one.writes and not self._settings.writes:
+            raise RefusedError(
+                HTTPStatus.FORBIDDEN,
+                "the service only reads",
+                change=("simdb serve --write lets it add and delete",),
+                name="ReadOnlyError",
+            )
+        if one.answer is Service.ready and not self._is_warm:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "the first searches are under way",
+                again_after=1,
+                name="NotReady",
+            )
+        if "asked" in one.types and not _is_json(request):
+            raise RefusedError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                "the body must be JSON, and its Content-Type application/json",
+                field="Content-Type",
+                name="NotJson",
+            )
+        body = await request.body()
+        return await self._in_time(partial(self._worked, one, request, body), one)
+
+    def _worked(self, one: Endpoint, request: Request, body: bytes) -> Response:
+        """Do what is asked, in a thread, and return its answer."""
+        path = {name: _decoded(name, text) for name, text in request.path_params.items()}
+        given = arguments_of(one, path, dict(request.query_params), body)
+        assert self._service is not None
+        told = one.answer(self._service, **given)
+        if isinstance(told, str):
+            policy = {"content-security-policy": REPORT_PAGE}
+            return Response(told, media_type="text/html", headers=policy)
+        return Response(msgspec.json.encode(told, enc_hook=str), media_type="application/json")
+
+    async def _in_time(self, work: Callable[[], T], one: Endpoint) -> T:
+        """Return what a thread makes, unless that takes too long, or too many are waiting."""
+        if self._waiting >= MOST_WAITING:
+            raise RefusedError(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                f"{self._waiting} requests are waiting",
+                change=("ask again later", "simdb serve --workers N starts more workers"),
+                again_after=1,
+                name="Busy",
+            )
+        self._waiting += 1
+        running = self._threads.submit(work)
+        answer = asyncio.wrap_future(running)
+        answer.add_done_callback(self._done)
+        seconds = self._settings.limits.seconds
+        if (await asyncio.wait({answer}, timeout=seconds))[0]:
+            return answer.result()
+        begun = not running.cancel()  # a thread that has begun goes on
+        message = f"there was no answer within {seconds:g} seconds"
+        if one.writes and begun:
+            message += '; it may be stored all the same: ask again with "on_existing": "skip"'
+        raise RefusedError(
+            HTTPStatus.GATEWAY_TIMEOUT,
+            message,
+            change=("ask for less", "simdb serve --timeout SECONDS permits more"),
+            name="TooSlow",
+        )
+
+    def _done(self, answer: asyncio.Future[Any]) -> None:
+        self._waiting -= 1
+        if not answer.cancelled():
+            answer.exception()  # of one that nobody waits for any more, too
+
+    # -- pages ---------------------------------------------------------------------------------
+
+    async def _part(self, name: str, _: Request) -> Response:
+        policy = {"content-security-policy": OWN_PAGE}
+        return Response(self._parts[name], media_type=_PARTS[name], headers=policy)
+
+    async def _openapi(self, _: Request) -> Response:
+        return Response(msgspec.json.encode(self._description), media_type="application/json")
+
+    async def _api(self, _: Request) -> Response:
+        policy = {"content-security-policy": OWN_PAGE}
+        return Response(_api_page(self._description), media_type="text/html", headers=policy)
+
+
+def made(settings: Settings) -> Guard:
+    """Return the application of a worker."""
+    return Worker(settings).application()
+
+
+def _by_path(routes: list[Route]) -> list[Route]:
+    """Return routes, those of one path as one, which then knows all methods that there are."""
+    found: dict[str, list[Route]] = {}
+    for one in routes:
+        found.setdefault(one.path, []).append(one)
+    return [several[0] if len(several) == 1 else _together(several) for several in found.values()]
+
+
+def _together(several: list[Route]) -> Route:
+    by_method = {method: one.endpoint for one in several for method in one.methods or ()}
+
+    async def answer(request: Request) -> Response:
+        found: Response = await by_method[request.method](request)
+        return found
+
+    return Route(several[0].path, answer, methods=list(by_method))
+
+
+def _is_json(request: Request) -> bool:
+    form = request.headers.get("content-type", "").partition(";")[0]
+    return form.strip().lower() == "application/json"
+
+
+def _decoded(name: str, text: str) -> str:
+    try:
+        return unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST, f"{name} is not UTF-8", field=name, name="BadRequest"
+        ) from None
+
+
+async def _of_error(request: Request, error: Exception) -> Response:
+    """Answer with what went wrong; a fault is told to the log besides, by who calls this."""
+    found = refusal(error)
+    if isinstance(error, StorageError) and found.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        _log.error("%s %s: %s", request.method, request.url.path, error)
+    return refused(found)
+
+
+async def _of_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    message = error.detail
+    if status == HTTPStatus.NOT_FOUND:
+        message = f"there is nothing at {request.url.path}"
+    elif status == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = (error.headers or {}).get("Allow", "")
+        message = f"{request.method} is not answered at {request.url.path}, but {allowed}"
+    answer = refused(RefusedError(status, message, change=("/api lists what can be asked",)))
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def _version() -> str:
+    try:
+        return version("simdb-store")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _api_page(description: dict[str, Any]) -> str:
+    """Return the description as a page."""
+    schemas = description["components"]["schemas"]
+    parts = []
+    for path, methods in description["paths"].items():
+        for method, one in methods.items():
+            body = one.get("requestBody")
+            rows = [
+                (each["name"], f"in the {each['in']}", each["description"])
+                for each in one["parameters"]
+            ]
+            about = ""
+            if body is not None:
+                name = _named(body["content"]["application/json"]["schema"])
+                about = schemas[name].get("description", "")
+                rows += [
+                    (
+                        field,
+                        _type_of(told),
+                        "required" if field in schemas[name].get("required", ()) else "",
+                    )
+                    for field, told in schemas[name]["properties"].items()
+                ]
+            answer = next(iter(one["responses"]["200"]["content"].values()))["schema"]
+            table = "".join(
+                f"<tr><th scope=row><code>{html.escape(a)}</code><td>{html.escape(b)}"
+                f"<td>{html.escape(c)}"
+                for a, b, c in rows
+            )
+            parts.append(
+                f"<section class=card><h2><b>{method.upper()}</b> <code>{html.escape(path)}</code>"
+                f"</h2><p>{html.escape(one['summary'])}</p><p class=quiet>{html.escape(about)}</p>"
+                f"<div class=wide><table>{table}</table></div>"
+                f"<p class=quiet>Answers: {html.escape(_type_of(answer))}</p></section>"
+            )
+    kinds = "".join(
+        f"<section class=card><h2>{html.escape(name)}</h2>"
+        f"<p class=quiet>{html.escape(told.get('description', ''))}</p><div class=wide><table>"
+        + "".join(
+            f"<tr><th scope=row><code>{html.escape(field)}</code><td>{html.escape(_type_of(what))}"
+            for field, what in told.get("properties", {}).items()
+        )
+        + "</table></div></section>"
+        for name, told in sorted(schemas.items())
+    )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark"><title>simdb: what can be asked</title>'
+        '<link rel="stylesheet" href="page.css"></head><body><main><h1>What can be asked</h1>'
+        '<p class="quiet"><a href="openapi.json">openapi.json</a> says the same for programs. '
+        '<a href="./">The page to try it</a></p>'
+        f"{''.join(parts)}<h1>What requests and answers consist of</h1>{kinds}"
+        "</main></body></html>"
+    )
+
+
+def _named(schema: dict[str, Any]) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _type_of(schema: dict[str, Any]) -> str:
+    """Return the type that a schema says, in a few words."""
+    if "$ref" in schema:
+        return _named(schema)
+    if "enum" in schema:
+        return " | ".join(str(one) for one in schema["enum"])
+    if "anyOf" in schema:
+        return " | ".join(map(_type_of, schema["anyOf"]))
+    if schema.get("type") == "array" and "items" in schema and schema["items"]:
+        return f"list of {_type_of(schema['items'])}"
+    return str(schema.get("type", "any"))

@@ -1,0 +1,215 @@
+"""The table of what can be asked: from it requests are routed, and the OpenAPI page is made."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from types import UnionType
+from typing import Any, Literal, get_args, get_type_hints
+
+import msgspec
+
+from simdb.serve import messages
+from simdb.serve.answers import Service
+from simdb.serve.refusals import RefusedError
+
+OPENAPI = "3.1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One thing that can be asked.
+
+    Attributes:
+        method, path: of the request; names in braces are texts, percent-encoded.
+        answer: a method of ``Service``; its arguments are those names, what may follow a question
+            mark, and ``asked``, the body.
+        writes: whether it changes the store.
+    """
+
+    method: Literal["GET", "POST", "DELETE"]
+    path: str
+    answer: Callable[..., Any]
+    writes: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in the table."""
+        return self.answer.__name__
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        return inspect.cleandoc(self.answer.__doc__ or "").partition("\n")[0]
+
+    @property
+    def types(self) -> dict[str, Any]:
+        """The types of its arguments and, as ``return``, of its answer."""
+        return _types(self.answer)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The types of what may follow a question mark."""
+        return {
+            name: told
+            for name, told in self.types.items()
+            if name not in ("asked", "return") and f"{{{name}}}" not in self.path
+        } | ({"integer_key": bool} if "{key}" in self.path else {})
+
+
+@cache
+def _types(function: Callable[..., Any]) -> dict[str, Any]:
+    return get_type_hints(function)
+
+
+ENDPOINTS = (
+    Endpoint("GET", "/health", Service.health),
+    Endpoint("GET", "/ready", Service.ready),
+    Endpoint("GET", "/collections", Service.store),
+    Endpoint("GET", "/collections/{name}", Service.collection),
+    Endpoint("GET", "/collections/{name}/stats", Service.stats),
+    Endpoint("GET", "/collections/{name}/report", Service.report),
+    Endpoint("GET", "/collections/{name}/items/{key}", Service.get),
+    Endpoint("GET", "/collections/{name}/items/{key}/group", Service.group_of),
+    Endpoint("GET", "/collections/{name}/groups", Service.groups),
+    Endpoint("GET", "/collections/{name}/groups/{identity}", Service.group),
+    Endpoint("GET", "/collections/{name}/changes", Service.changes),
+    Endpoint("POST", "/collections/{name}/search", Service.search),
+    Endpoint("POST", "/collections/{name}/explain", Service.explain),
+    Endpoint("POST", "/collections/{name}/items", Service.add, writes=True),
+    Endpoint("POST", "/collections/{name}/delete", Service.delete, writes=True),
+    Endpoint("DELETE", "/collections/{name}/items/{key}", Service.delete_one, writes=True),
+)
+_ABOUT = {
+    "name": "The name of the collection.",
+    "key": "The key of an item.",
+    "identity": "The id of a group.",
+    "integer_key": "The key is a whole number, not a text.",
+    "after": "Only groups with a greater id.",
+    "since": "Only changes after the one of this number.",
+    "limit": "At most so many.",
+}
+_REFERENCE = "#/components/schemas/{name}"
+
+
+def described(version: str, *, writes: bool) -> dict[str, Any]:
+    """Return the table as OpenAPI, without what changes a store that is only read."""
+    permitted = [one for one in ENDPOINTS if writes or not one.writes]
+    bodies = [one.types["asked"] for one in permitted if "asked" in one.types]
+    answers = [told for one in permitted for told in _alternatives(one.types["return"])]
+    types = [*bodies, *answers, messages.Failure]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REFERENCE)
+    schema_of = dict(zip(map(str, types), schemas, strict=True))
+    paths: dict[str, Any] = {}
+    for one in permitted:
+        operation: dict[str, Any] = {
+            "operationId": one.name,
+            "summary": one.summary,
+            "parameters": list(_parameters(one)),
+            "responses": {
+                "200": _response("The answer.", one, schema_of),
+                "default": {
+                    "description": "What is wrong, in which field, and what to change.",
+                    "content": {"application/json": {"schema": schema_of[str(messages.Failure)]}},
+                },
+            },
+        }
+        if "asked" in one.types:
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": schema_of[str(one.types["asked"])]}},
+            }
+        paths.setdefault(one.path, {})[one.method.lower()] = operation
+    return {
+        "openapi": OPENAPI,
+        "info": {
+            "title": "simdb",
+            "version": version,
+            "description": "What is similar to this, and what duplicates what.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _response(about: str, one: Endpoint, schema_of: dict[str, Any]) -> dict[str, Any]:
+    told = _alternatives(one.types["return"])
+    form = "text/html" if str in told else "application/json"
+    schemas = [schema_of[str(each)] for each in told]
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    return {"description": about, "content": {form: {"schema": schema}}}
+
+
+def _alternatives(told: Any) -> tuple[Any, ...]:
+    """Return the types that an answer has, one for each form of the request."""
+    return get_args(told) if isinstance(told, UnionType) else (told,)
+
+
+def _parameters(one: Endpoint) -> Any:
+    defaults = inspect.signature(one.answer).parameters
+    for name in one.types:
+        if f"{{{name}}}" in one.path:
+            kind = "integer" if one.types[name] is int else "string"
+            yield {
+                **{"name": name, "in": "path", "required": True, "schema": {"type": kind}},
+                "description": _ABOUT[name],
+            }
+    for name, told in one.options.items():
+        default = defaults[name].default if name in defaults else False
+        yield {
+            "name": name,
+            "in": "query",
+            "schema": {"type": "boolean" if told is bool else "integer", "default": default},
+            "description": _ABOUT[name],
+        }
+
+
+def arguments_of(
+    one: Endpoint, path: dict[str, str], options: dict[str, str], body: bytes
+) -> dict[str, Any]:
+    """Return the arguments that a request gives, checked.
+
+    Raises:
+        RefusedError, msgspec.MsgspecError: one of them is not as it should be.
+    """
+    unknown = options.keys() - one.options.keys()
+    if unknown:
+        known = ", ".join(one.options) or "none"
+        raise RefusedError(
+            HTTPStatus.BAD_REQUEST,
+            f"there is no parameter {min(unknown)!r}; there are: {known}",
+            field=min(unknown),
+            name="BadRequest",
+        )
+    given: dict[str, Any] = {**path, **options}
+    for name, text in given.items():
+        wanted = {**one.types, **one.options}[name]
+        if wanted == (str | int):  # a key
+            continue
+        if wanted is not str:
+            try:
+                given[name] = msgspec.convert(text, wanted, strict=False)
+            except msgspec.ValidationError:
+                what = "true or false" if wanted is bool else "a whole number"
+                raise RefusedError(
+                    HTTPStatus.UNPROCESSABLE_ENTITY,
+                    f"{name} must be {what}, not {text[:60]!r}",
+                    field=name,
+                    name="BadRequest",
+                ) from None
+    if given.pop("integer_key", False):
+        try:
+            given["key"] = msgspec.convert(given["key"], int, strict=False)
+        except msgspec.ValidationError:
+            raise RefusedError(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"the key {given['key'][:60]!r} is not a whole number",
+                field="key",
+                name="BadRequest",
+            ) from None
+    if "asked" in one.types:
+        given["asked"] = msgspec.json.decode(body, type=one.types["asked"])
+    return given

@@ -1,0 +1,48 @@
+"""What a service is started with: the store, and what one request may ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_WAITING = 128  # requests of a worker that wait for a thread; further ones are refused
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request may ask.
+
+    Attributes:
+        body: the most bytes that it may send.
+        items: the most items in it.
+        matches: the most matches of one item, and the most groups or changes of an answer.
+        seconds: how long it may take.
+    """
+
+    body: int = 8 * 2**20
+    items: int = 1_000
+    matches: int = 1_000
+    seconds: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every worker is made by.
+
+    Attributes:
+        store: the file, as an absolute path.
+        writes: whether requests may add and delete.
+        names: of hosts that requests may be for, besides addresses and ``localhost``.
+        threads: of a worker, that answer requests.
+        memory: bytes for the work of a worker.
+        busy_timeout: how long a request waits for another writer, in seconds.
+        limits: of each request.
+    """
+
+    store: Path
+    writes: bool = False
+    names: tuple[str, ...] = ()
+    threads: int = 2
+    memory: int = 2**30
+    busy_timeout: float = 10.0
+    limits: Limits = field(default_factory=Limits)

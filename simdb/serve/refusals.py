@@ -1,0 +1,149 @@
+"""What went wrong as a status and a body of JSON: what, in which field, and what to change."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+
+import msgspec
+
+from simdb.errors import (
+    BadItemError,
+    CollectionNotFoundError,
+    CorruptionError,
+    DatabaseBusyError,
+    DatabaseFullError,
+    GroupNotFoundError,
+    KeyExistsError,
+    KeyNotFoundError,
+    MissingExtraError,
+    ReadOnlyError,
+    Remedy,
+    SimdbError,
+    ThresholdTooLowError,
+    UnknownKindError,
+    UsageError,
+)
+from simdb.serve.messages import Failure, Problem
+
+# The first that an error is an instance of counts.
+_STATUSES: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
+    (KeyNotFoundError, HTTPStatus.NOT_FOUND),
+    (CollectionNotFoundError, HTTPStatus.NOT_FOUND),
+    (GroupNotFoundError, HTTPStatus.NOT_FOUND),
+    (KeyExistsError, HTTPStatus.CONFLICT),
+    (ReadOnlyError, HTTPStatus.FORBIDDEN),
+    (UnknownKindError, HTTPStatus.NOT_IMPLEMENTED),
+    (MissingExtraError, HTTPStatus.NOT_IMPLEMENTED),
+    (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (DatabaseBusyError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (DatabaseFullError, HTTPStatus.INSUFFICIENT_STORAGE),
+    (MemoryError, HTTPStatus.SERVICE_UNAVAILABLE),
+)
+_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_NAMED = re.compile(r"(?:unknown|required) field `([^`]*)`")
+
+
+class RefusedError(Exception):
+    """A request that is not carried out.
+
+    Attributes:
+        status: of the answer.
+        problem: what is wrong.
+        again_after: seconds after which it may be asked again, None where that does not help.
+    """
+
+    def __init__(
+        self,
+        status: HTTPStatus,
+        message: str,
+        *,
+        field: str | None = None,
+        change: tuple[str, ...] = (),
+        again_after: int | None = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.problem = Problem(
+            type=name or status.phrase.replace(" ", ""),
+            message=message,
+            field=field,
+            help=list(change),
+        )
+        self.again_after = again_after
+
+    def body(self) -> bytes:
+        """Return it as JSON."""
+        return msgspec.json.encode(Failure(error=self.problem))
+
+
+def refusal(error: BaseException) -> RefusedError:
+    """Return what an error is for whoever asked; faults of simdb tell nothing of their inside."""
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, msgspec.MsgspecError | RecursionError):
+        return _of_json(error)
+    found = (status for kind, status in _STATUSES if isinstance(error, kind))
+    status = next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
+    name, message, field, again = type(error).__name__, str(error), None, None
+    helps: tuple[str, ...] = ()
+    if isinstance(error, UsageError):
+        message, field = error.problem, _field_of(error)
+        helps = tuple(map(_in_json, error.remedies))
+    elif isinstance(error, MemoryError):
+        message, again = "out of memory; ask for less", 5
+    elif isinstance(error, DatabaseBusyError):
+        again = 1
+    elif isinstance(error, CorruptionError):
+        helps = ("simdb check finds what is damaged, simdb repair writes what can be read",)
+    elif not isinstance(error, SimdbError):
+        name, message = "Fault", "a fault of the service; its log has the traceback"
+    return RefusedError(status, message, field=field, change=helps, again_after=again, name=name)
+
+
+def _of_json(error: BaseException) -> RefusedError:
+    """Return what is wrong with the JSON of a request."""
+    if isinstance(error, RecursionError):
+        return RefusedError(HTTPStatus.BAD_REQUEST, "the JSON is nested too deeply", name="BadJson")
+    message = str(error)
+    if not isinstance(error, msgspec.ValidationError):
+        return RefusedError(
+            HTTPStatus.BAD_REQUEST, f"the body is not JSON: {message}", name="BadJson"
+        )
+    place, named = _PLACE.search(message), _NAMED.search(message)
+    path = [] if place is None else [place[1]]
+    path += [] if named is None else [named[1]]
+    return RefusedError(
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        _PLACE.sub("", message).replace("Object", "the object").replace("Expected", "expected"),
+        field=".".join(path) or None,
+        name="BadRequest",
+    )
+
+
+def _field_of(error: UsageError) -> str | None:
+    """Return the field that an error is about, where that is told."""
+    if isinstance(error, BadItemError | KeyExistsError) and error.row is not None:
+        return f"rows[{error.row}]"
+    if isinstance(error, BadItemError):
+        (what, *_) = error.problem.split(maxsplit=1)
+        return what if what in ("key", "metadata") else "item"
+    if isinstance(error, ThresholdTooLowError):
+        return "threshold"
+    for remedy in error.remedies:
+        if remedy.method is None and remedy.argument is not None:
+            return remedy.argument
+    return None
+
+
+def _in_json(remedy: Remedy) -> str:
+    """Return what would help, as a field of the request or as a command."""
+    value = (
+        "..." if remedy.value is ... else msgspec.json.encode(remedy.value, enc_hook=str).decode()
+    )
+    if remedy.method is None:
+        return f'"{remedy.argument}": {value} {remedy.effect}'
+    option = "" if remedy.argument is None else f" --{remedy.argument.replace('_', '-')}"
+    given = "" if remedy.value is True or not option else f" {remedy.shown_value.strip(chr(39))}"
+    return f"simdb {remedy.method} STORE COLLECTION{option}{given} {remedy.effect}"

@@ -1,0 +1,125 @@
+"""Starting and ending a service: the port, the workers, the signals."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import simdb
+from simdb.errors import ConfigurationError, DatabaseNotFoundError, MissingExtraError, StorageError
+from simdb.serve.limits import Limits, Settings
+
+BACKLOG = 2_048  # connections that wait to be accepted
+SMALLEST_MEMORY = 16 * 2**20
+
+
+def serve(
+    store: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    writes: bool = False,
+    workers: int = 1,
+    names: tuple[str, ...] = (),
+    threads: int = 2,
+    memory: int = 2**30,
+    busy_timeout: float = 10.0,
+    limits: Limits | None = None,
+    listening: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Answer requests until a signal (Ctrl-C, SIGTERM) ends it; what is under way is completed.
+
+    Args:
+        store: the file.
+        host, port: where to listen; port 0 takes a free one.
+        writes: let requests add and delete. Every worker may; one writes at a time.
+        workers: processes that answer.
+        names: of hosts that requests may be for, besides addresses and ``localhost``.
+        threads: of each worker.
+        memory: bytes for work, of all workers together.
+        busy_timeout: how long a request waits for another writer, in seconds.
+        limits: of each request.
+        listening: called with the address of the page once the port is ours.
+
+    Raises:
+        MissingExtraError: starlette or uvicorn is not installed.
+        ConfigurationError: the port is taken, or cannot be listened at.
+        StorageError: the store cannot be opened.
+    """
+    try:
+        import uvicorn
+        from uvicorn.supervisors import Multiprocess
+
+        from simdb.serve.application import made
+    except ImportError:
+        raise MissingExtraError(
+            'a service needs the extra of its name: pip install "simdb-store[serve]"'
+        ) from None
+    path = Path(store).absolute()
+    if not path.exists():
+        raise DatabaseNotFoundError(f"{path}: there is no such store; simdb create makes one")
+    with simdb.open(path, read_only=not writes, busy_timeout=busy_timeout) as database:
+        database.collection_names()  # what cannot be opened is told here, once
+    settings = Settings(
+        path,
+        writes,
+        (*names, host),
+        threads,
+        max(memory // workers, SMALLEST_MEMORY),
+        busy_timeout,
+        Limits() if limits is None else limits,
+    )
+    with _bound_to(host, port) as listener:
+        config = uvicorn.Config(
+            partial(made, settings),
+            factory=True,
+            workers=workers,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            proxy_headers=False,
+            timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
+        )
+        listening(_address(listener))
+        try:
+            if workers > 1:
+                supervisor = Multiprocess(config, sockets=[listener])
+                supervisor.run()
+                failed = any(one.exitcode == 3 for one in supervisor.processes)
+            else:
+                server = uvicorn.Server(config)
+                with suppress(SystemExit):
+                    server.run(sockets=[listener])
+                failed = not server.started
+        except KeyboardInterrupt:  # how it is meant to end; uvicorn has completed what it answered
+            return
+    if failed:
+        raise StorageError("the service could not begin; what is said above is why")
+
+
+def _bound_to(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; ConfigurationError says why there is none."""
+    if not 0 <= port <= 65_535:
+        raise ConfigurationError(f"the port must be from 0 to 65,535, not {port:,}")
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        of_name = isinstance(error, socket.gaierror) or error.errno is None
+        why = str(error.strerror) if of_name else os.strerror(error.errno or 0)
+        raise ConfigurationError(
+            f"nothing can listen at port {port} of {host}: {why}; another port may be free, and "
+            "port 0 takes one that is"
+        ) from error
+
+
+def _address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"

@@ -1,0 +1,416 @@
+"""The service answers as the store does, and says what is wrong in which field."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import simdb
+from simdb.errors import MissingExtraError
+from simdb.serve import Limits, messages, serve
+from simdb.serve.answers import Service
+from simdb.serve.endpoints import ENDPOINTS, Endpoint
+from tests.support.commands import run
+from tests.support.kind_cases import ALL
+from tests.support.processes import DEVNULL, ended, interpreted, started
+from tests.support.serving import Client, served
+
+HOSTILE = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+WORDS = "the quick brown fox jumps over the lazy dog near the river"
+BROWSER = (
+    shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+)
+LIMITS = Limits(body=20_000, items=5, matches=4, seconds=20)
+
+
+def filled(path: Path) -> Path:
+    with simdb.open(path, threads=1) as db:
+        kind = simdb.Text(simdb.WordShingles(1))
+        notes = db.collection("notes", kind, threshold="0.3", groups="chain", seed=1)
+        notes.add("a/ü", f"{WORDS} bank", metadata={"source": "web"})
+        notes.add(7, f"{WORDS} side\n{HOSTILE}", metadata={"source": "news"})
+        notes.add("far", "nothing of the kind")
+        db.collection("sets 1/2", simdb.Set(), threshold="0.5", seed=1).add("s", [1, 2, 3])
+        bags = db.collection("bags", simdb.Bag(), threshold="0.4", seed=1)
+        bags.add("b", {1: 2, 4: 1})
+    return path
+
+
+ADDS_LATER = """
+import simdb, sys
+with simdb.open(sys.argv[1], threads=1) as db:
+    db["notes"].add("later", "later")
+"""
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    path = filled(tmp_path_factory.mktemp("serve") / "s.simdb")
+    with served(path, limits=LIMITS) as client:
+        yield client
+
+
+def keys_of(told: Any) -> list[Any]:
+    return [match["key"] for match in told["matches"]]
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+def test_a_search_answers_what_the_store_does(client: Client) -> None:
+    told = client.post("/collections/notes/search", {"item": WORDS}).told
+    assert keys_of(told) == ["a/ü", 7]
+    assert told["matches"][0] == {
+        "key": "a/ü",
+        "similarity": 10 / 11,
+        "metadata": {"source": "web"},
+    }
+    assert 0.98 < told["expected_recall"] < 1
+    exact = {"item": WORDS, "guarantee": "exact", "threshold": "9/10", "metadata": False}
+    told = client.post("/collections/notes/search", exact).told
+    assert told["guarantee"] == "exact"
+    assert told["matches"] == [{"key": "a/ü", "similarity": 10 / 11}]
+    news = {"item": WORDS, "where": {"source": ["news", "none"]}}
+    assert keys_of(client.post("/collections/notes/search", news).told) == [7]
+    one = {"item": WORDS, "limit": 1}
+    assert keys_of(client.post("/collections/notes/search", one).told) == ["a/ü"]
+
+
+def test_several_are_searched_for_at_once_and_stored_ones_by_their_keys(client: Client) -> None:
+    many = client.post("/collections/notes/search", {"items": [WORDS, "else"]}).told["answers"]
+    assert list(map(keys_of, many)) == [["a/ü", 7], []]
+    by_key = client.post("/collections/notes/search", {"key": "a/ü", "threshold": 0.3}).told
+    assert keys_of(by_key) == [7]
+    both = client.post("/collections/notes/search", {"keys": [7, "far"]}).told["answers"]
+    assert list(map(keys_of, both)) == [["a/ü"], []]
+
+
+def test_names_with_slashes_and_numbers_as_keys_are_found(client: Client) -> None:
+    item = client.get(f"/collections/notes/items/{quote('a/ü', safe='')}").told
+    assert item == {"key": "a/ü", "item": f"{WORDS} bank", "metadata": {"source": "web"}}
+    assert client.get("/collections/notes/items/7").status == 404
+    assert client.get("/collections/notes/items/7?integer_key=true").told["key"] == 7
+    place = f"/collections/{quote('sets 1/2', safe='')}"
+    assert keys_of(client.post(f"{place}/search", {"item": [3, 2, 1]}).told) == ["s"]
+    assert client.get(f"{place}/items/s").told["item"] == [1, 2, 3]
+    bag = client.post("/collections/bags/search", {"item": {"1": 2, "4": 1}}).told
+    assert keys_of(bag) == ["b"]
+
+
+@pytest.mark.parametrize("name", ["bits:40:hamming", "record", "string:alignment"])
+def test_items_of_any_kind_go_out_as_they_come_in(name: str, tmp_path: Path) -> None:
+    examples: Any = ALL[name].examples
+    bound = "max_distance" if examples.kind.is_distance else "threshold"
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        made = db.collection("c", examples.kind, **{bound: examples.bound})
+        made.add(0, examples.items[0])
+    with served(tmp_path / "s.simdb") as client:
+        item = client.get("/collections/c/items/0?integer_key=true").told["item"]
+        added = client.post("/collections/c/items", {"key": 1, "item": item})
+        assert (added.status, added.told["duplicate_of"]) == (200, 0), added.body
+        assert client.get("/collections/c/items/1?integer_key=true").told["item"] == item
+        found = client.post("/collections/c/search", {"item": item, "guarantee": "exact"})
+        assert keys_of(found.told) == [0, 1]
+        assert client.get("/collections").told["collections"][0][bound] is not None
+
+
+def test_collections_are_listed_with_their_settings(client: Client) -> None:
+    told = client.get("/collections").told
+    assert (told["name"], told["writes"], told["limits"]["items"]) == ("s.simdb", True, 5)
+    notes = told["collections"][1]
+    assert (notes["name"], notes["threshold"], notes["keeps_groups"]) == ("notes", 0.3, True)
+    assert client.get("/collections/notes").told == notes
+    assert client.get("/collections/notes/stats").told["settings"]["threshold"] == 0.3
+
+
+def test_two_items_are_explained_with_their_differences_marked(client: Client) -> None:
+    told = client.post("/collections/notes/explain", {"left": "a/ü", "right": 7}).told
+    assert told["evidence"]["common"] == 10
+    first = told["differences"][0]
+    assert first[1] == "|"
+    assert ["bank", True] in first[0]
+    told = client.post("/collections/notes/explain", {"item": WORDS, "right": "a/ü"}).told
+    assert told["left"] is None
+    assert told["evidence"]["similar"]
+
+
+def test_what_comes_in_is_told_what_it_is_like_and_leaves_again(client: Client) -> None:
+    place = "/collections/notes/items"
+    added = client.post(place, {"key": "new", "item": f"{WORDS} bend"}).told
+    assert added["action"] == "added"
+    assert (added["duplicate_of"], added["similarity"]) == ("a/ü", 10 / 12)
+    assert client.get(f"{place}/new/group").told["id"] == added["group"]
+    again = {"key": "new", "item": "other"}
+    assert client.post(place, again).told["action"] == "present"
+    assert client.post(place, {**again, "on_existing": "error"}).status == 409
+    skipped = {"key": "newer", "item": f"{WORDS} bend!", "on_duplicate": "skip", "threshold": 0.9}
+    rows = {"rows": [{"key": "x", "item": "x y z"}, {"key": "y", "item": 3}]}
+    assert client.post(place, {**skipped, "item": f"{WORDS} bend"}).told["action"] == "duplicate"
+    wrong = client.post(place, rows)
+    assert (wrong.status, wrong.error["field"]) == (422, "rows[1]")
+    assert client.get(f"{place}/x").status == 404
+    assert client.ask("DELETE", f"{place}/new").told == {"deleted": 1}
+    assert client.ask("DELETE", f"{place}/new").status == 404
+    missing = {"keys": ["new"], "missing": "skip"}
+    assert client.post("/collections/notes/delete", missing).told == {"deleted": 0}
+    changes = client.get("/collections/notes/changes?limit=1").told["changes"]
+    assert [(one["number"], one["action"]) for one in changes] == [(1, "created")]
+    group = client.get("/collections/notes/groups").told
+    assert group["groups"] == [{"id": 1, "keys": ["a/ü", 7]}]
+    assert client.get("/collections/notes/groups/1").told["keys"] == ["a/ü", 7]
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "wanted"),
+    [
+        ("notes/search", {"item": 3}, (422, "item", "is a number, not text")),
+        ("notes/search", {"items": ["a", 3]}, (422, "items[1]", "is a number, not text")),
+        ("notes/search", {"item": "a", "limits": 3}, (422, "limits", "unknown field")),
+        ("notes/search", {"item": "a", "limit": "3"}, (422, "limit", "expected `int | null`")),
+        ("notes/search", {"item": "a", "limit": 5}, (422, "limit", "from 1 to 4")),
+        ("notes/search", {"item": "a", "limit": 0}, (422, "limit", "from 1 to 4")),
+        ("notes/search", {}, (422, None, "exactly one of item, items, key, keys")),
+        ("notes/search", {"items": ["a"] * 6}, (413, "items", "may have 5")),
+        ("notes/search", {"item": "a", "threshold": 0.1}, (422, "threshold", "is below 0.3")),
+        ("notes/search", {"item": "a", "threshold": 7}, (422, None, "7")),
+        ("notes/search", {"item": "a", "max_distance": 1}, (422, "max_distance", "threshold")),
+        ("notes/search", {"item": "a", "measure": "x"}, (422, None, "measure")),
+        ("notes/search", {"item": "a", "where": {"a": {}}}, (422, "where[...]", "expected")),
+        ("notes/search", {"key": "none"}, (404, None, "is not stored")),
+        ("notes/search", b'{"item": "a', (400, None, "not JSON")),
+        ("notes/search", b'{"item": ' + b"[" * 9_000, (400, None, "JSON")),
+        ("notes/search", b'{"item": "\\ud800"}', (400, None, "not JSON")),
+        ("notes/search", b"\xff", (400, None, "not JSON")),
+        ("none/search", {"item": "a"}, (404, None, "there are")),
+        ("notes/explain", {"right": 7}, (422, None, "exactly one of item, left")),
+        ("notes/items", {"item": "a"}, (422, "key", "names the item")),
+        ("notes/items", {"key": "", "item": "a"}, (422, "key", "key")),
+        ("notes/items", {"key": "k", "item": 1.5}, (422, "item", "not text")),
+        ("notes/delete", {"keys": [1.5]}, (422, "keys[0]", "expected")),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_field(
+    client: Client, path: str, body: Any, wanted: tuple[int, str | None, str]
+) -> None:
+    status, field, words = wanted
+    answer = client.post(f"/collections/{path}", body)
+    assert answer.status == status, answer.body
+    assert words in answer.error["message"]
+    assert answer.error.get("field") == field
+
+
+def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> None:
+    wanted = {"item": "a", "threshold": 0.1}
+    helps = client.post("/collections/notes/search", wanted).error["help"]
+    assert any(one.startswith('"guarantee": "exact"') for one in helps)
+    assert any(one.startswith("simdb rebuild STORE COLLECTION --threshold 0.1") for one in helps)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/none", 404),
+        ("/collections/notes/none", 404),
+        ("/collections/%ff", 400),
+        ("/collections/notes/groups?limit=0", 422),
+        ("/collections/notes/groups?limit=x", 422),
+        ("/collections/notes/groups?most=1", 400),
+        ("/collections/notes/groups/99", 404),
+        ("/collections/notes/items/x?integer_key=true", 422),
+        ("/collections/bags/groups", 422),
+    ],
+)
+def test_paths_that_lead_nowhere_are_told(client: Client, path: str, status: int) -> None:
+    answer = client.get(path)
+    assert (answer.status, bool(answer.error["message"])) == (status, True)
+
+
+def test_methods_and_forms_that_are_not_answered_are_told(client: Client) -> None:
+    answer = client.ask("PUT", "/collections")
+    assert (answer.status, answer.headers["Allow"] is None) == (405, False)
+    form = {"Content-Type": "text/plain"}
+    assert client.ask("POST", "/collections/notes/search", b"{}", form).status == 415
+    assert client.post("/collections/notes/search", {"item": "a" * 30_000}).status == 413
+
+
+def test_pages_of_others_reach_nothing(client: Client) -> None:
+    own = {"Host": f"localhost:{client.port}", "Content-Type": "application/json"}
+    body = {"key": "evil", "item": "evil"}
+    place = "/collections/notes/items"
+    for headers, status in (
+        ({**own, "Host": "evil.example"}, 421),
+        ({**own, "Host": ""}, 421),
+        ({**own, "Origin": "http://evil.example"}, 403),
+        ({**own, "Origin": "null"}, 403),
+        ({**own, "Origin": "http://localhost:1"}, 403),
+        ({**own, "Sec-Fetch-Site": "cross-site"}, 403),
+        ({**own, "Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ):
+        assert client.ask("POST", place, body, headers).status == status, headers
+    assert client.ask("GET", "/collections", headers={"Host": "evil.example"}).status == 421
+    assert client.get(f"{place}/evil").status == 404
+    same = {**own, "Origin": f"http://localhost:{client.port}", "Sec-Fetch-Site": "same-origin"}
+    assert client.ask("POST", "/collections/notes/search", {"item": "a"}, same).status == 200
+    for host in ("127.0.0.1", "[::1]:80", "10.1.2.3:5", "LOCALHOST."):
+        assert client.ask("GET", "/health", headers={"Host": host}).status == 200, host
+    given = client.get("/").headers
+    assert "script-src 'self'" in given["content-security-policy"]
+    assert given["access-control-allow-origin"] is None
+    assert given["x-frame-options"] == "DENY"
+
+
+def test_a_service_that_only_reads_changes_nothing(tmp_path: Path) -> None:
+    path = filled(tmp_path / "s.simdb")
+    with served(path, writes=False) as client:
+        refused = client.post("/collections/notes/items", {"key": "n", "item": "n"})
+        assert (refused.status, refused.error["type"]) == (403, "ReadOnlyError")
+        assert "--write" in refused.error["help"][0]
+        assert client.ask("DELETE", "/collections/notes/items/far").status == 403
+        assert "/collections/{name}/delete" not in client.get("/openapi.json").told["paths"]
+        assert client.get("/collections/notes/items/far").status == 200
+        # What another process writes is seen; a file in its place is not taken for it.
+        interpreted(ADDS_LATER, path)
+        assert client.get("/collections/notes/items/later").status == 200
+        path.rename(tmp_path / "elsewhere.simdb")
+        assert client.get("/health").status == 200
+        assert client.get("/ready").status == 503
+
+
+def test_what_takes_too_long_or_fails_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = threading.Event()
+
+    def late(self: Service, name: str) -> messages.State:
+        """Wait."""
+        return messages.State(status=str(held.wait(20)))
+
+    def fails(self: Service, name: str) -> messages.State:
+        """Fail."""
+        raise RuntimeError(f"secret {name}")
+
+    broken = tuple(
+        Endpoint("GET", f"/{one.__name__}/{{name}}", one, writes=True) for one in (late, fails)
+    )
+    monkeypatch.setattr("simdb.serve.application.ENDPOINTS", (*ENDPOINTS, *broken))
+    with served(filled(tmp_path / "s.simdb"), limits=Limits(seconds=0.3)) as client:
+        answer = client.get("/late/a")
+        held.set()
+        assert (answer.status, answer.error["type"]) == (504, "TooSlow")
+        assert "it may be stored all the same" in answer.error["message"]
+        answer = client.get("/fails/a")
+        assert (answer.status, answer.error["type"]) == (500, "Fault")
+        assert b"secret" not in answer.body
+
+
+# -- the page and its description ------------------------------------------------------------------
+
+
+def test_the_description_names_all_that_can_be_asked(client: Client) -> None:
+    told = client.get("/openapi.json").told
+    assert told["openapi"].startswith("3.1")
+    assert set(told["paths"]) == {one.path for one in ENDPOINTS}
+    text = json.dumps(told)
+    for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
+        assert name in told["components"]["schemas"], name
+    operations = [one for methods in told["paths"].values() for one in methods.values()]
+    assert len({one["operationId"] for one in operations}) == len(operations) == len(ENDPOINTS)
+    assert all(one["summary"].endswith(".") for one in operations)
+    page = client.get("/api").body.decode()
+    assert "/collections/{name}/search" in page
+    assert "http" not in page.replace("https://", "")
+    assert "<script" not in page
+
+
+def test_the_page_and_the_report_load_nothing_from_elsewhere(client: Client) -> None:
+    for name in ("/", "/page.css", "/page.js"):
+        answer = client.get(name)
+        assert answer.status == 200
+        assert b"//" not in answer.body.replace(b"// All", b"").replace(b"// answers", b"")
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    report = client.get("/collections/notes/report")
+    assert report.headers["content-type"].startswith("text/html")
+    assert "script-src" not in report.headers["content-security-policy"]
+    assert HOSTILE not in report.body.decode()
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium is installed to open the page in")
+def test_a_browser_shows_what_is_similar_with_the_differences_marked(
+    client: Client, tmp_path: Path
+) -> None:
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+    flags += ["--enable-logging=stderr", "--window-size=390,900", "--virtual-time-budget=8000"]
+    question = f"collection=notes&item={quote(f'{WORDS} side')}"
+    address = f"http://127.0.0.1:{client.port}/?{question}"
+    found = ended(BROWSER, *flags, f"--user-data-dir={tmp_path}", "--dump-dom", address)
+    assert "CONSOLE" not in found.stderr
+    assert "<title>s.simdb</title>" in found.stdout
+    assert "&lt;script&gt;document.title" in found.stdout
+    assert "<img" not in found.stdout
+    assert "<ins>bank</ins>" in found.stdout
+    assert "<del>side</del>" in found.stdout
+    assert "group 1, 2 items" in found.stdout
+    assert "2 matches; expected recall" in found.stdout
+
+
+# -- starting and ending ---------------------------------------------------------------------------
+
+
+def test_what_cannot_be_served_is_told_in_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = filled(tmp_path / "s.simdb")
+    absent = run("serve", tmp_path / "none.simdb")
+    assert (absent.exit_code, "there is no such store" in absent.stderr) == (3, True)
+    other = tmp_path / "other.txt"
+    other.write_text("no store" * 1_000)
+    assert run("serve", other).exit_code == 3
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = run("serve", path, "--port", port)
+    assert refused.exit_code == 2
+    assert f"port {port} of 127.0.0.1: Address already in use" in refused.stderr
+    assert "nothing can listen" in run("serve", path, "--host", "no.such.host.invalid").stderr
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(MissingExtraError, match="simdb-store\\[serve\\]"):
+        serve(path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_workers_answer_until_a_signal_ends_them(tmp_path: Path, number: signal.Signals) -> None:
+    path = filled(tmp_path / "s.simdb")
+    workers = 2 if number == signal.SIGTERM else 1
+    arguments = ("serve", path, "--port", 0, "--write", "--workers", workers, "--json")
+    process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        client = Client(int(address.rpartition(":")[2].strip("/")))
+        client.wait()
+        for key in range(6):
+            added = client.post("/collections/notes/items", {"key": key, "item": f"text {key}"})
+            assert added.told["action"] == "added"
+            assert client.get(f"/collections/notes/items/{key}?integer_key=1").status == 200
+        process.send_signal(number)
+        said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, said) == (0, ("", ""))
+    with simdb.open(path, threads=1) as db:
+        assert len(db["notes"]) == 9
+        assert not db.check(deep=True).problems
