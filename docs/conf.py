@@ -33,7 +33,18 @@ def _to_pages_of_the_site(_app: Any, name: str, source: list[str]) -> None:
         source[0] = source[0].replace(f"](../{up}{root}", f"]({up}{page}")
 
 
+# What callers get and do not make, so that the arguments of the class tell them nothing.
+RETURNED = ("simdb.results", "simdb.evidence", "simdb.collection", "simdb.database", "simdb.upkeep")
+
+
+def _without_arguments(_app: Any, what: str, _name: str, value: Any, *_rest: Any) -> Any:
+    """Leave the signature out of classes that calls return."""
+    is_returned = what == "class" and value.__module__.startswith(RETURNED)
+    return ("", None) if is_returned and not issubclass(value, dict) else None
+
+
 def setup(app: Any) -> None:
     """Tell Sphinx what is special here."""
     app.add_lexer("hex", TextLexer)
     app.connect("source-read", _to_pages_of_the_site)
+    app.connect("autodoc-process-signature", _without_arguments)

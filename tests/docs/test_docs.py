@@ -5,11 +5,14 @@ import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import simdb
+from simdb import collection, frames, results
+from simdb.answers import choose
+from simdb.opened import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -54,6 +57,23 @@ def test_the_reference_has_every_class_and_function_and_an_example_of_it():
     shown = " ".join(block + said for page in pages for block, said in PYTHON_BLOCK.findall(page))
     errors = {name for name, value in public.items() if is_error(value)}
     assert set(public) - errors <= set(re.findall(r"\w+", shown))
+
+
+def test_the_page_of_types_lists_the_choices_that_there_are():
+    page = (ROOT / "docs" / "reference" / "types.md").read_text()
+    choices = {
+        "OnExisting": collection.OnExisting,
+        "OnDuplicate": collection.OnDuplicate,
+        "OnBad": collection.OnBad,
+        "DedupeMeasure": collection.DedupeMeasure,
+        "Show": frames.Show,
+        "AskedGuarantee": choose.AskedGuarantee,
+        "Guarantee": results.Guarantee,
+        "GroupMethod": catalogue.GroupMethod,
+    }
+    for name, choice in choices.items():
+        (row,) = re.findall(rf"^\| `{name}` \| (.*) \|$", page, re.MULTILINE)
+        assert tuple(re.findall(r'"(\w+)"', row)) == get_args(choice)
 
 
 def is_error(value: object) -> bool:
