@@ -31,7 +31,7 @@ PLANTED = "planted"
 MODULES = (
     *("machine", "kills", "powerfail", "together", "faults", "space", "damage"),
     *("processes", "fuzzing", "skew", "soak", "names", "maintenance", "inputs"),
-    "groups",
+    *("groups", "service"),
 )
 
 

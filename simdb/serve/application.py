@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import html
 import logging
+import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -80,6 +84,7 @@ class Worker:
     async def _opened(self, _: Starlette) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
         self._service = await loop.run_in_executor(self._threads, partial(Service, self._settings))
+        _end_with_parent()
         warming = asyncio.ensure_future(loop.run_in_executor(self._threads, self._service.warm))
         warming.add_done_callback(self._warmed)
         try:
@@ -177,6 +182,19 @@ class Worker:
     async def _api(self, _: Request) -> Response:
         policy = {"content-security-policy": OWN_PAGE}
         return Response(_api_page(self._description), media_type="text/html", headers=policy)
+
+
+def _end_with_parent() -> None:
+    """Let a worker end when the process that started it is gone, however that ended."""
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        assert parent is not None
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    if parent is not None:
+        threading.Thread(target=watch, name="simdb-serve-parent", daemon=True).start()
 
 
 def made(settings: Settings) -> Guard:

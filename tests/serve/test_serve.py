@@ -20,6 +20,7 @@ from simdb.errors import MissingExtraError
 from simdb.serve import Limits, messages, serve
 from simdb.serve.answers import Service
 from simdb.serve.endpoints import ENDPOINTS, Endpoint
+from simdb.serve.running import _bound_to
 from tests.support.commands import run
 from tests.support.kind_cases import ALL
 from tests.support.processes import DEVNULL, ended, interpreted, started
@@ -391,10 +392,22 @@ def test_what_cannot_be_served_is_told_in_a_line(
         serve(path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_answers_do_not_wait_for_the_client_to_acknowledge_their_headers() -> None:
+    with _bound_to("127.0.0.1", 0) as listener:
+        client = socket.create_connection(listener.getsockname())
+        accepted, _ = listener.accept()
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        client.close()
+        accepted.close()
+
+
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)],
+)
 def test_workers_answer_until_a_signal_ends_them(tmp_path: Path, number: signal.Signals) -> None:
     path = filled(tmp_path / "s.simdb")
-    workers = 2 if number == signal.SIGTERM else 1
+    workers = 1 if number == signal.SIGINT else 2
     arguments = ("serve", path, "--port", 0, "--write", "--workers", workers, "--json")
     process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
     try:
@@ -407,10 +420,13 @@ def test_workers_answer_until_a_signal_ends_them(tmp_path: Path, number: signal.
             assert added.told["action"] == "added"
             assert client.get(f"/collections/notes/items/{key}?integer_key=1").status == 200
         process.send_signal(number)
-        said = process.communicate(timeout=30)
+        said = process.communicate(timeout=30)  # ends when the last worker has
     finally:
         process.kill()
-    assert (process.returncode, said) == (0, ("", ""))
+    assert process.returncode == (-9 if number == signal.SIGKILL else 0)
+    assert said == ("", "")
+    with pytest.raises(ConnectionRefusedError):
+        client.get("/health")
     with simdb.open(path, threads=1) as db:
         assert len(db["notes"]) == 9
         assert not db.check(deep=True).problems

@@ -21,7 +21,7 @@ PROCESSES = (
     ("kill-points", "power-fail", "together", "io-errors", "names", "maintenance", PLANTED),
     (
         *("memory", "disk-full", "machine", "kill", "damage", "processes"),
-        *("fuzz", "skew", "soak", "bounds", "hostile", "groups"),
+        *("fuzz", "skew", "soak", "bounds", "hostile", "groups", "service"),
     ),
 )
 NAMES = {name for names in PROCESSES for name in names} - {PLANTED}
