@@ -13,7 +13,7 @@ from simdb.cli.feed import Feed, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, require_no_input
 from simdb.cli.options import Bound, SyncMode
 from simdb.cli.output import Working
-from simdb.cli.stores import StoredCollection
+from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
 from simdb.files.writing import Output, json_line, require_fitting_name, written_together
@@ -22,7 +22,7 @@ from simdb.results import Outcomes
 
 def add(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     inputs: Inputs,
     reading: InputOptions,
     on_existing: Annotated[

@@ -11,7 +11,7 @@ import typer
 import simdb
 from simdb.cli.options import Bound, Groups, GroupsAt, IndexOptions, KindOptions
 from simdb.cli.output import Telling, note
-from simdb.cli.stores import StoredCollection
+from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.kinds import Kind
@@ -22,7 +22,7 @@ _NOTHING = (KindOptions(), Bound(), IndexOptions())
 
 def create(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     described: KindOptions,
     bound: Bound,
     index: IndexOptions,
@@ -86,6 +86,7 @@ def create(
         raise UsageError("--exact-only contradicts --threshold and --max-distance")
     settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
     with stored.opened(create=True) as database:
+        stored.about(stored.name)
         created = database.create_collection(
             stored.name,
             kind,
@@ -99,7 +100,7 @@ def create(
         _warn_of_weight(created, containment=containment)
 
 
-def _tell(telling: Telling, stored: StoredCollection, created: simdb.Collection) -> None:
+def _tell(telling: Telling, stored: NamedCollection, created: simdb.Collection) -> None:
     told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
     telling.tell(report_of(created), told)
 

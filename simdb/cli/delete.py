@@ -9,7 +9,7 @@ import typer
 
 from simdb.cli.options import IntegerKeys, key_from
 from simdb.cli.output import Telling, counted
-from simdb.cli.stores import StoredCollection
+from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 from simdb.files.compression import InputStream
 
@@ -18,7 +18,7 @@ _LONGEST_KEY_LINE = 1 << 20
 
 def delete(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     keys: Annotated[
         list[str] | None, typer.Argument(metavar="KEY", help="The keys of stored items.")
     ] = None,

@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from simdb.cli.output import Telling, counted
-from simdb.cli.stores import StoredCollection, existing
+from simdb.cli.stores import NamedCollection, existing
 from simdb.errors import UsageError
 
 
 def drop(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     yes: Annotated[
         bool, typer.Option("--yes", help="Remove it; without this nothing is done.")
     ] = False,

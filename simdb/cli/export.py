@@ -78,7 +78,7 @@ def export(
             lambda: arrow.reader_of(rows, id_field, *item_fields),
             lambda row: stored_line(row[id_field], row),
         )
-    told = {"collection": stored.name, "output": telling.output, "items": total}
+    told = {"collection": source.name, "output": telling.output, "items": total}
     telling.tell(told, f"exported {counted(total, 'item', 'items')}")
 
 

@@ -10,11 +10,12 @@ import atexit
 import contextlib
 import errno
 import os
+import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Callable, Iterator, Mapping
+from types import FrameType, MappingProxyType
 from typing import Any
 
 import typer
@@ -33,7 +34,9 @@ EXIT_BROKEN_PIPE = 141
 _SHORTLY = 0.05  # seconds
 _OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
-_COMMANDS = {"rebuild": "simdb rebuild STORE COLLECTION"}
+_COMMANDS = {"rebuild": "simdb rebuild"}
+# Under these a context keeps what a command is about, for commands that an error names.
+STORE, COLLECTION = "simdb.store", "simdb.collection"
 
 
 class CommandGroup(TyperGroup):
@@ -67,8 +70,8 @@ class CommandGroup(TyperGroup):
             told = str(error) if isinstance(error, KeyboardInterrupt) else ""
             _tell(told or "interrupted; what was committed before is intact")
             raise typer.Exit(EXIT_INTERRUPTED) from None
-        except BrokenPipeError as error:
-            raise typer.Exit(_reported(error)) from None
+        except (BrokenPipeError, UsageError) as error:
+            raise typer.Exit(_reported(error, ctx.meta)) from None
 
 
 def _is_interruption(error: BaseException) -> bool:
@@ -104,8 +107,8 @@ def _end_politely(number: int, frame: FrameType | None) -> None:
     signal.default_int_handler(number, frame)
 
 
-def _reported(error: Exception) -> int:
-    """Print what failed and return the exit code."""
+def _reported(error: Exception, about: Mapping[str, str] | None = None) -> int:
+    """Print what failed and return the exit code; ``about`` says which store it is about."""
     if isinstance(error, BrokenPipeError):
         _drop_output()
         return EXIT_BROKEN_PIPE
@@ -114,19 +117,19 @@ def _reported(error: Exception) -> int:
     if os.environ.get("SIMDB_TRACEBACK"):
         report = "".join(traceback.format_exception(error))
         print(printable(report, "\n\t"), end="", file=sys.stderr)
-    message, code = _message(error)
+    message, code = _message(error, about or {})
     if code == EXIT_STORAGE:
         _drop_output()
     _tell(message)
     return code
 
 
-def _message(error: Exception) -> tuple[str, int]:
+def _message(error: Exception, about: Mapping[str, str]) -> tuple[str, int]:
     # Errors of the parser are told by what they can do: their classes moved between versions.
     if hasattr(error, "format_message"):
         return _of_parser(error), EXIT_USAGE
     if isinstance(error, UsageError):
-        return in_options(error), EXIT_USAGE
+        return in_options(error, about), EXIT_USAGE
     if isinstance(error, StorageError):
         return str(error), EXIT_STORAGE
     if isinstance(error, OSError):
@@ -168,21 +171,24 @@ def _of_system(error: OSError) -> tuple[str, int]:
     return text, EXIT_USAGE if isinstance(error, of_names) else EXIT_STORAGE
 
 
-def in_options(error: UsageError) -> str:
+def in_options(error: UsageError, about: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the message of an error, its remedies as options and commands."""
     if isinstance(error, KeyNotFoundError) and isinstance(error.stored, int):
         return f"{error}: --integer-keys reads keys as numbers"
     helps = [
-        f"{_command_line(remedy)} {remedy.effect}"
+        f"{_command_line(remedy, about)} {remedy.effect}"
         for remedy in error.remedies
         if remedy.method is None or remedy.method in _COMMANDS
     ]
     return f"{error.problem}; {', or '.join(helps)}" if helps else error.problem
 
 
-def _command_line(remedy: Remedy) -> str:
+def _command_line(remedy: Remedy, about: Mapping[str, str]) -> str:
     """Return the command or the option that a remedy stands for."""
-    words = [] if remedy.method is None else [_COMMANDS[remedy.method]]
+    words = []
+    if remedy.method is not None:
+        names = (about.get(STORE, "STORE"), about.get(COLLECTION, "COLLECTION"))
+        words = [_COMMANDS[remedy.method], *map(shlex.quote, names)]
     if remedy.argument == "guarantee" and remedy.value == "exact":
         words.append("--exact")
     elif remedy.argument is not None:

@@ -11,14 +11,14 @@ import typer
 
 from simdb.cli.options import IntegerKeys, key_from
 from simdb.cli.output import AsJson, note, shown_key, with_leaves
-from simdb.cli.stores import StoredCollection
+from simdb.cli.stores import NamedCollection
 from simdb.files.writing import json_line, printable
 from simdb.results import Key
 
 
 def get(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     keys: Annotated[list[str], typer.Argument(metavar="KEY", help="The keys of stored items.")],
     integer_keys: IntegerKeys = False,
     as_json: AsJson = False,

@@ -8,13 +8,13 @@ import typer
 
 from simdb.cli.options import Bound, IntegerKeys
 from simdb.cli.output import Telling, print_json_line, shown_key
-from simdb.cli.stores import StoredCollection
+from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 
 
 def group(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     key: Annotated[
         str | None, typer.Argument(metavar="KEY", help="The group of the item with this key.")
     ] = None,

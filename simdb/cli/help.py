@@ -15,6 +15,11 @@ _WORDS = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "float
 class Command(TyperCommand):
     """A command; what it says of itself when it is asked for help."""
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Write the arguments; there is one collection at most, though it is parsed as a list."""
+        pieces = super().collect_usage_pieces(ctx)
+        return ["[COLLECTION]" if piece == "[COLLECTION]..." else piece for piece in pieces]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, its own options, and then group by group those it shares."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}

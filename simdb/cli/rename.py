@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from simdb.cli.output import Telling
-from simdb.cli.stores import StoredCollection, existing
+from simdb.cli.stores import NamedCollection, existing
 
 
 def rename(
     *,
-    stored: StoredCollection,
+    stored: NamedCollection,
     new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
     telling: Telling,
 ) -> None:

@@ -44,7 +44,7 @@ def report(
     require_page(output)
     with stored.viewed() as source, telling.bar() as bar:
         bar.advance("searching for a sample", 0, 1)
-        title = f"{Path(stored.path).name}: {stored.name}"
+        title = f"{Path(stored.path).name}: {source.name}"
         text = page(source, sample=sample, seed=seed, title=title, command=as_given())
     write_page(output, text)
     telling.tell({"output": output, "bytes": len(text.encode())}, f"wrote {output}")

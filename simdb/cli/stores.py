@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 import typer
 
 import simdb
+from simdb.cli.failures import COLLECTION, STORE
 from simdb.errors import CollectionNotFoundError, DatabaseNotFoundError, UsageError
 
 
@@ -79,16 +80,42 @@ class Store:
             yield database
 
     @contextlib.contextmanager
-    def view(self, name: str) -> Iterator[simdb.CollectionView]:
+    def view(self, name: str | None) -> Iterator[simdb.CollectionView]:
         """Hold one state of a collection that exists, for several reads that agree."""
         with self.opened(read_only=True) as database, database.snapshot() as state:
-            existing(database, name)
-            yield state[name]
+            source = state[existing(database, name).name]
+            self.about(source.name)
+            yield source
+
+    @contextlib.contextmanager
+    def change(
+        self, name: str | None, sync: Literal["full", "batch"] = "full"
+    ) -> Iterator[simdb.Collection]:
+        """Open a collection that exists to be written."""
+        with self.opened(sync=sync) as database:
+            target = existing(database, name)
+            self.about(target.name)
+            yield target
+
+    def about(self, name: str) -> None:
+        """Let commands that an error proposes name this store and collection.
+
+        With a second collection nobody can tell which one an error is about: they name neither.
+        """
+        known = self.context.meta
+        if STORE in known:
+            del known[STORE], known[COLLECTION]
+        else:
+            known[STORE], known[COLLECTION] = self.path, name
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCollection(Store):
-    """The collection that a command is about."""
+class NamedCollection(Store):
+    """A collection that must be named: it is made, renamed or removed, or keys follow its name.
+
+    With keys after it, of which there may be any number, a name that is left out cannot be told
+    from a key.
+    """
 
     name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The name of the collection.")]
 
@@ -101,8 +128,44 @@ class StoredCollection(Store):
     @contextlib.contextmanager
     def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
         """Open it to be written."""
-        with self.opened(sync=sync) as database:
-            yield existing(database, self.name)
+        with self.change(self.name, sync) as target:
+            yield target
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCollection(Store):
+    """The collection that a command is about; its name is left out where the store has one.
+
+    It is a list for the parser, which gives it what the arguments after it leave.
+    """
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="COLLECTION",
+            help="The name of the collection; not needed if the store has only one.",
+        ),
+    ] = None
+
+    @property
+    def name(self) -> str | None:
+        """The name that was given."""
+        given = self.names or []
+        if len(given) > 1:
+            raise UsageError(f"one collection at most can be named, not {' and '.join(given)}")
+        return given[0] if given else None
+
+    @contextlib.contextmanager
+    def viewed(self) -> Iterator[simdb.CollectionView]:
+        """Hold one state of it."""
+        with self.view(self.name) as source:
+            yield source
+
+    @contextlib.contextmanager
+    def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
+        """Open it to be written."""
+        with self.change(self.name, sync) as target:
+            yield target
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +195,7 @@ class OneOrTwo(StoredCollection):
                 yield left, None
                 return
             others = Store(self.context, self.right_store or self.path)
-            with others.view(self.right or self.name) as right:
+            with others.view(self.right or left.name) as right:
                 yield left, right
 
     @contextlib.contextmanager
@@ -146,7 +209,7 @@ class OneOrTwo(StoredCollection):
                 return
             others = Store(self.context, self.right_store or self.path)
             with others.opened(read_only=True) as database:
-                yield left, existing(database, self.right or self.name)
+                yield left, existing(database, self.right or left.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +227,15 @@ class StoreOrCollection(Store):
             yield existing(database, self.name) if self.name else database
 
 
-def existing(database: simdb.Database, name: str) -> simdb.Collection:
-    """Return a collection; an error names those that the store has."""
-    if name not in database:
-        names = ", ".join(database.collection_names()) or "none"
-        raise CollectionNotFoundError(f"no collection {name!r} in the store; it has: {names}")
-    return database[name]
+def existing(database: simdb.Database, name: str | None) -> simdb.Collection:
+    """Return a collection, the only one for None; an error names those that the store has."""
+    names = database.collection_names()
+    if name is None and len(names) != 1:
+        told = f"has several: name one of {', '.join(names)}" if names else "has none"
+        raise CollectionNotFoundError(f"no collection is named, and the store {told}")
+    chosen = names[0] if name is None else name
+    if chosen not in database:
+        raise CollectionNotFoundError(
+            f"no collection {chosen!r} in the store; it has: {', '.join(names) or 'none'}"
+        )
+    return database[chosen]

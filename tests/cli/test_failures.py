@@ -26,13 +26,13 @@ def test_remedies_are_options_and_commands(store):
     assert "--on-existing skip leaves it, or --on-existing replace overwrites it" in told
 
     told = failed("create", store, "news")
-    assert "simdb rebuild STORE COLLECTION changes its settings" in told
+    assert f"simdb rebuild {store} news changes its settings" in told
 
     for command in ("search", "pairs", "groups"):
         probe = ["--text", "one"] if command == "search" else []
         told = failed(command, store, "news", *probe, "--threshold", "0.5")
-        assert "simdb rebuild STORE COLLECTION --threshold 0.5 plans for it" in told
-        assert "simdb rebuild STORE COLLECTION --exact-floor 0.5" in told
+        assert f"simdb rebuild {store} news --threshold 0.5 plans for it" in told
+        assert f"simdb rebuild {store} news --exact-floor 0.5" in told
         assert "--min-recall 0." in told
         assert "--exact misses nothing" in told
         told = failed(command, store, "news", *probe, "--threshold", "0.5", "--min-recall", "0.99")

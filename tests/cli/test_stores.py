@@ -230,6 +230,23 @@ def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
     assert "it has: news" in run("pairs", store, "absent").stderr
 
 
+def test_the_only_collection_of_a_store_need_not_be_named(store):
+    asked = (["pairs"], ["export"], ["search", "--key", "a"], ["explain", "pairs"])
+    named = [run(one, store, "news", *others).stdout for one, *others in asked]
+    assert [run(one, store, *others).stdout for one, *others in asked] == named
+    assert run("show", store, "a", "b").stdout == run("show", store, "news", "a", "b").stdout
+    told = run("pairs", store, "news", "more")
+    assert (told.exit_code, "not news and more" in told.stderr) == (2, True)
+
+    run("create", store, "others")
+    for one, *others in (*asked, ["show", "a", "b"]):
+        told = run(one, store, *others)
+        assert told.exit_code == 2
+        assert "the store has several: name one of news, others" in told.stderr
+    told = run("join", store, "news", "others", "--threshold", "0.1", "--guarantee", "probable")
+    assert "simdb rebuild STORE COLLECTION --threshold 0.1" in told.stderr
+
+
 def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
     from simdb.database import Database
     from simdb.results import CheckReport, Problem
