@@ -231,10 +231,11 @@ def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
 
 
 def test_the_only_collection_of_a_store_need_not_be_named(store):
-    asked = (["pairs"], ["export"], ["search", "--key", "a"], ["explain", "pairs"])
+    asked = (["pairs"], ["export"], ["search", "--key", "a"], ["recipe"])
     named = [run(one, store, "news", *others).stdout for one, *others in asked]
     assert [run(one, store, *others).stdout for one, *others in asked] == named
     assert run("show", store, "a", "b").stdout == run("show", store, "news", "a", "b").stdout
+    assert run("explain", store, "pairs").stdout.startswith("pairs among")
     told = run("pairs", store, "news", "more")
     assert (told.exit_code, "not news and more" in told.stderr) == (2, True)
 
