@@ -15,13 +15,14 @@ from fractions import Fraction
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import typer
 
 import simdb
 from simdb import kinds
+from simdb.arrays import Bools, Int64s
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
@@ -36,7 +37,16 @@ from simdb.exact.thresholds import decimal
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
-from simdb.files.tables import MOST_BYTES, copy_rows, require_same_columns, version_of
+from simdb.files.tables import (
+    BATCH_ROWS,
+    MOST_BYTES,
+    CopiedRows,
+    GroupWriter,
+    TableReader,
+    copy_rows,
+    require_same_columns,
+    version_of,
+)
 from simdb.files.writing import (
     TABLES,
     Output,
@@ -57,6 +67,7 @@ Measure = Literal["jaccard", "containment", "both"]
 SAMPLED_ROWS = 5_000  # by which settings of records are proposed
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
+_BATCHES_WAITING = 8  # of an input, whose rows may take as much as a row group that is written
 _MOST_SHARDS = 500  # of an output, all of which are open until all are complete
 _SHARE_OF_MEMORY = 4  # a row group that is written may take this part; writing it, as much again
 _LEAST_SAMPLED, _MOST_SAMPLED = 100, 500  # rows that a report searches for
@@ -512,16 +523,36 @@ class _Job:
 
     def run(self, files: Mapping[str, Output], bar: ProgressBar) -> dict[str, Any]:
         """Divide the rows into the files; return how many became what."""
+        feed, bound = self.feed, self._asked.wanted.bound
+        feed.target = target = self._collection()
+        feed.bad_file = files.get(self._asked.reading.bad or "")
+        removed = _Removed.to(files, self._asked.places, target, bound.of(target.kind))
+        outputs = {source: files[output] for source, output in self._kept.items()}
+        with self._tables(files) as tables:
+            feed.on_opening = tables.begin
+            splitting = _Splitting(feed, outputs, removed, tables)
+            return self._divided(target, splitting, files, bar)
+
+    def _tables(self, files: Mapping[str, Output]) -> _Tables:
+        """Return the outputs that are tables."""
+        options, asked = self._options, self._asked
+        return _Tables(
+            {source: files[name] for source, name in self._kept.items() if name in self._copied},
+            None if options.columns is None else options.read_names(),
+            self._sources if self._is_one else {},
+            settings_of(asked.places.context).memory // _SHARE_OF_MEMORY,
+            at_once=asked.wanted.measure == "jaccard" and asked.policy.order is None,
+        )
+
+    def _divided(
+        self,
+        target: simdb.Collection,
+        splitting: _Splitting,
+        files: Mapping[str, Output],
+        bar: ProgressBar,
+    ) -> dict[str, Any]:
         policy, wanted = self._asked.policy, self._asked.wanted
         feed, reading, bound = self.feed, self._asked.reading, self._asked.wanted.bound
-        feed.target = target = self._collection()
-        feed.bad_file = files.get(reading.bad or "")
-        splitting = _Splitting(
-            feed,
-            {source: files[output] for source, output in self._kept.items()},
-            _Removed.to(files, self._asked.places, target, bound.of(target.kind)),
-            {files[output] for output in self._copied},
-        )
         page = self._asked.places.report
         if page is not None:
             splitting.seen = Removed(is_distance=target.kind.is_distance)
@@ -548,12 +579,7 @@ class _Job:
         )
         counts.update(_least(target, bound))
         policy.require_few_removed(counts)
-        written = None if self._options.columns is None else self._options.read_names()
-        splitting.finish(
-            self._sources if self._is_one else {},
-            written,
-            settings_of(self._asked.places.context).memory // _SHARE_OF_MEMORY,
-        )
+        splitting.finish()
         if page is not None and splitting.seen is not None:
             files[page].write(self._page(target, splitting.seen, counts).encode())
         return counts
@@ -661,6 +687,117 @@ class _Removed:
         return told
 
 
+class _Tables:
+    """Outputs of kept rows that are tables; the rows are copied, with all columns.
+
+    Rows of Parquet are written as soon as they are known to be kept, if there are not too many
+    bytes of each to wait for that in memory; all others at the end, when the files are read again.
+
+    Args:
+        outputs: of each input that is copied; of several inputs it may be the same.
+        columns: those that are written; None for all.
+        below: of inputs, the folders whose names say columns that are written too.
+        most_bytes: of a row group, about.
+        at_once: whether a row that is settled as kept stays so.
+    """
+
+    def __init__(
+        self,
+        outputs: Mapping[str, Output],
+        columns: AbstractSet[str] | None,
+        below: Mapping[str, str],
+        most_bytes: int,
+        *,
+        at_once: bool,
+    ) -> None:
+        self._outputs = outputs
+        self._columns = columns
+        self._below = below
+        self._most_bytes = min(most_bytes, MOST_BYTES)
+        self._at_once = at_once and all(map(self._may_wait, outputs))
+        self._versions = {source: version_of(source) for source in outputs}
+        self._places = {source: array("q") for source in outputs}
+        self._waiting: dict[str, CopiedRows] = {}
+        self._writing: tuple[Output, GroupWriter] | None = None
+        self._opened = contextlib.ExitStack()
+
+    def __contains__(self, source: str) -> bool:
+        return source in self._outputs
+
+    def _copied(self, source: str) -> CopiedRows:
+        return CopiedRows(source, self._below.get(source, ""), self._columns)
+
+    def _may_wait(self, source: str) -> bool:
+        size = self._copied(source).row_bytes
+        return size is not None and size * BATCH_ROWS * _BATCHES_WAITING <= self._most_bytes
+
+    def begin(self, reader: RowReader) -> None:
+        """Have a reader give its rows to the copy, too, where they are written at once."""
+        if self._at_once and reader.source in self and isinstance(reader, TableReader):
+            reader.copied = self._waiting[reader.source] = self._copied(reader.source)
+
+    def settle(self, source: str, lines: Int64s, kept: Bools) -> None:
+        """Note which of some successive rows of an input are kept."""
+        if not self._at_once:
+            self._places[source].frombytes(lines[kept].tobytes())
+            return
+        for earlier in list(self._waiting):
+            if earlier == source:
+                break
+            del self._waiting[earlier]
+        writer, copied = self._writer(source), self._waiting[source]
+        for rows in copied.kept(lines[kept] - 1, int(lines[-1])):
+            writer.write(rows)
+
+    def _writer(self, source: str) -> GroupWriter:
+        output = self._outputs[source]
+        if self._writing is None or self._writing[0] is not output:
+            self._opened.close()
+            writer = self._waiting[source].writer(
+                output.file, most_bytes=self._most_bytes, **_form_of(output)
+            )
+            self._writing = output, self._opened.enter_context(writer)
+            for other in [one for one, where in self._outputs.items() if where is output]:
+                self._places.pop(other)
+        return self._writing[1]
+
+    def finish(self) -> None:
+        """Write what is not written yet; the outputs are whole then."""
+        self._waiting.clear()
+        self._opened.close()
+        tables: dict[Output, dict[str, array[int]]] = {}
+        for source, places in self._places.items():
+            tables.setdefault(self._outputs[source], {})[source] = places
+        for output, rows in tables.items():
+            copy_rows(
+                rows,
+                output.file,
+                below=self._below,
+                columns=self._columns,
+                most_bytes=self._most_bytes,
+                **_form_of(output),
+            )
+        for source, version in self._versions.items():
+            if version_of(source) != version:
+                raise UsageError(
+                    f"{source} was changed while it was read: the outputs are not written"
+                )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._opened.__exit__(*raised)
+
+
+def _form_of(output: Output) -> dict[str, bool]:
+    """Return which form of a table an output has, as ``copy_rows`` takes it."""
+    return {
+        "as_parquet": promised_form(output.target) == "parquet",
+        "may_stream": not output.target.lower().endswith(".feather"),
+    }
+
+
 class _Splitting:
     """The rows of the input as they are settled: into the kept and the removed ones.
 
@@ -668,8 +805,7 @@ class _Splitting:
         feed: the rows.
         kept: the output of each input; of several inputs it may be the same.
         removed: the output of removed rows.
-        copied: of the outputs of kept rows, those that are tables; their rows are copied at the
-            end, with all columns.
+        tables: those of the outputs of kept rows that are tables.
     """
 
     def __init__(
@@ -677,14 +813,13 @@ class _Splitting:
         feed: Feed,
         kept: Mapping[str, Output],
         removed: _Removed | None,
-        copied: AbstractSet[Output],
+        tables: _Tables,
     ) -> None:
-        self._copied = {source: array("q") for source, output in kept.items() if output in copied}
-        self._versions = {source: version_of(source) for source in self._copied}
         self.kept = 0
         self._feed = feed
         self._kept = kept
         self._removed = removed
+        self._tables = tables
         self.seen: Removed | None = None  # for a report
         self._begun: set[Output] = set()
         self._unended: set[Output] = set()
@@ -701,8 +836,8 @@ class _Splitting:
                 self._write_superseded(outcome)
             self.kept += int(kept.sum())
             source = rows.reader.source
-            if source in self._copied:
-                self._copied[source].frombytes(np.array(rows.lines, np.int64)[kept].tobytes())
+            if source in self._tables:
+                self._tables.settle(source, np.array(rows.lines, np.int64), kept)
             else:
                 self._write_kept(rows.reader, compress(rows.raws, kept))
 
@@ -741,33 +876,9 @@ class _Splitting:
             for key in outcome.superseded:
                 self._removed.file.write(json_line({"id": key, "superseded_by": outcome.key}))
 
-    def finish(
-        self, below: Mapping[str, str], columns: AbstractSet[str] | None, most_bytes: int
-    ) -> None:
-        """Write what an output without rows has too, and the rows that are copied.
-
-        Args:
-            below, columns, most_bytes: of tables; see ``copy_rows``.
-        """
-        tables: dict[Output, dict[str, array[int]]] = {}
+    def finish(self) -> None:
+        """Write what an output without rows has too."""
         for source, output in self._kept.items():
-            if source in self._copied:
-                tables.setdefault(output, {})[source] = self._copied[source]
-            else:
+            if source not in self._tables:
                 self._begin(output, self._feed.preambles.get(source, b""))
-        for output, rows in tables.items():
-            as_parquet = promised_form(output.target) == "parquet"
-            copy_rows(
-                rows,
-                output.file,
-                as_parquet=as_parquet,
-                below=below,
-                columns=columns,
-                most_bytes=min(most_bytes, MOST_BYTES),
-                may_stream=not output.target.lower().endswith(".feather"),
-            )
-        for source, version in self._versions.items():
-            if version_of(source) != version:
-                raise UsageError(
-                    f"{source} was changed while it was read: the outputs are not written"
-                )
+        self._tables.finish()

@@ -152,6 +152,7 @@ class Feed(Parts):
     Attributes:
         target: the collection, where it may be asked for the number of an earlier row.
         bad_file: where the bad rows are written, if they are.
+        on_opening: called with the reader of each input before it is read, if it is set.
         bad: how many rows could not be read or stored so far.
         done: how many rows have an outcome.
         preambles: what stood before the rows of each input that was read.
@@ -169,6 +170,7 @@ class Feed(Parts):
     ) -> None:
         self.target: simdb.CollectionView | None = None
         self.bad_file: Output | None = None
+        self.on_opening: Callable[[RowReader], None] | None = None
         self.preambles: dict[str, bytes] = {}
         self.bad = 0
         self.bad_rows: list[dict[str, str]] = []
@@ -209,6 +211,8 @@ class Feed(Parts):
         for source in sources:
             with open_rows(source, self._options) as reader:
                 self.reader = reader
+                if self.on_opening is not None:
+                    self.on_opening(reader)
                 yield reader
                 # The elements of the next input are what those of this one were.
                 self._options = replace(self._options, elements=reader.tokens.elements)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
@@ -17,6 +18,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from simdb import arrow
+from simdb.arrays import Int64s
 from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
@@ -28,6 +30,7 @@ BATCH_ROWS = 10_000
 GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
 _READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
+_ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ARROW = b"ARROW1"  # with which an Arrow file begins that can be read from the middle
 _PARTITION = re.compile(r"([^=/]+)=([^/]*)")
@@ -133,10 +136,14 @@ class TableReader(JsonLinesReader):
     Dates and times are read as text in ISO's form, decimals as text, NaN as null. Bytes are left
     out of metadata, and stand in JSON in base64. The place of a row is its number, from 1. ``raw``
     is the row as a line of JSON.
+
+    Attributes:
+        copied: takes every batch as it is read, with the columns that are copied; None if none are.
     """
 
     def __init__(self, source: str, options: ReadingOptions) -> None:
         RowReader.__init__(self, source, options)
+        self.copied: CopiedRows | None = None
         self._binary: set[str] = set()
         self._require_readable()
 
@@ -156,8 +163,14 @@ class TableReader(JsonLinesReader):
             folders = partitions_of(self.options.below.get(self.source, ""))
             added = {name: folders[name] for name in folders if name not in file.schema.names}
             wanted = self._wanted([*file.schema.names, *added])
-            for batch in file.batches([name for name in wanted if name not in added]):
-                yield _with_columns(batch, {name: added[name] for name in added if name in wanted})
+            own = [name for name in wanted if name not in added]
+            told = {name: added[name] for name in added if name in wanted}
+            copied = [] if self.copied is None else self.copied.names
+            names = [name for name in file.schema.names if name in own or name in copied]
+            for batch in file.batches(names):
+                if self.copied is not None:
+                    self.copied.wait(batch.select(copied))
+                yield _with_columns(batch if names == own else batch.select(own), told)
 
     def blocks(self, most_bytes: int) -> Iterator[ColumnRows | Iterator[Row]]:
         """Yield the rows batch by batch."""
@@ -343,7 +356,9 @@ class TableFile:
     Attributes:
         schema: of its columns.
         compression: of a Parquet file, by the paths of its columns.
-        group_rows: rows of the largest row group of a Parquet file; else of a batch.
+        group_rows: rows of the largest row group of a Parquet file; else of a batch. Of a file
+            without rows, those of a table that is made.
+        row_bytes: bytes of a row of a Parquet file, about; None of other files.
         is_stream: whether it is a stream of Arrow, as the shards of Hugging Face are.
 
     Raises:
@@ -354,6 +369,7 @@ class TableFile:
         self.source = source
         self.compression: dict[str, str] = {}
         self.group_rows = BATCH_ROWS
+        self.row_bytes: float | None = None
         self.is_stream = False
         self._opened = ExitStack()
         try:
@@ -377,7 +393,10 @@ class TableFile:
             self.schema = self._opened.enter_context(found).schema_arrow
             described = found.metadata
             groups = [described.row_group(number) for number in range(described.num_row_groups)]
-            self.group_rows = max((group.num_rows for group in groups), default=BATCH_ROWS)
+            self.group_rows = max((group.num_rows for group in groups), default=0) or GROUP_ROWS
+            self.row_bytes = max(
+                (group.total_byte_size / max(1, group.num_rows) for group in groups), default=0.0
+            )
             for number in range(groups[0].num_columns if groups else 0):
                 column = groups[0].column(number)
                 name = column.compression.lower()
@@ -438,6 +457,93 @@ def require_same_columns(sources: Sequence[str]) -> None:
         raise BadItemError(f"{source}: its columns are not in the order of those of {sources[0]}")
 
 
+class CopiedRows:
+    """Rows of a file on their way into a copy; batches wait until it is known which are kept.
+
+    Args:
+        source: the file.
+        place: the path of it whose folders say columns that are written too.
+        columns: those that are written, in the order of the file; None for all.
+
+    Attributes:
+        names: the columns that are read of the file.
+        schema: of the rows that are kept; views of texts and bytes become large texts and bytes.
+        row_bytes: of a row, about; of a file that does not tell, None.
+
+    Raises:
+        BadItemError: it cannot be read.
+    """
+
+    def __init__(self, source: str, place: str, columns: AbstractSet[str] | None) -> None:
+        library = arrow.library()
+        with TableFile(source) as file:
+            schema = arrow.without_views(file.schema)
+            self.row_bytes = file.row_bytes
+            self._packed, self._group_rows = file.compression, file.group_rows
+            self._is_stream = file.is_stream
+        self._added = {
+            name: value
+            for name, value in partitions_of(place).items()
+            if name not in schema.names and (columns is None or name in columns)
+        }
+        self.names = [name for name in schema.names if columns is None or name in columns]
+        self._own = library.schema([schema.field(name) for name in self.names], schema.metadata)
+        self.schema = self._own
+        for name in self._added:
+            self.schema = self.schema.append(library.field(name, library.string()))
+        self._waiting: deque[Any] = deque()
+        self._first = 0  # place of the first row that waits
+
+    def wait(self, batch: Any) -> None:
+        """Take the next batch of the file."""
+        self._waiting.append(batch)
+
+    def kept(self, places: Int64s, end: int) -> Iterator[Any]:
+        """Yield some of the rows that wait as tables, and forget all before ``end``.
+
+        Args:
+            places: of the rows, from 0, rising.
+            end: no later call names a place before it.
+        """
+        first = self._first
+        for batch in list(self._waiting):
+            after = first + batch.num_rows
+            begin, stop = np.searchsorted(places, (first, after))
+            if begin < stop:
+                yield self._picked(batch, places[begin:stop] - first)
+            if after <= end:
+                self._waiting.popleft()
+                self._first = after
+            first = after
+
+    def _picked(self, batch: Any, places: Int64s) -> Any:
+        """Return the rows of a batch; as they lie there, where they are most of it."""
+        library = arrow.library()
+        rows = library.Table.from_batches([batch])
+        if not rows.schema.equals(self._own):
+            rows = rows.cast(self._own)
+        breaks = np.flatnonzero(np.diff(places) != 1) + 1
+        if breaks.size * _ROWS_A_PIECE > places.size:
+            return _with_columns(rows.take(arrow.numbers(places)), self._added)
+        runs = [(run[0], run.size) for run in np.split(places, breaks)]
+        pieces = [rows.slice(begin, size) for begin, size in runs]
+        return _with_columns(library.concat_tables(pieces), self._added)
+
+    def writer(
+        self, target: IO[bytes], *, as_parquet: bool, most_bytes: int, may_stream: bool
+    ) -> GroupWriter:
+        """Return what writes these rows, and those of other files with the same columns."""
+        return GroupWriter(
+            target,
+            self.schema,
+            as_parquet=as_parquet,
+            as_stream=may_stream and self._is_stream,
+            packed=self._packed,
+            most_rows=self._group_rows,
+            most_bytes=most_bytes,
+        )
+
+
 def copy_rows(
     kept: Mapping[str, Sequence[int]],
     target: IO[bytes],
@@ -450,8 +556,7 @@ def copy_rows(
 ) -> None:
     """Write rows of files, under the schema of the first file.
 
-    Views of texts and bytes become large texts and bytes. Memory is that of one row group that is
-    written.
+    Memory is that of one row group that is written.
 
     Args:
         kept: of each file, in order, the rows to be written, rising, from 1 as their places are.
@@ -466,44 +571,24 @@ def copy_rows(
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
     """
-    library = arrow.library()
     require_same_columns(list(kept))
     with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
         writer = None
         for source, rows in kept.items():
             places = np.asarray(rows, np.int64) - 1
+            copied = CopiedRows(source, (below or {}).get(source, ""), columns)
+            writer = writer or opened.enter_context(
+                copied.writer(
+                    target, as_parquet=as_parquet, most_bytes=most_bytes, may_stream=may_stream
+                )
+            )
             with TableFile(source) as file:
-                folders = partitions_of((below or {}).get(source, ""))
-                added = {name: folders[name] for name in folders if name not in file.schema.names}
-                own = arrow.without_views(file.schema)
-                chosen_names = None
-                if columns is not None:
-                    added = {name: added[name] for name in added if name in columns}
-                    chosen_names = [name for name in own.names if name in columns]
-                    own = library.schema([own.field(name) for name in chosen_names], own.metadata)
-                if writer is None:
-                    schema = own
-                    for name in added:
-                        schema = schema.append(library.field(name, library.string()))
-                    writer = opened.enter_context(
-                        _GroupWriter(
-                            target,
-                            schema,
-                            as_parquet=as_parquet,
-                            as_stream=may_stream and file.is_stream,
-                            packed=file.compression,
-                            most_rows=file.group_rows,
-                            most_bytes=most_bytes,
-                        )
-                    )
-                first = 0
-                for batch in file.batches(chosen_names):
-                    begin, end = np.searchsorted(places, (first, first + batch.num_rows))
-                    first += batch.num_rows
-                    if begin < end:
-                        chosen = arrow.numbers(places[begin:end] - first + batch.num_rows)
-                        taken = library.Table.from_batches([batch]).cast(own).take(chosen)
-                        writer.write(_with_columns(taken, added))
+                end = 0
+                for batch in file.batches(copied.names):
+                    copied.wait(batch)
+                    end += batch.num_rows
+                    for table in copied.kept(places, end):
+                        writer.write(table)
 
 
 def write_table(
@@ -526,7 +611,7 @@ def write_table(
     """
     count = 0
     try:
-        with _GroupWriter(target, found.schema, as_parquet=as_parquet) as writer:
+        with GroupWriter(target, found.schema, as_parquet=as_parquet) as writer:
             for batch in found:
                 count += batch.num_rows
                 writer.write(arrow.library().Table.from_batches([batch]))
@@ -537,7 +622,7 @@ def write_table(
     return count
 
 
-class _GroupWriter:
+class GroupWriter:
     """Writes tables in groups of rows as a Parquet file, or as an Arrow file.
 
     Args:

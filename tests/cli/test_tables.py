@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from simdb.cli.app import app
+from simdb.files import tables
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
 TABLE = pa.table(
@@ -122,6 +123,32 @@ def test_views_and_categories_of_polars_are_copied(tmp_path, target):
     dedupe(tmp_path / "in.arrow", "-o", tmp_path / target)
     read = pl.read_ipc if target == "kept.arrow" else pl.read_parquet
     assert read(tmp_path / target).to_dicts() == [rows.to_dicts()[0], rows.to_dicts()[2]]
+
+
+@pytest.mark.parametrize("target", ["kept.parquet", "out/"])
+@pytest.mark.parametrize("options", [("--on-bad", "skip"), ("--on-bad", "skip", "--columns", "n")])
+def test_rows_that_are_written_at_once_are_those_that_are_read_again(
+    tmp_path, monkeypatch, target, options
+):
+    monkeypatch.setattr(tables, "BATCH_ROWS", 7)
+    texts: list[str | None] = [f"text of the row {number // 2 * 37}" for number in range(90)]
+    texts[3:5], texts[40] = [None, None], None
+    columns = {"id": range(90), "text": texts, "n": [str(number) for number in range(90)]}
+    for day, places in enumerate((range(0), range(30), range(30, 30), range(30, 90))):
+        folder = tmp_path / "in" / f"day={day}"
+        folder.mkdir(parents=True)
+        rows = pa.table(columns).take(pa.array(places, pa.int64()))
+        pq.write_table(rows, folder / "rows.parquet", row_group_size=20)
+    found = []
+    for name, most in (("at once", 1), ("at the end", 2**40)):
+        monkeypatch.setattr("simdb.cli.dedupe._BATCHES_WAITING", most)
+        (tmp_path / name).mkdir()
+        dedupe(tmp_path / "in", "-o", f"{tmp_path / name}/{target}", *options)
+        files = sorted((tmp_path / name).rglob("*.parquet"))
+        found.append([pq.read_table(file, partitioning=None) for file in files])
+    assert [len(out) for out in found] == [1 if target == "kept.parquet" else 4] * 2
+    assert 0 < sum(table.num_rows for table in found[0]) < 87
+    assert all(map(pa.Table.equals, *found))
 
 
 def full(*_given: object, **_named: object) -> None:
