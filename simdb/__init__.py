@@ -95,7 +95,7 @@ from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
 from simdb.recipe import Recipe
 from simdb.recovery.repair import repair
 from simdb.recovery.restore import restore
-from simdb.reports import report
+from simdb.reports import report, tuning_report
 from simdb.results import (
     AddReport,
     Alternative,
@@ -233,6 +233,7 @@ __all__ = [
     "report",
     "restore",
     "tune",
+    "tuning_report",
 ]
 
 starting.finish()

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +63,8 @@ class Removal:
     rows: int
     bytes: int
     beside: int
-    above: tuple[Example, ...]
-    below: tuple[Example, ...]
+    above: tuple[Example, ...] = field(repr=False)
+    below: tuple[Example, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,10 @@ class Tuning:
     Attributes:
         rows, bytes: of the sample.
         trials: one for each setting.
-        proposed, threshold: the setting and the threshold beside which the fewest pairs lie, as a
-            share of those that it takes: there another threshold changes the least.
+        proposed, threshold: a setting and a threshold beside which so few pairs lie, as a share of
+            the rows removed, that no other choice has clearly fewer; see ``tune``.
+        reason: why these are proposed, in a sentence.
+        texts: the sample, to which the places of examples point.
     """
 
     rows: int
@@ -105,6 +108,24 @@ class Tuning:
     trials: tuple[Trial, ...]
     proposed: Trial
     threshold: float
+    reason: str
+    texts: tuple[str, ...] = field(repr=False)
+
+    def __str__(self) -> str:
+        """Return what is proposed and why, and what each setting removes, in lines."""
+        removed = (
+            f"  {trial.name}: "
+            + ", ".join(f"{one.rows:,} at {one.threshold:g}" for one in trial.removals)
+            for trial in self.trials
+        )
+        return "\n".join(
+            [
+                f"of {self.rows:,} texts, {self.proposed.name} at {self.threshold:g} is proposed",
+                self.reason,
+                "rows removed:",
+                *removed,
+            ]
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +160,12 @@ def tune(
     Pairs are found exactly. Only those within the sample are seen: of all texts more have a
     similar one.
 
+    Proposed is a choice that another threshold would change little: one beside which few pairs lie
+    for the rows that it removes. Counts are small, so among those that are within one standard
+    error of the least (L. Breiman and others, Classification and Regression Trees, 3.4.3) the
+    first setting is taken, and of its thresholds the strictest. That says nothing about what
+    is meant by "the same": for that, look at examples, or judge some (``judge``).
+
     Args:
         texts: what is to be compared.
         sample: how many of them are looked at.
@@ -164,18 +191,42 @@ def tune(
         trials.append(_tried(name, kind, chosen, sizes, thresholds))
         if progress is not None:
             progress(Progress("trying settings", len(trials), len(settings)))
-    best = min(
-        (
-            (one.beside / one.rows, place, -number)
-            for place, trial in enumerate(trials)
-            for number, one in enumerate(trial.removals)
-            if one.rows
-        ),
-        default=(0.0, 0, -(len(thresholds) // 2)),
+    proposed, removal, reason = _proposed(trials, thresholds)
+    return Tuning(
+        len(chosen),
+        int(sizes.sum()),
+        tuple(trials),
+        proposed,
+        removal.threshold,
+        reason,
+        tuple(chosen),
     )
-    proposed = trials[best[1]]  # of several such thresholds the strictest, of settings the first
-    threshold = proposed.removals[-best[2]].threshold
-    return Tuning(len(chosen), int(sizes.sum()), tuple(trials), proposed, threshold)
+
+
+def _proposed(trials: Sequence[Trial], thresholds: Sequence[float]) -> tuple[Trial, Removal, str]:
+    """Return the setting and the threshold that are proposed, and why."""
+    choices = [(trial, one) for trial in trials for one in trial.removals if one.rows]
+    if not choices:
+        first = trials[0]
+        return first, first.removals[len(thresholds) // 2], "No setting finds similar rows."
+    least = min((one for _, one in choices), key=lambda one: one.beside / one.rows)
+    error = sqrt(max(least.beside, 1)) / least.rows  # of a count by the law of Poisson
+    within = [
+        (trial, one)
+        for trial, one in choices
+        if one.beside / one.rows <= least.beside / least.rows + error
+    ]
+    proposed = within[0][0]
+    removal = max(
+        (one for trial, one in within if trial is proposed), key=lambda one: one.threshold
+    )
+    pairs = "1 pair lies" if removal.beside == 1 else f"{removal.beside:,} pairs lie"
+    rows = "1 row" if removal.rows == 1 else f"{removal.rows:,} rows"
+    reason = (
+        f"{pairs} within {BIN:g} of the threshold {removal.threshold:g} by {proposed.name}, which "
+        f"removes {rows}: no other choice has clearly fewer for the rows that it removes."
+    )
+    return proposed, removal, reason
 
 
 def _tried(

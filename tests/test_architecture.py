@@ -54,7 +54,7 @@ ALLOWED_IMPORTS = {
     "frames": {"collection", "database", "exact", "kinds"} | BOTTOM,
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
-    "reports": {"collection", "upkeep"} | BOTTOM,
+    "reports": {"collection", "tuning", "upkeep"} | BOTTOM,
     "tuning": {"database", "kinds"} | BOTTOM,
     "starting": set(),
     "": {

@@ -6,6 +6,7 @@ import dataclasses
 import shlex
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +15,12 @@ from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_s
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import Inputs, UnstoredInputs
 from simdb.cli.output import Working, console, counted, note, print_json, print_table
+from simdb.cli.report import require_page, write_page
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
+from simdb.files.writing import promised_form
 from simdb.kinds import Text
+from simdb.reports import tuning_report
 from simdb.tuning import BIN, LOWEST, THRESHOLDS, Example, Judged, Trial, Tuning, judge, to_judge
 from simdb.tuning import tune as tuned
 
@@ -47,24 +51,39 @@ def tune(
             "follow.",
         ),
     ] = None,
+    page: Annotated[
+        str | None,
+        typer.Option(
+            "--report",
+            metavar="FILE",
+            help="Write a page of HTML: what each setting removes, and pairs on both sides of each "
+            "threshold. Needs the extra 'report'.",
+        ),
+    ] = None,
     telling: Working,
 ) -> None:
     """Try settings for texts on a sample of your rows.
 
-    For several shinglings, with and without case, it prints the rows and bytes that each threshold
-    removes, how many pairs lie beside the threshold, and what the index costs. It proposes the
-    setting and threshold beside which the fewest pairs lie, so that a slightly different threshold
-    changes least. With --examples it prints pairs on both sides of each threshold; with --ask you
-    judge pairs (y or n), and precision and recall follow, with intervals.
+    For several ways to cut a text, with and without case, and for each profile it prints the rows
+    and bytes that each threshold removes, how many pairs are similar, and what the index costs. It
+    proposes a setting and a threshold beside which few pairs lie, so that a slightly different
+    threshold changes little. With --examples it prints pairs on both sides of each threshold; with
+    --ask you judge pairs (y or n), and precision and recall follow, with intervals; --report shows
+    all of it on a page.
 
     Example: simdb tune posts.jsonl --examples 10
     """
     if ask is not None and telling.as_json:
         raise UsageError("--ask asks people: leave out --json")
+    if page is not None:
+        require_page(page)
     texts = list(_texts(inputs, reading, sample))
     with telling.bar() as bar:
         found = tuned(texts, sample=sample, progress=bar.callback)
     command = _command(inputs, reading, found)
+    if page is not None:
+        named = ", ".join(Path(name).name for name in inputs[:3])
+        write_page(page, tuning_report(found, title=f"Settings for {named}", command=command))
     if telling.as_json:
         print_json({**_plain(found, examples, texts), "command": command})
         return
@@ -75,7 +94,7 @@ def tune(
             _print_pair(pair, texts)
     if ask is not None:
         _print_judged(judge(found.proposed, _asked(found.proposed, texts, ask)))
-    print(f"\nproposed:\n  {command}")
+    print(f"\n{found.reason}\nproposed:\n  {command}")
 
 
 def _texts(inputs: list[str], reading: UnstoredInputs, sample: int) -> Iterator[str]:
@@ -102,7 +121,9 @@ def _command(inputs: list[str], reading: UnstoredInputs, found: Tuning) -> str:
         words += ["--profile", rest]
     else:
         words += ["--shingles", shingles, *["--lowercase"] * (rest == "lowercase")]
-    return shlex.join([*words, "--threshold", f"{found.threshold:g}", "-o", "kept.jsonl"])
+    form = promised_form(inputs[0])
+    output = f"kept.{form}" if form in ("parquet", "csv") else "kept.jsonl"
+    return shlex.join([*words, "--threshold", f"{found.threshold:g}", "-o", output])
 
 
 def _print_trials(found: Tuning) -> None:
@@ -115,6 +136,7 @@ def _print_trials(found: Tuning) -> None:
     named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]
     costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
     print_table(("", "shingles", *named, *costs), rows)
+    print("* proposed; keys: of a row in the index at 0.8; s: of processor, to add 1,000 rows")
     counts = (
         f"{LOWEST + place * BIN:.2f}: {many:,}"
         for place, many in enumerate(found.proposed.histogram)
@@ -193,6 +215,7 @@ def _plain(found: Tuning, examples: int, texts: list[str]) -> dict[str, Any]:
         "bytes": found.bytes,
         "proposed": found.proposed.name,
         "threshold": found.threshold,
+        "reason": found.reason,
         "trials": [
             {
                 "shingles": trial.name,

@@ -86,7 +86,13 @@ def removal(bounds: Sequence[float], rows: Sequence[float], own: float, *, measu
 
 
 def histogram(
-    edges: Sequence[float], counts: Sequence[float], own: float, *, measured: str, below: bool
+    edges: Sequence[float],
+    counts: Sequence[float],
+    own: float,
+    *,
+    measured: str,
+    below: bool,
+    name: str = "histogram",
 ) -> str:
     """Draw how many pairs there are of each similarity; those beyond the bound are near misses."""
 
@@ -108,7 +114,7 @@ def histogram(
         else:
             _thousands(axes)
 
-    return drawn("histogram", "Pairs by similarity", draw)
+    return drawn(name, "Pairs by similarity", draw)
 
 
 def curve(

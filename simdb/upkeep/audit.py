@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from math import fsum, sqrt
+from math import fsum
 from typing import TypeAlias
 
 import numpy as np
@@ -104,11 +104,14 @@ def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, flo
     """Return the 95 % interval of the share of true pairs that are found.
 
     Pairs of one item are found or missed together: their items, not they, were drawn at random. So
-    as many independent pairs are reckoned with as would make the share as uncertain as the items
-    make it (the variance of a ratio of sums; Cochran, Sampling Techniques, 6.3), or, where all or
-    none are found and nothing varies, as many as there would be if those of an item were one.
-    Pairs are counted by the item.
+    the interval is the exact one of as many independent pairs as would make the share as uncertain
+    as the items make it (E. L. Korn and B. I. Graubard, Survey Methodology 1998; the variance is
+    that of a ratio of sums: Cochran, Sampling Techniques, 6.3), or, where all or none are found and
+    nothing varies, of as many as there would be if those of an item were one. Pairs are counted by
+    the item.
     """
+    from scipy.special import stdtrit  # takes long to load
+
     total = true.total()
     share = found.total() / total
     errors = [found[item] - share * pairs for item, pairs in true.items()]
@@ -118,22 +121,23 @@ def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, flo
         independent = share * (1 - share) / variance
     else:
         independent = total**2 / sum(pairs**2 for pairs in true.values())
-    return wilson_interval(share, min(independent, total), freedom=max(1, len(errors) - 1))
+    # The number is an estimate itself, the rougher the fewer items it rests on.
+    points = [float(stdtrit(max(1, freedom - 1), 0.975)) for freedom in (total, len(errors))]
+    return exact_interval(share, min(independent, total) * (points[0] / points[1]) ** 2)
 
 
-def wilson_interval(share: float, trials: float, *, freedom: int) -> tuple[float, float]:
-    """Return the 95 % interval of a proportion (E. B. Wilson, JASA 1927), by Student's points.
+def exact_interval(share: float, trials: float) -> tuple[float, float]:
+    """Return the 95 % interval of a proportion that is never too narrow.
 
-    The degrees of freedom are those in the number of trials, if that is an estimate.
+    Its ends are quantiles of beta distributions (C. J. Clopper and E. S. Pearson, Biometrika 1934),
+    which need no whole numbers of trials.
     """
-    from scipy.special import stdtrit  # takes long to load
+    from scipy.special import betaincinv
 
-    point = float(stdtrit(freedom, 0.975))
-    square = point**2
-    center = share + square / (2 * trials)
-    spread = point * sqrt(share * (1 - share) / trials + square / (4 * trials**2))
-    scale = 1 + square / trials
-    return max(0.0, (center - spread) / scale), min(1.0, (center + spread) / scale)
+    met, missed = share * trials, (1 - share) * trials
+    low = float(betaincinv(met, missed + 1, 0.025)) if met else 0.0
+    high = float(betaincinv(met + 1, missed, 0.975)) if missed else 1.0
+    return low, high
 
 
 def _joined(

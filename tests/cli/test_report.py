@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,9 @@ import pytest
 
 import simdb
 from simdb.errors import MissingExtraError
-from simdb.reports import charts
+from simdb.reports import Removed, charts
+from simdb.reports.collection import GROUPS_HELD, MEMBERS_SHOWN
+from simdb.reports.pages import PAIR_BYTES, texts_beside
 from tests.support.commands import done, failed, write_rows
 from tests.support.kind_cases import ALL
 from tests.support.processes import ended
@@ -140,6 +144,53 @@ def test_a_report_of_dedupe_says_what_was_removed(tmp_path: Path) -> None:
         assert part in found.text
     for name in ("r.parquet", "r.txt", "r"):
         assert "name it .html" in failed(*asked[:-1], tmp_path / name)
+
+
+def test_the_largest_groups_are_shown_beside_the_row_that_is_kept() -> None:
+    seen = Removed(is_distance=False)
+    for number in range(3_000):
+        group = number % 100 if number < 2_000 else 100 + number % 7
+        seen.note(number, f"kept {group}", 0.9, partial(str, number))
+    largest = [key for key, _ in seen.groups.most_common(7)]
+    assert set(largest) <= seen.members.keys()
+    assert len(seen.members) == GROUPS_HELD
+    assert {len(rows) for rows in seen.members.values()} == {MEMBERS_SHOWN}
+    assert sum(seen.groups.values()) == 3_000
+
+
+def test_no_pair_takes_more_of_the_page_than_its_share() -> None:
+    ones, others = ("\n".join(f'"{n + add}" & ' * 40 for n in range(400)) for add in (0, 1_000))
+    shown = texts_beside("similarity 0.1", ("a", ones), ("b", others))
+    pieces = [piece for left, _, right in shown.lines for piece in (*left, *right)]
+    assert sum(len(escape(text)) for text, _ in pieces) <= PAIR_BYTES
+    assert ("...", False) in pieces
+    equal = texts_beside("similarity 1", ("a", ones), ("b", ones + "more"))
+    assert "equal in their first 6,000 characters" in equal.lines[0][0][0][0]
+
+
+def test_a_report_of_tried_settings_shows_both_sides_of_each_threshold(tmp_path: Path) -> None:
+    rows = texts(30)
+    rows.append({"id": "capitals", "text": rows[0]["text"].upper()})
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    shown = done("tune", source, "--text-field", "text", "--report", tmp_path / "t.html").stdout
+    html = (tmp_path / "t.html").read_text()
+    found = Page(html)
+    command = shown.splitlines()[-1].strip()
+    for part in (
+        "Settings for in.jsonl",
+        command,
+        "Settings tried",
+        "Threshold 0.8",
+        "taken, similarity",
+        "let go, similarity",
+        "Where other settings disagree",
+        "profile chat",
+        HOSTILE,
+    ):
+        assert part in found.text, part
+    assert {"svg", "del", "ins"} <= found.tags
+    assert HOSTILE not in html
+    assert "name it .html" in failed("tune", source, "--report", tmp_path / "t.txt")
 
 
 @pytest.mark.parametrize(

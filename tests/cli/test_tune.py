@@ -68,9 +68,38 @@ def test_each_threshold_removes_what_dedupe_would(found: simdb.Tuning) -> None:
             near = [abs(pair.similarity - one.threshold) < 0.05 for pair in trial.pairs]
             assert one.beside == sum(near)
             assert one.bytes <= found.bytes
-    shares = {one.beside / one.rows for trial in found.trials for one in trial.removals if one.rows}
-    best = next(one for one in found.proposed.removals if one.threshold == found.threshold)
-    assert best.beside / best.rows == min(shares)
+    choices = [(trial, one) for trial in found.trials for one in trial.removals if one.rows]
+    least = min((one for _, one in choices), key=lambda one: one.beside / one.rows)
+    allowed = least.beside / least.rows + max(least.beside, 1) ** 0.5 / least.rows
+    steady = [(trial, one) for trial, one in choices if one.beside / one.rows <= allowed]
+    assert found.proposed is steady[0][0]
+    assert found.threshold == max(one.threshold for trial, one in steady if trial is found.proposed)
+    assert f"within 0.05 of the threshold {found.threshold:g}" in found.reason
+    assert len(str(found).splitlines()) == 3 + len(found.trials)
+    assert found.texts == tuple(texts)
+
+
+def test_a_later_setting_is_proposed_only_where_it_is_clearly_steadier() -> None:
+    def trial(name: str, *beside_and_rows: tuple[int, int]) -> tuning.Trial:
+        removals = tuple(
+            tuning.Removal(threshold, rows, 0, beside, (), ())
+            for threshold, (beside, rows) in zip((0.7, 0.8), beside_and_rows, strict=True)
+        )
+        return tuning.Trial(name, simdb.Text(), removals, (), 1, 1.0, ())
+
+    def proposed(*trials: tuning.Trial) -> tuple[str, float]:
+        found, removal, reason = tuning._proposed(trials, (0.7, 0.8))
+        assert f"by {found.name}" in reason
+        return found.name, removal.threshold
+
+    assert proposed(trial("first", (8, 60), (12, 60)), trial("other", (6, 57), (30, 50))) == (
+        "first",
+        0.7,
+    )
+    assert proposed(trial("first", (40, 60), (50, 60)), trial("other", (6, 57), (5, 57))) == (
+        "other",
+        0.8,
+    )
 
 
 def test_yes_and_no_tell_precision_and_recall_with_intervals(found: simdb.Tuning) -> None:
@@ -125,6 +154,8 @@ def test_the_command_proposes_another_and_asks(
         "word:1 lowercase",
         "at 0.7",
         "proposed:",
+        "of processor",
+        "within 0.05 of the threshold",
         "simdb dedupe",
         "row 3",
         "0.95: ",

@@ -1,0 +1,416 @@
+"""The report of a collection, or of what became of the rows of a job."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, pairwise
+from math import isnan
+from typing import Any
+
+from simdb.collection import CollectionView
+from simdb.errors import ConfigurationError, SimdbError
+from simdb.reports import charts
+from simdb.reports.pages import Section, Shown, beside, rendered
+from simdb.results import Key
+from simdb.upkeep.survey import Survey
+
+GROUPED = 50_000  # items of a collection whose groups are made for a report
+BIN = 0.05
+PAIRS_A_BIN = 3
+MISSES = 8
+GROUPS_SHOWN = 8
+MEMBERS_SHOWN = 3  # beside the one that the others are compared with
+GROUPS_HELD = 64  # of the largest so far, of which rows are kept while a job runs
+MEASURED = 200  # pairs by which the curve is measured
+TRIES = 10
+_SIZES = ((2, 2), (3, 3), (4, 5), (6, 10), (11, 30), (31, 100), (101, 1_000), (1_001, None))
+
+
+@dataclass(slots=True)
+class Removed:
+    """What became of the rows of a job: counted as it runs, and some examples kept.
+
+    Attributes:
+        counts: of rows, by names for people.
+        edges, by_value: how many removed rows were how similar to the one kept.
+        groups: how many rows were removed for each kept one.
+        members: of the largest groups, some of the rows removed: key, value and item.
+        values: how many removed rows were how similar to the one kept.
+    """
+
+    is_distance: bool
+    counts: dict[str, int] = field(default_factory=dict)
+    groups: Counter[Key] = field(default_factory=Counter)
+    members: dict[Key, list[tuple[Key | None, float, Any]]] = field(default_factory=dict)
+    values: Counter[float] = field(default_factory=Counter)
+    _least: int = 0
+    _examples: dict[int, list[tuple[Key | None, Key, float, Any]]] = field(default_factory=dict)
+    _seen: Counter[int] = field(default_factory=Counter)
+    _random: random.Random = field(default_factory=lambda: random.Random(0))  # noqa: S311
+
+    def note(
+        self, key: Key | None, kept: Key, value: float | None, item: Callable[[], Any]
+    ) -> None:
+        """Note a removed row; of each range of values some are kept, all equally likely."""
+        self.groups[kept] += 1
+        if value is None:
+            return
+        self.values[round(value, 3)] += 1
+        place = int(value / BIN + 1e-9) if not self.is_distance else 0
+        self._seen[place] += 1
+        kept_rows = self._examples.setdefault(place, [])
+        row = self._random.randrange(self._seen[place])
+        if len(kept_rows) < PAIRS_A_BIN:
+            kept_rows.append((key, kept, value, item()))
+        elif row < PAIRS_A_BIN:
+            kept_rows[row] = key, kept, value, item()
+        if self._is_large(kept) and len(self.members[kept]) < MEMBERS_SHOWN:
+            self.members[kept].append((key, value, item()))
+
+    def _is_large(self, kept: Key) -> bool:
+        """Return whether a group is one of the largest so far, and hold its rows if so."""
+        if kept in self.members:
+            return True
+        if len(self.members) == GROUPS_HELD:
+            if self.groups[kept] <= self._least:  # groups only grow, so this bound stays true
+                return False
+            smallest = min(self.members, key=self.groups.__getitem__)
+            self._least = self.groups[smallest]
+            if self.groups[kept] <= self._least:
+                return False
+            del self.members[smallest]
+        self.members[kept] = []
+        return True
+
+    def examples(self) -> Iterable[tuple[Key | None, Key, float, Any]]:
+        """Yield the examples, the most similar first."""
+        for place in sorted(self._examples, reverse=not self.is_distance):
+            yield from self._examples[place]
+
+
+def report(
+    collection: CollectionView,
+    *,
+    sample: int = 1_000,
+    seed: int = 0,
+    title: str | None = None,
+    command: str | None = None,
+    removed: Removed | None = None,
+) -> str:
+    """Return a report of a collection as one page of HTML.
+
+    Settings, how many rows each threshold would remove, pairs by similarity with near misses below
+    the threshold, the S-curve with the recall that is measured on real pairs, groups, and pairs of
+    every similarity side by side with the differences marked. What lies below the threshold is
+    estimated from a sample; the cost is that of so many searches.
+
+    Args:
+        collection: or one of a snapshot.
+        sample: items that are searched for.
+        seed: of the random choice.
+        title: of the page.
+        command: how to repeat what was done, as it is shown.
+        removed: of a job, what became of its rows.
+
+    Raises:
+        MissingExtraError: jinja2 or matplotlib is not installed (the extra ``report``).
+    """
+    page = _Page(collection, sample, seed, removed)
+    groups, drawn = page.groups(), page.charts()
+    if groups is not None:
+        drawn.append(groups.pop("chart"))
+    return rendered(
+        "collection.html",
+        title=title or f"simdb: {collection.name}",
+        command=command,
+        numbers=page.numbers(),
+        settings=page.settings(),
+        charts=drawn,
+        groups=groups,
+        sections=page.sections(),
+        note=page.note,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One of the largest groups."""
+
+    size: str
+    about: str
+    pairs: Sequence[Shown]
+
+
+class _Page:
+    """What a report shows, gathered part by part."""
+
+    def __init__(
+        self, collection: CollectionView, sample: int, seed: int, removed: Removed | None
+    ) -> None:
+        self._collection = collection
+        self._kind = collection.kind
+        self._removed = removed
+        self._random = random.Random(seed)  # noqa: S311 - not secret
+        self._items = len(collection)
+        self._measured = "distance" if self._kind.is_distance else "similarity"
+        self.note = ""
+        self._survey: Survey | None = None
+        if self._items:
+            try:
+                self._survey = collection.survey(sample=sample, seed=seed)
+            except ConfigurationError as error:
+                self.note = f"Nothing was searched for: {error}"
+        if not self._items:
+            self.note = "The collection holds no items: there is nothing to compare."
+        elif self._survey is not None:
+            looked = self._survey
+            self.note = (
+                f"Figures that are called estimated come from {looked.sampled:,} of "
+                f"{looked.items:,} items, drawn at random and searched for down to a "
+                f"{self._measured} of {looked.lowest:g}."
+            )
+
+    def numbers(self) -> list[tuple[str, str]]:
+        """The numbers at the top."""
+        found = self._survey
+        counted = {} if self._removed is None else self._removed.counts
+        told = {**counted} or {"items": self._items}
+        shown = [(name, f"{count:,}") for name, count in told.items()]
+        if found is not None and self._removed is None:
+            (estimate,) = found.removed([found.bound])
+            shown.append(("similar to an earlier item, estimated", f"{estimate:,.0f}"))
+        if found is not None:
+            shown.append((f"{self._measured} that counts as similar", f"{found.bound:g}"))
+        return shown
+
+    def settings(self) -> list[tuple[str, str]]:
+        """The settings of the collection."""
+        kind, collection = self._kind, self._collection
+        described: Mapping[str, Any] = kind.describe()
+        told = [(name, str(value)) for name, value in described.items()]
+        bounds = {
+            "threshold": collection.threshold,
+            "largest distance": collection.max_distance,
+            "exact from": collection.exact_floor,
+        }
+        told += [(name, f"{float(one):g}") for name, one in bounds.items() if one is not None]
+        try:
+            plan = collection.plan
+        except SimdbError:
+            return told
+        told.append(("index", kind.index_in_words(plan.bands, plan.rows)))
+        told.append(("recall planned", f"{float(collection.recall):g}"))
+        return told
+
+    # -- charts ----------------------------------------------------------------------------------
+
+    def charts(self) -> list[tuple[str, str, str]]:
+        """The charts: title, what it says, SVG."""
+        found = self._survey
+        if found is None:
+            return []
+        drawn = [self._removal(found), self._histogram(found)]
+        recall = self._curve(found)
+        if recall is not None:
+            drawn.append(recall)
+        return drawn
+
+    def _bounds(self, found: Survey) -> list[float]:
+        if found.is_distance:
+            return [found.lowest * step / 50 for step in range(51)]
+        return [found.lowest + (1 - found.lowest) * step / 50 for step in range(51)]
+
+    def _removal(self, found: Survey) -> tuple[str, str, str]:
+        bounds = self._bounds(found)
+        counts = found.removed(bounds)
+        job = self._removed
+        if job is not None:  # of the rows removed it is known, of those kept estimated
+            counts = [
+                count
+                + sum(
+                    many
+                    for value, many in job.values.items()
+                    if (value <= bound if found.is_distance else value >= bound)
+                )
+                for count, bound in zip(counts, bounds, strict=True)
+            ]
+        svg = charts.removal(bounds, counts, found.bound, measured=self._measured)
+        words = "How many rows another threshold would remove. The dashed line is the present one."
+        return "Rows removed by each threshold", words, svg
+
+    def _histogram(self, found: Survey) -> tuple[str, str, str]:
+        low, high = (0.0, found.lowest) if found.is_distance else (found.lowest, 1.0)
+        count = 25
+        edges = [low + (high - low) * step / count for step in range(count + 1)]
+        pairs = found.histogram(edges)
+        job = self._removed
+        if job is not None:
+            for value, many in job.values.items():
+                place = min(count - 1, max(0, int((value - low) / max(high - low, 1e-9) * count)))
+                pairs[place] += many
+        svg = charts.histogram(
+            edges, pairs, found.bound, measured=self._measured, below=found.is_distance
+        )
+        beyond = sum(
+            many
+            for many, (begin, end) in zip(pairs, pairwise(edges), strict=True)
+            if ((begin + end) / 2 > found.bound) == found.is_distance
+        )
+        words = f"Beyond the dashed line are near misses: about {beyond:,.0f} pairs."
+        return "Pairs by " + self._measured, words, svg
+
+    def _curve(self, found: Survey) -> tuple[str, str, str] | None:
+        try:
+            plan = self._collection.plan
+        except SimdbError:
+            return None
+        points = [(bound, plan.expected_recall(bound)) for bound in self._bounds(found)]
+        if any(isnan(share) for _, share in points):
+            return None
+        pairs = list(zip(found.left, found.right, strict=True))
+        chosen = self._random.sample(range(len(pairs)), min(MEASURED, len(pairs)))
+        met = self._collection.shares_met([pairs[place] for place in chosen], tries=TRIES)
+        bins: dict[int, list[tuple[float, float]]] = {}
+        for place, share in zip(chosen, met, strict=True):
+            value = float(found.values[place])
+            bins.setdefault(_bin(found, value), []).append((value, share))
+        seen = [
+            (
+                sum(value for value, _ in some) / len(some),
+                sum(share for _, share in some) / len(some),
+                len(some),
+            )
+            for some in bins.values()
+        ]
+        svg = charts.curve(points, sorted(seen), found.bound, measured=self._measured)
+        words = (
+            f"The line is what the settings promise; each circle is the share of {TRIES} other "
+            f"indexes of these settings that met real pairs ({len(chosen)} in all)."
+        )
+        return "Recall", words, svg
+
+    # -- groups ----------------------------------------------------------------------------------
+
+    def groups(self) -> dict[str, Any] | None:
+        """The sizes of groups, and the largest ones."""
+        job = self._removed
+        if job is not None:
+            some = [(kept, job.groups[kept], rows) for kept, rows in job.members.items() if rows]
+            some.sort(key=lambda one: -one[1])
+            largest = [
+                _Group(
+                    f"{count + 1:,}",
+                    f"{kept} is kept; {_of(len(rows), count)} of the rows removed for it:",
+                    [self._example(key, kept, value, item) for key, value, item in rows],
+                )
+                for kept, count, rows in some[:GROUPS_SHOWN]
+            ]
+            return self._drawn_groups([many + 1 for many in job.groups.values()], largest)
+        if self._survey is None or self._items > GROUPED:
+            return None
+        try:
+            found = list(self._collection.groups())
+        except SimdbError:
+            return None
+        largest = [
+            self._group(group.keys)
+            for group in islice(sorted(found, key=len, reverse=True), GROUPS_SHOWN)
+        ]
+        return self._drawn_groups([len(group) for group in found], largest)
+
+    def _group(self, keys: Sequence[Key]) -> _Group:
+        first, others = keys[0], keys[1 : 1 + MEMBERS_SHOWN]
+        about = f"{first} beside {_of(len(others), len(keys) - 1)} of the others:"
+        told = [self._collection.explain_pair(first, other) for other in others]
+        pairs = [beside(one, str(one.left), str(one.right)) for one in told]
+        return _Group(f"{len(keys):,}", about, pairs)
+
+    def _drawn_groups(
+        self, lengths: Sequence[int], largest: Sequence[_Group]
+    ) -> dict[str, Any] | None:
+        if not lengths:
+            return None
+        counts = [
+            (
+                f"{low}" if low == high else f"{low}+" if high is None else f"{low}-{high}",
+                sum(low <= size and (high is None or size <= high) for size in lengths),
+            )
+            for low, high in _SIZES
+        ]
+        last = max(place for place, (_, many) in enumerate(counts) if many)
+        return {
+            "count": f"{len(lengths):,}",
+            "chart": (
+                "Groups by size",
+                f"{len(lengths):,} groups of {sum(lengths):,} rows that belong together.",
+                charts.sizes(counts[: last + 1]),
+            ),
+            "largest": largest,
+        }
+
+    # -- pairs -----------------------------------------------------------------------------------
+
+    def sections(self) -> list[Section]:
+        """Pairs side by side."""
+        found, sections = self._survey, []
+        if self._removed is not None:
+            shown = [self._example(*one) for one in self._removed.examples()]
+            about = f"Drawn at random among the rows removed, some of each {self._measured}."
+            sections.append(Section("Rows removed, and the rows kept for them", about, shown))
+        if found is None or not found.values.size:
+            return [one for one in sections if one.pairs]
+        within = found.values <= found.bound if found.is_distance else found.values >= found.bound
+        seen: set[frozenset[Key]] = set()
+        if self._removed is None:
+            places = [place for place, near in enumerate(within.tolist()) if near]
+            self._random.shuffle(places)
+            by_bin: dict[int, list[int]] = {}
+            for place in places:
+                value = float(found.values[place])
+                number = _bin(found, value)
+                keys = frozenset((found.left[place], found.right[place]))
+                if keys not in seen and len(by_bin.setdefault(number, [])) < PAIRS_A_BIN:
+                    seen.add(keys)
+                    by_bin[number].append(place)
+            shown = [
+                self._pair(found, place)
+                for number in sorted(by_bin, reverse=not found.is_distance)
+                for place in by_bin[number]
+            ]
+            about = f"Drawn at random, some of each {self._measured}."
+            sections.append(Section("Similar pairs", about, shown))
+        order = (found.values if found.is_distance else -found.values).argsort(kind="stable")
+        misses: list[Shown] = []
+        for place in order.tolist():
+            keys = frozenset((found.left[place], found.right[place]))
+            if not within[place] and keys not in seen and len(misses) < MISSES:
+                seen.add(keys)
+                misses.append(self._pair(found, place))
+        about = "Those of the sample that a somewhat looser bound would call similar."
+        sections.append(Section("The nearest misses", about, misses))
+        return [one for one in sections if one.pairs]
+
+    def _pair(self, found: Survey, place: int) -> Shown:
+        told = self._collection.explain_pair(found.left[place], found.right[place])
+        return beside(told, str(told.left), str(told.right))
+
+    def _example(self, key: Key | None, kept: Key, value: float, item: Any) -> Shown:
+        names = "removed" if key is None else f"removed: {key}", f"kept: {kept}"
+        if item is None or kept not in self._collection:  # a better row has taken its place since
+            lines = [([("(no longer at hand)", False)], " ", [("(no longer at hand)", False)])]
+            return Shown(*names, f"{self._measured} {value:.3f}", lines)
+        return beside(self._collection.explain_match(item, kept), *names)
+
+
+def _of(shown: int, count: int) -> str:
+    return (
+        f"all {count:,}" if shown == count > 1 else f"{shown:,} of {count:,}" if count > 1 else "1"
+    )
+
+
+def _bin(found: Survey, value: float) -> int:
+    """Return the number of the range that a value is in."""
+    return round(value) if found.is_distance else int(value / BIN + 1e-9)

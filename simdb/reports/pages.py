@@ -1,0 +1,156 @@
+"""Pages: what every report is rendered with, and two items side by side on one.
+
+A page needs no other file and no network: styles are in it, charts are SVG, and there is no
+script. All that comes from a store is escaped by the templates, and a content-security policy lets
+nothing be loaded or run even so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from itertools import islice
+from typing import Any, TypeAlias
+
+from simdb.differences import Marked, rows, shortened
+from simdb.errors import MissingExtraError
+from simdb.evidence import PairExplanation, plain
+
+PAIR_BYTES = 12_000  # of the page, that one pair takes: so some hundred pairs take two megabytes
+LINES_SHOWN = 30
+EQUAL_SHOWN = 240  # characters of two texts that are equal
+CHARACTERS_SHOWN = 6_000  # of a text, of which what differs is looked for
+_MARK = len("<del></del>")
+_ROW = len("<tr><td></td><td></td></tr>")
+
+Line: TypeAlias = tuple[Marked, str, Marked]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Two items side by side: lines with pieces, each marked or not."""
+
+    left: str
+    right: str
+    value: str
+    lines: Sequence[Line]
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Some pairs under a title."""
+
+    title: str
+    about: str
+    pairs: Sequence[Shown]
+
+
+def rendered(template: str, **shown: Any) -> str:
+    """Return a page.
+
+    Raises:
+        MissingExtraError: jinja2 is not installed (the extra ``report``).
+    """
+    text: str = _environment().get_template(template).render(made=_made(), **shown)
+    return text
+
+
+@cache
+def _environment() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+    except ImportError:
+        raise MissingExtraError(
+            'a report needs the extra of its name: pip install "simdb-store[report]"'
+        ) from None
+    return Environment(
+        loader=PackageLoader("simdb.reports", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _made() -> str:
+    """By what the page was made."""
+    import platform  # neither is needed for anything else
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        own = version("simdb-store")
+    except PackageNotFoundError:
+        own = "(not installed)"
+    return f"simdb {own}, Python {platform.python_version()}"
+
+
+def beside(told: PairExplanation, left: str, right: str) -> Shown:
+    """Return two items side by side, by what they are compared by, or line by line if texts."""
+    one, other = told.items
+    value = f"{told.measured} {told.value:.3f}"
+    counts = told.counts()
+    note = (
+        f"{told.unit}: {counts['common']:,} common, {counts['only_left']:,} only left, "
+        f"{counts['only_right']:,} only right"
+        if told.facets
+        else ""
+    )
+    if isinstance(one, str) and isinstance(other, str):
+        return texts_beside(value, (left, one), (right, other), note)
+    return Shown(left, right, value, list(_fitting(_facets(told))), note)
+
+
+def texts_beside(
+    value: str, left: tuple[str, str], right: tuple[str, str], note: str = ""
+) -> Shown:
+    """Return two texts side by side, each given with its name."""
+    (left_name, one), (right_name, other) = left, right
+    compared = rows(one[:CHARACTERS_SHOWN], other[:CHARACTERS_SHOWN])
+    lines: list[Line] = [
+        (shortened(row.left), row.mark, shortened(row.right))
+        for row in islice(compared, LINES_SHOWN)
+    ]
+    if not lines:
+        equal = "equal" if one == other else f"equal in their first {CHARACTERS_SHOWN:,} characters"
+        lines = [([(f"({equal}) {one[:EQUAL_SHOWN]}", False)], " ", [(f"({equal})", False)])]
+    return Shown(left_name, right_name, value, list(_fitting(lines)), note)
+
+
+def _facets(told: PairExplanation) -> Iterable[Line]:
+    """Yield what two items are compared by, what differs first."""
+    ordered = [*told.differing, *(facet for facet in told.facets if facet.share == 1)]
+    for facet in ordered[:LINES_SHOWN]:
+        equal = facet.share == 1
+        sides = [
+            [("-" if side is None else f"{facet.what}: {plain(side)}"[:200], not equal)]
+            for side in (facet.left, facet.right)
+        ]
+        yield sides[0], " " if equal else "|", sides[1]
+    if len(ordered) > LINES_SHOWN:
+        more = [(f"... {len(ordered) - LINES_SHOWN:,} more", False)]
+        yield more, " ", []
+
+
+def _fitting(lines: Iterable[Line]) -> Iterator[Line]:
+    """Yield lines up to what a pair may take of the page; the last one may be cut short."""
+    left_over = PAIR_BYTES
+    for left, mark, right in lines:
+        left_over -= _ROW
+        sides = []
+        for pieces in (left, right):
+            side: Marked = []
+            for text, changed in pieces:
+                size = len(escape(text).encode("utf-8", "replace")) + _MARK * changed
+                if size > left_over:
+                    side.append(("...", False))
+                    left_over = 0
+                    break
+                side.append((text, changed))
+                left_over -= size
+            sides.append(side)
+        yield sides[0], mark, sides[1]
+        if left_over <= 0:
+            return
