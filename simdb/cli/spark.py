@@ -95,7 +95,7 @@ def spark(
     """
     del verb  # there is one
     from simdb import spark as on_spark
-    from simdb.spark.frames import exists
+    from simdb.spark.frames import exists, write_all
     from simdb.spark.sessions import plain_errors
 
     kind = described.new()
@@ -125,14 +125,13 @@ def spark(
             guarantee="exact" if exact else "probable",
             on_bad="skip" if skip_bad else "error",
         )
-        if removed is not None:
-            dropped.write.mode("errorifexists").parquet(removed)
         away = dropped.select(dropped["key"].alias(id_field))
         if skip_bad:
             bad = on_spark.problems(session, work)
             away = away.unionByName(bad.select(bad["key"].alias(id_field)))
         kept = read.join(away, id_field, "left_anti")
-        kept.write.mode("errorifexists").parquet(output)
+        written = {output: kept} if removed is None else {removed: dropped, output: kept}
+        write_all(written)
         counts = {"rows": read.count(), "kept": session.read.parquet(output).count()}
     told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
     telling.tell({**counts, "output": output}, told)

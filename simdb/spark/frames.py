@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from simdb.steps.schemas import Schema
 BITS_OF_ROWS = 40  # of a place in files
 MOST_FILES = 2**22
 _TYPES = {"int64": "bigint", "int32": "int", "double": "double", "binary": "binary"}
+PLAN = 2  # of the stages: those of another are not understood
 _MANIFEST = "made_by string"
 
 
@@ -104,7 +105,14 @@ class Stages:
         self._work = str(work).rstrip("/")
         manifest = f"{self._work}/manifest"
         rows = _rows_of(spark, manifest)
+        mark = f"plan {PLAN} "
+        made_by = mark + made_by
         others = {row["made_by"] for row in rows} - {made_by}
+        if any(not other.startswith(mark) for other in others):
+            raise ConfigurationError(
+                f"{work} holds stages that another version of simdb has made, which this one "
+                "cannot go on with: name another folder, or remove it"
+            )
         if others:
             raise ConfigurationError(
                 f"{work} holds stages of another run ({', '.join(sorted(others))}; this is "
@@ -127,6 +135,36 @@ class Stages:
                 writer = make().write.mode("overwrite").option("parquet.enable.dictionary", "false")
                 writer.parquet(target)
         return self.spark.read.parquet(target)
+
+
+def write_all(frames: Mapping[str, Any]) -> None:
+    """Write frames as Parquet into new folders; where one fails, none of them stays.
+
+    Over Spark Connect, which has no call that removes a folder, a note of the error names those
+    that stay.
+    """
+    begun: list[str] = []
+    try:
+        for path, frame in frames.items():
+            begun.append(path)
+            frame.write.mode("errorifexists").parquet(path)
+    except BaseException as error:
+        for path in begun:
+            if not _removed(frames[path].sparkSession, path):
+                error.add_note(f"{path} is not whole, or of no use alone: remove it")
+        raise
+
+
+def _removed(spark: Any, path: str) -> bool:
+    """Remove a folder, and tell whether that was possible."""
+    java = getattr(spark, "_jvm", None)
+    if java is None:
+        return not exists(spark, path)
+    place = java.org.apache.hadoop.fs.Path(path)
+    settings = spark._jsparkSession.sessionState().newHadoopConf()
+    with_all_below = True
+    place.getFileSystem(settings).delete(place, with_all_below)
+    return True
 
 
 def exists(spark: Any, path: str) -> bool:

@@ -135,13 +135,17 @@ def _planes(values: UInt64s) -> bytes:
 
 
 def _parts(batches: Iterable[Any], words: int) -> Iterator[list[UInt64s]]:
-    """Yield the words of whole parts, keys as they were mixed."""
+    """Yield the words of one whole part after the other, keys as they were mixed."""
     for piece in whole_groups(batches, "part", most=1):
-        rows = [_unpacked(row, words) for row in piece.column("entries").to_pylist()]
-        yield [np.concatenate(found) for found in zip(*rows, strict=True)]
+        entries = piece.column("entries")
+        # A batch of an engine may hold all parts of a task, which unpacked take several times as
+        # much.
+        for begin, end in pairwise(starts_of(numbers_of(piece.column("part"))).tolist()):
+            rows = [_unpacked(row.as_buffer(), words) for row in entries[begin:end]]
+            yield [np.concatenate(found) for found in zip(*rows, strict=True)]
 
 
-def _unpacked(row: bytes, words: int) -> list[UInt64s]:
+def _unpacked(row: Any, words: int) -> list[UInt64s]:
     (count, least), *_ = np.frombuffer(row, _HEADER, 1).tolist()
     planes = np.frombuffer(row, np.uint8, offset=_HEADER.itemsize).reshape(words, 8, count)
     whole = [np.ascontiguousarray(one.T).view(np.uint64).ravel() for one in planes]

@@ -207,6 +207,19 @@ def test_what_cannot_be_answered_is_told_as_what_it_is(spark, tmp_path):
 
 
 @on_spark
+def test_a_folder_of_another_version_is_refused_and_a_failed_write_leaves_nothing(spark, tmp_path):
+    made = spark.createDataFrame([("1f2e probable id text id 1",)], "made_by string")
+    made.write.parquet(str(tmp_path / "work" / "manifest"))
+    with pytest.raises(ConfigurationError, match="another version of simdb"):
+        frames.Stages(spark, str(tmp_path / "work"), "1f2e probable id text id 1")
+    fails = made.selectExpr("raise_error(made_by) as made_by")
+    folders = [tmp_path / "removed", tmp_path / "kept"]
+    with pytest.raises(Exception, match="1f2e probable"):
+        frames.write_all(dict(zip(map(str, folders), (made, fails), strict=True)))
+    assert not any(folder.exists() for folder in folders)
+
+
+@on_spark
 def test_the_command_keeps_what_the_embedded_command_keeps(frame, rows, embedded, tmp_path):
     spark = frame.sparkSession
     keys, items = rows

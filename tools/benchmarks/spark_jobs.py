@@ -167,6 +167,7 @@ def on_spark(corpora: list[list[Any]], work: str, partitions: int, memory: str) 
         "spark__eventLog__dir": (place / "events").as_uri(),
         "spark__eventLog__compress": "false",
         "spark__eventLog__rolling__enabled": "false",
+        "spark__executor__metrics__pollingInterval": "100",  # milliseconds
     }
     began = time.perf_counter()
     spark = simdb.spark.local_session(cores=CORES, memory=memory, **settings)
@@ -198,9 +199,8 @@ def on_spark(corpora: list[list[Any]], work: str, partitions: int, memory: str) 
             }
             shutil.rmtree(place / f"{number}-{question}")
         answers.append(told)
-    heap = _heap(spark)
     spark.stop()
-    return {"started": started, "heap": heap, "answers": answers, "log": _log(place / "events")}
+    return {"started": started, "answers": answers, "log": _log(place / "events")}
 
 
 def mllib(folder: str, counts: list[int], work: str, memory: str) -> dict[str, Any]:
@@ -297,14 +297,8 @@ class _Watched:
         self._thread.join()
 
 
-def _heap(spark: Any) -> int:
-    """Return the sum of the peaks of the pools of Java's heap: at least what it ever had in use."""
-    pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
-    return sum(p.getPeakUsage().getUsed() for p in pools if p.getType().toString() == "Heap memory")
-
-
 def _log(folder: Path) -> list[dict[str, Any]]:
-    """Return what each stage of an event log shuffled, spilled and worked, in order of time."""
+    """Return what each stage of an event log shuffled, spilled, worked and held, by time."""
     found: dict[tuple[int, int], dict[str, Any]] = {}
     for file in sorted(folder.rglob("*")):
         if not file.is_file() or file.name.startswith("appstatus") or file.suffix == ".crc":
@@ -319,6 +313,8 @@ def _log(folder: Path) -> list[dict[str, Any]]:
                 row["processor"] += metrics.get("Executor CPU Time", 0) / 1e9
                 row["collecting"] += metrics.get("JVM GC Time", 0) / 1e3
                 row["spilled"] += metrics.get("Disk Bytes Spilled", 0)
+                peaks = event.get("Task Executor Metrics") or {}
+                row["heap"] = max(row["heap"], peaks.get("JVMHeapMemory", 0))
                 written = metrics.get("Shuffle Write Metrics", {})
                 row["shuffled"] += written.get("Shuffle Bytes Written", 0)
                 row["shuffled_rows"] += written.get("Shuffle Records Written", 0)
