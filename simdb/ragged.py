@@ -121,12 +121,14 @@ def distinct_of(
     if spread > 8 * numbers.size + 1024:
         distinct, places = np.unique(numbers, return_inverse=True)
         return distinct, places
-    within = numbers.astype(np.int64) - least
+    within = np.subtract(numbers, least, dtype=np.int64)
     met = np.zeros(max(0, spread), np.bool_)
     met[within] = True
     distinct = (np.flatnonzero(met) + least).astype(np.uint32)
+    if distinct.size == spread:  # none between them is missing
+        return distinct, within
     ranks = np.cumsum(met) - 1
-    return distinct, ranks[within]
+    return distinct, ranks.take(within)
 
 
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

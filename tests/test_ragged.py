@@ -57,7 +57,7 @@ def test_strings_are_cut_out_of_bytes(strings):
     assert list(found) == [b"hree4", b"one", b"", b"et"]
 
 
-@pytest.mark.parametrize("numbers", [[], [7], [5, 2, 5, 9, 0], [2**32 - 1, 3, 3]])
+@pytest.mark.parametrize("numbers", [[], [7], [5, 2, 5, 9, 0], [8, 6, 7, 6], [2**32 - 1, 3, 3]])
 def test_distinct_numbers_are_those_of_numpy(numbers):
     given = np.array(numbers, np.uint32)
     distinct, places = distinct_of(given)
