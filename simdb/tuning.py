@@ -220,7 +220,9 @@ def _proposed(trials: Sequence[Trial], thresholds: Sequence[float]) -> tuple[Tri
     removal = max(
         (one for trial, one in within if trial is proposed), key=lambda one: one.threshold
     )
-    pairs = "1 pair lies" if removal.beside == 1 else f"{removal.beside:,} pairs lie"
+    pairs = {0: "No pair lies", 1: "1 pair lies"}.get(
+        removal.beside, f"{removal.beside:,} pairs lie"
+    )
     rows = "1 row" if removal.rows == 1 else f"{removal.rows:,} rows"
     reason = (
         f"{pairs} within {BIN:g} of the threshold {removal.threshold:g} by {proposed.name}, which "

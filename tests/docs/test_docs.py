@@ -23,6 +23,9 @@ HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
 
 
+NOT_RUN = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)  # it takes long
+
+
 def python_blocks() -> Iterator[Any]:
     """Yield each block of Python, with the block of text that follows it as what it prints."""
     for document in DOCUMENTS:
@@ -55,6 +58,7 @@ def test_the_reference_has_every_class_and_function_and_an_example_of_it():
     stated = set(re.findall(r"^\.\. auto\w+:: simdb\.(\w+)$", "\n".join(pages), re.MULTILINE))
     assert set(public) <= stated
     shown = " ".join(block + said for page in pages for block, said in PYTHON_BLOCK.findall(page))
+    shown += " ".join(block for page in pages for block in NOT_RUN.findall(page))
     errors = {name for name, value in public.items() if is_error(value)}
     assert set(public) - errors <= set(re.findall(r"\w+", shown))
 
