@@ -19,11 +19,9 @@ DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 PYTHON_BLOCK = re.compile(
     r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.MULTILINE | re.DOTALL
 )
+NOT_RUN = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)  # it takes long
 HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([^)]+))?\)")
-
-
-NOT_RUN = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)  # it takes long
 
 
 def python_blocks() -> Iterator[Any]:
