@@ -33,102 +33,107 @@ Where to look:
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from simdb import starting
-from simdb.collection import Collection, CollectionView
-from simdb.database import Database, Snapshot, load
-from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
-from simdb.errors import (
-    BadItemError,
-    CollectionNotFoundError,
-    ConfigurationError,
-    CorruptionError,
-    DatabaseBusyError,
-    DatabaseClosedError,
-    DatabaseFailedError,
-    DatabaseFullError,
-    DatabaseNotFoundError,
-    FormatVersionError,
-    GroupNotFoundError,
-    KeyExistsError,
-    KeyNotFoundError,
-    MissingExtraError,
-    NotADatabaseError,
-    OperationInterruptedError,
-    ReadOnlyError,
-    Remedy,
-    SimdbError,
-    StorageError,
-    ThresholdTooLowError,
-    UnknownKindError,
-    UnknownTokeniserError,
-    UsageError,
-    WrongTypeError,
-)
-from simdb.evidence import PairExplanation
-from simdb.frames import dedupe, link, pairs
-from simdb.kinds import (
-    Alike,
-    Bag,
-    Bits,
-    CharacterShingles,
-    Edits,
-    Equal,
-    Field,
-    Fingerprint,
-    Near,
-    Record,
-    Set,
-    Signature,
-    StopWordShingles,
-    String,
-    Text,
-    Tokens,
-    Vector,
-    WeightedSet,
-    Within,
-    WordShingles,
-)
-from simdb.kinds.records.proposal import Proposal, propose_record
-from simdb.lsh.amplification import And, Or
-from simdb.lsh.planning import Plan
-from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
-from simdb.recipe import Recipe
-from simdb.recovery.repair import repair
-from simdb.recovery.restore import restore
-from simdb.reports import report, tuning_report
-from simdb.results import (
-    AddReport,
-    Alternative,
-    Answers,
-    AuditBin,
-    AuditReport,
-    CheckReport,
-    Entry,
-    Explanation,
-    Group,
-    GroupChange,
-    Groups,
-    KeptGroup,
-    Key,
-    Match,
-    Matches,
-    Outcome,
-    Outcomes,
-    Pair,
-    PairBatch,
-    Pairs,
-    Problem,
-    Progress,
-    RepairedCollection,
-    RepairReport,
-    RuleAudit,
-    Stats,
-)
-from simdb.tuning import Tuning, tune
-from simdb.upkeep.calibrate import Calibration
-from simdb.upkeep.labelling import Labels
-from simdb.upkeep.uncertain import UncertainPair
-from simdb.upkeep.weigh import PairEvidence, Weights
+
+if TYPE_CHECKING:
+    from simdb.collection import Collection, CollectionView
+    from simdb.database import Database, Snapshot, load
+    from simdb.database import open_database as open  # noqa: A004 - simdb.open, as gzip.open
+    from simdb.errors import (
+        BadItemError,
+        CollectionNotFoundError,
+        ConfigurationError,
+        CorruptionError,
+        DatabaseBusyError,
+        DatabaseClosedError,
+        DatabaseFailedError,
+        DatabaseFullError,
+        DatabaseNotFoundError,
+        FormatVersionError,
+        GroupNotFoundError,
+        KeyExistsError,
+        KeyNotFoundError,
+        MissingExtraError,
+        NotADatabaseError,
+        OperationInterruptedError,
+        ReadOnlyError,
+        Remedy,
+        SimdbError,
+        StorageError,
+        ThresholdTooLowError,
+        UnknownKindError,
+        UnknownTokeniserError,
+        UsageError,
+        WrongTypeError,
+    )
+    from simdb.evidence import PairExplanation
+    from simdb.frames import dedupe, link, pairs
+    from simdb.kinds import (
+        Alike,
+        Bag,
+        Bits,
+        CharacterShingles,
+        Edits,
+        Equal,
+        Field,
+        Fingerprint,
+        Near,
+        Record,
+        Set,
+        Signature,
+        StopWordShingles,
+        String,
+        Text,
+        Tokens,
+        Vector,
+        WeightedSet,
+        Within,
+        WordShingles,
+    )
+    from simdb.kinds.records.proposal import Proposal, propose_record
+    from simdb.lsh.amplification import And, Or
+    from simdb.lsh.planning import Plan
+    from simdb.planning import ExactPlan, RulePlan, plan, plan_exact, plan_rules
+    from simdb.recipe import Recipe
+    from simdb.recovery.repair import repair
+    from simdb.recovery.restore import restore
+    from simdb.reports import report, tuning_report
+    from simdb.results import (
+        AddReport,
+        Alternative,
+        Answers,
+        AuditBin,
+        AuditReport,
+        CheckReport,
+        Entry,
+        Explanation,
+        Group,
+        GroupChange,
+        Groups,
+        KeptGroup,
+        Key,
+        Match,
+        Matches,
+        Outcome,
+        Outcomes,
+        Pair,
+        PairBatch,
+        Pairs,
+        Problem,
+        Progress,
+        RepairedCollection,
+        RepairReport,
+        RuleAudit,
+        Stats,
+    )
+    from simdb.tuning import Tuning, tune
+    from simdb.upkeep.calibrate import Calibration
+    from simdb.upkeep.labelling import Labels
+    from simdb.upkeep.uncertain import UncertainPair
+    from simdb.upkeep.weigh import PairEvidence, Weights
 
 __all__ = [
     "AddReport",
@@ -235,5 +240,155 @@ __all__ = [
     "tune",
     "tuning_report",
 ]
+
+# Where each name is from, imported when it is asked for: a command needs few of them.
+_NAMES = {
+    "simdb.collection": (
+        "Collection",
+        "CollectionView",
+    ),
+    "simdb.database": (
+        "Database",
+        "Snapshot",
+        "load",
+        "open",
+    ),
+    "simdb.errors": (
+        "BadItemError",
+        "CollectionNotFoundError",
+        "ConfigurationError",
+        "CorruptionError",
+        "DatabaseBusyError",
+        "DatabaseClosedError",
+        "DatabaseFailedError",
+        "DatabaseFullError",
+        "DatabaseNotFoundError",
+        "FormatVersionError",
+        "GroupNotFoundError",
+        "KeyExistsError",
+        "KeyNotFoundError",
+        "MissingExtraError",
+        "NotADatabaseError",
+        "OperationInterruptedError",
+        "ReadOnlyError",
+        "Remedy",
+        "SimdbError",
+        "StorageError",
+        "ThresholdTooLowError",
+        "UnknownKindError",
+        "UnknownTokeniserError",
+        "UsageError",
+        "WrongTypeError",
+    ),
+    "simdb.evidence": ("PairExplanation",),
+    "simdb.frames": (
+        "dedupe",
+        "link",
+        "pairs",
+    ),
+    "simdb.kinds": (
+        "Alike",
+        "Bag",
+        "Bits",
+        "CharacterShingles",
+        "Edits",
+        "Equal",
+        "Field",
+        "Fingerprint",
+        "Near",
+        "Record",
+        "Set",
+        "Signature",
+        "StopWordShingles",
+        "String",
+        "Text",
+        "Tokens",
+        "Vector",
+        "WeightedSet",
+        "Within",
+        "WordShingles",
+    ),
+    "simdb.kinds.records.proposal": (
+        "Proposal",
+        "propose_record",
+    ),
+    "simdb.lsh.amplification": (
+        "And",
+        "Or",
+    ),
+    "simdb.lsh.planning": ("Plan",),
+    "simdb.planning": (
+        "ExactPlan",
+        "RulePlan",
+        "plan",
+        "plan_exact",
+        "plan_rules",
+    ),
+    "simdb.recipe": ("Recipe",),
+    "simdb.recovery.repair": ("repair",),
+    "simdb.recovery.restore": ("restore",),
+    "simdb.reports": (
+        "report",
+        "tuning_report",
+    ),
+    "simdb.results": (
+        "AddReport",
+        "Alternative",
+        "Answers",
+        "AuditBin",
+        "AuditReport",
+        "CheckReport",
+        "Entry",
+        "Explanation",
+        "Group",
+        "GroupChange",
+        "Groups",
+        "KeptGroup",
+        "Key",
+        "Match",
+        "Matches",
+        "Outcome",
+        "Outcomes",
+        "Pair",
+        "PairBatch",
+        "Pairs",
+        "Problem",
+        "Progress",
+        "RepairedCollection",
+        "RepairReport",
+        "RuleAudit",
+        "Stats",
+    ),
+    "simdb.tuning": (
+        "Tuning",
+        "tune",
+    ),
+    "simdb.upkeep.calibrate": ("Calibration",),
+    "simdb.upkeep.labelling": ("Labels",),
+    "simdb.upkeep.uncertain": ("UncertainPair",),
+    "simdb.upkeep.weigh": (
+        "PairEvidence",
+        "Weights",
+    ),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_PARTS = ("errors", "evidence", "kernels", "kinds", "lsh", "results")
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of these
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            module = import_module(_MODULES[name])
+            value = getattr(module, "open_database" if name == "open" else name)
+            globals()[name] = value
+            return value
+        if name in _PARTS:
+            return import_module(f"simdb.{name}")
+        raise AttributeError(f"module 'simdb' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 starting.finish()

@@ -9,13 +9,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, NamedTuple, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from simdb import arrow, kinds
-from simdb.answers import entities, evidence, kept
+from simdb import answers, arrow, ingest, kinds, upkeep
 from simdb.answers import method as methods
 from simdb.answers.buckets import Buckets, stored_signatures
 from simdb.answers.choose import (
@@ -43,12 +42,8 @@ from simdb.errors import (
 from simdb.evidence import PairExplanation
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
-from simdb.ingest import add, contained, ordered
-from simdb.ingest.add import AddPolicy, MergeFunction
-from simdb.ingest.given import GivenSignatures
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
-from simdb.linkage.clusters import Method as Clusters
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue, labels
@@ -83,25 +78,18 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
-from simdb.upkeep import (
-    audit,
-    calibrate,
-    check,
-    labelling,
-    rebuild,
-    regroup,
-    repack,
-    stats,
-    survey,
-    uncertain,
-    weigh,
-)
-from simdb.upkeep.calibrate import Calibration
-from simdb.upkeep.labelling import Labels
-from simdb.upkeep.survey import Survey
-from simdb.upkeep.uncertain import UncertainPair
-from simdb.upkeep.weigh import PairEvidence, Weights
 from simdb.work import Work
+
+if TYPE_CHECKING:
+    from simdb.ingest.add import AddPolicy, MergeFunction
+    from simdb.ingest.add import OnExisting as Existing
+    from simdb.ingest.given import GivenSignatures
+    from simdb.linkage.clusters import Method as Clusters
+    from simdb.upkeep.calibrate import Calibration
+    from simdb.upkeep.labelling import Labels
+    from simdb.upkeep.survey import Survey
+    from simdb.upkeep.uncertain import UncertainPair
+    from simdb.upkeep.weigh import PairEvidence, Weights
 
 DELETED_AT_ONCE = 10_000
 SIGNATURES_AT_ONCE = 50_000
@@ -111,7 +99,7 @@ OnDuplicate = Literal["keep", "skip", "merge"]
 OnBad = Literal["error", "skip"]
 DedupeMeasure = Literal["jaccard", "containment", "both"]
 # What policies of adding the choices of ``dedupe`` are.
-_OF_DEDUPE: dict[str, add.OnExisting] = {"error": "same", "keep": "leave", "replace": "update"}
+_OF_DEDUPE: dict[str, Existing] = {"error": "same", "keep": "leave", "replace": "update"}
 
 
 def _listed(given: Any) -> list[Any]:
@@ -373,7 +361,7 @@ class CollectionView:
         are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
         """
         with self._opened() as opened:
-            return Stats(stats.describe(opened))
+            return Stats(upkeep.stats.describe(opened))
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
@@ -385,7 +373,7 @@ class CollectionView:
             progress: called now and then.
         """
         with self._opened() as opened:
-            return check.Checker(opened, deep=deep, progress=progress).run()
+            return upkeep.check.Checker(opened, deep=deep, progress=progress).run()
 
     # -- searching ---------------------------------------------------------------------------
 
@@ -582,7 +570,7 @@ class CollectionView:
             left = among[0].of(whole)
             right = left if other is None else among[1].of(other_whole)
             if apart is not None:
-                found = entities.assigned(method, left, right, apart)
+                found = answers.entities.assigned(method, left, right, apart)
             else:
                 first = 0 if since is None else since.right
                 pairs = (
@@ -651,7 +639,7 @@ class CollectionView:
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
         require_whole("budget", budget, 1)
-        _require_choice("method", method, get_args(Clusters))
+        _require_choice("method", method, (*answers.entities.METHODS,))
         kept_apart = _listed(apart)
         work = Work(budget)
         asked = Asked(threshold, max_distance, guarantee, min_recall)
@@ -664,10 +652,10 @@ class CollectionView:
                 answering = _method(opened, "pairs", asked)
                 if earlier is None:
                     _require_candidates(opened, answering)
-                made = entities.grouped(
+                made = answers.entities.grouped(
                     answering, opened, method, kept_apart, earlier=earlier, progress=progress
                 )
-                return entities.groups(made, answering, opened)
+                return answers.entities.groups(made, answering, opened)
         with self._opened(work) as whole:
             opened = among.of(whole)
             answering = _method(opened, "groups" if where is None else "pairs", asked)
@@ -701,7 +689,7 @@ class CollectionView:
         """
         with self._opened() as opened:
             bound = opened.settings.kind.parse_bound(threshold, max_distance)
-            return kept.group_of(opened, key, bound)
+            return answers.kept.group_of(opened, key, bound)
 
     def group(self, identity: int) -> KeptGroup:
         """Return a group that the collection keeps by its id.
@@ -713,7 +701,7 @@ class CollectionView:
             ConfigurationError: no groups are kept.
         """
         with self._opened() as opened:
-            return kept.group(opened, identity)
+            return answers.kept.group(opened, identity)
 
     def kept_groups(
         self,
@@ -727,7 +715,7 @@ class CollectionView:
         """
         with self._opened() as opened:
             bound = opened.settings.kind.parse_bound(threshold, max_distance)
-            for group in kept.all_groups(opened, bound):
+            for group in answers.kept.all_groups(opened, bound):
                 yield group
                 _require_open(opened)
 
@@ -745,7 +733,7 @@ class CollectionView:
         """
         require_whole("since", since, 0, optional=False)
         with self._opened() as opened:
-            for change in kept.changes(opened, since):
+            for change in answers.kept.changes(opened, since):
                 yield change
                 _require_open(opened)
 
@@ -977,13 +965,13 @@ class CollectionView:
             ConfigurationError: the field is scored or names candidates; no pair is certain; or true
                 matches differ as much as random pairs.
         """
-        wanted = calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
+        wanted = upkeep.calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
         require_whole("sample", sample, 1, optional=False)
         with self._sides(other) as both:
-            sides = calibrate.Sides(*both)
+            sides = upkeep.calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
-            stats.require_candidates(sides.right, None if sides.is_one else sides.left)
-            return calibrate.calibrate(sides, field, bound, wanted, progress)
+            upkeep.stats.require_candidates(sides.right, None if sides.is_one else sides.left)
+            return upkeep.calibrate.calibrate(sides, field, bound, wanted, progress)
 
     def learn(
         self,
@@ -1027,12 +1015,14 @@ class CollectionView:
         """
         require_whole("sample", sample, 1, optional=False)
         with self._sides(other) as both:
-            sides = calibrate.Sides(*both)
-            stats.require_candidates(sides.right, None if sides.is_one else sides.left)
+            sides = upkeep.calibrate.Sides(*both)
+            upkeep.stats.require_candidates(sides.right, None if sides.is_one else sides.left)
             drawn: dict[str, Any] = {"sample": sample, "seed": seed, "one_to_one": one_to_one}
             if labels is None:
-                return weigh.learn(sides, **drawn, earlier=earlier, progress=progress)
-            return weigh.learn_from(sides, labels, **drawn, earlier=earlier, progress=progress)
+                return upkeep.weigh.learn(sides, **drawn, earlier=earlier, progress=progress)
+            return upkeep.weigh.learn_from(
+                sides, labels, **drawn, earlier=earlier, progress=progress
+            )
 
     @overload
     def explain_pair(
@@ -1082,11 +1072,13 @@ class CollectionView:
         """
         with self._sides(other) as both:
             if weights is not None:
-                return weigh.explain_pair(calibrate.Sides(*both), weights, left, right)
+                return upkeep.weigh.explain_pair(
+                    upkeep.calibrate.Sides(*both), weights, left, right
+                )
             require_alike(both[0].settings, both[1].settings)
             bound = both[1].settings.kind.parse_bound(threshold, max_distance)
-            probe = evidence.Probe.stored(both[0], left)
-            return evidence.explain_pair(both[1], probe, right, bound)
+            probe = answers.evidence.Probe.stored(both[0], left)
+            return answers.evidence.explain_pair(both[1], probe, right, bound)
 
     def explain_match(
         self,
@@ -1109,8 +1101,8 @@ class CollectionView:
         """
         with self._opened() as opened:
             bound = opened.settings.kind.parse_bound(threshold, max_distance)
-            probe = evidence.Probe(opened.signer.items.encode(item))
-            return evidence.explain_pair(opened, probe, key, bound)
+            probe = answers.evidence.Probe(opened.signer.items.encode(item))
+            return answers.evidence.explain_pair(opened, probe, key, bound)
 
     def match_probabilities(
         self,
@@ -1133,8 +1125,10 @@ class CollectionView:
         given = read_pairs(pairs)
         lefts, rights = zip(*given, strict=True) if given else ((), ())
         with self._sides(other) as both:
-            sides = calibrate.Sides(*both)
-            bits = weigh.evidence(sides, weights, *weigh.numbers_of(sides, lefts, rights))
+            sides = upkeep.calibrate.Sides(*both)
+            bits = upkeep.weigh.evidence(
+                sides, weights, *upkeep.weigh.numbers_of(sides, lefts, rights)
+            )
         return [weights.probability(own) for own in (bits - weights.prior).tolist()]
 
     def labels(self, *, other: CollectionView | None = None) -> Labels:
@@ -1144,7 +1138,7 @@ class CollectionView:
             other: the collection of the right keys; by default, pairs of this one.
         """
         with self._sides(other) as both:
-            return labelling.stored(*both)
+            return upkeep.labelling.stored(*both)
 
     def uncertain(
         self,
@@ -1171,10 +1165,12 @@ class CollectionView:
         require_whole("limit", limit, 1, optional=False)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
-        if not isinstance(weights, Weights):
+        if not isinstance(weights, upkeep.weigh.Weights):
             raise WrongTypeError(f"weights are those of learn, not {type(weights).__name__}")
         with self._sides(other) as both:
-            return uncertain.uncertain(calibrate.Sides(*both), weights, limit, progress)
+            return upkeep.uncertain.uncertain(
+                upkeep.calibrate.Sides(*both), weights, limit, progress
+            )
 
     def self_audit(
         self,
@@ -1202,7 +1198,7 @@ class CollectionView:
             wanted = settings.kind.parse_bound(threshold, max_distance)
             if wanted is None:
                 wanted = settings.bound
-            return audit.audit(opened, wanted, sample=sample, seed=seed, progress=progress)
+            return upkeep.audit.audit(opened, wanted, sample=sample, seed=seed, progress=progress)
 
     def survey(self, *, sample: int = 1_000, seed: int = 0) -> Survey:
         """Search for some items drawn at random, also for what is less similar than the bound.
@@ -1216,7 +1212,7 @@ class CollectionView:
         """
         require_whole("sample", sample, 1, optional=False)
         with self._opened() as opened:
-            return survey.survey(opened, sample=sample, seed=seed)
+            return upkeep.survey.survey(opened, sample=sample, seed=seed)
 
     def shares_met(
         self, pairs: Iterable[tuple[Key, Key]], *, tries: int = 10, seed: int = 0
@@ -1234,7 +1230,7 @@ class CollectionView:
         given = list(pairs)
         with self._opened() as opened:
             _ = opened.settings.plan  # also tells that there is no index
-            return survey.shares_met(opened, given, tries=tries, seed=seed)
+            return upkeep.survey.shares_met(opened, given, tries=tries, seed=seed)
 
     # -- transactions ------------------------------------------------------------------------
 
@@ -1401,7 +1397,7 @@ class Collection(CollectionView):
         if (on_duplicate == "merge") is not callable(merge):
             raise ConfigurationError("on_duplicate='merge' needs merge=, a function of two entries")
         looks = find_duplicates or on_duplicate != "keep"
-        policy = AddPolicy(
+        policy = ingest.add.AddPolicy(
             on_existing=on_existing,
             bound=self._duplicate_bound(threshold, max_distance) if looks else None,
             drop_duplicates=on_duplicate != "keep",
@@ -1412,7 +1408,7 @@ class Collection(CollectionView):
             raise UsageError("signature and recipe belong together: give both or none")
         given = None
         if signature is not None and recipe is not None:
-            given = GivenSignatures(rows, signature, recipe, self._present.settings)
+            given = ingest.given.GivenSignatures(rows, signature, recipe, self._present.settings)
             rows = given.data
         found = arrow.rows_of(rows, key, item, metadata)
         return self._load(found, policy, progress, outcomes, given)
@@ -1495,7 +1491,7 @@ class Collection(CollectionView):
         order = order if order is not None and order.is_order else None
         by_containment = measure != "jaccard"
         bound = None if by_containment else self._duplicate_bound(threshold, max_distance)
-        how = AddPolicy(
+        how = ingest.add.AddPolicy(
             on_existing=_OF_DEDUPE[on_existing],
             bound=bound,
             drop_duplicates=True,
@@ -1509,13 +1505,13 @@ class Collection(CollectionView):
         telling: dict[str, Any] = {"progress": progress, "outcomes": outcomes}
         with self._handle.writing() as access:
             if not by_containment and order is not None:
-                return ordered.dedupe(access, self._known, how, order, found, **telling)
+                return ingest.ordered.dedupe(access, self._known, how, order, found, **telling)
             share = self._contained_bound(containment or threshold, max_distance)
             similar = None
             if containment is not None:
                 similar = self._contained_bound(threshold, max_distance)
-            rule = contained.Rule(share, similar, order)
-            return contained.dedupe(access, self._known, how, rule, found, **telling)
+            rule = ingest.contained.Rule(share, similar, order)
+            return ingest.contained.dedupe(access, self._known, how, rule, found, **telling)
 
     def _contained_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
@@ -1538,7 +1534,7 @@ class Collection(CollectionView):
             with self._opened() as opened:
                 live = opened.reader.manifest.live
                 if live >= due:
-                    stats.require_candidates(opened)
+                    upkeep.stats.require_candidates(opened)
                     due = 2 * live
 
         return note
@@ -1590,7 +1586,7 @@ class Collection(CollectionView):
             ConfigurationError: a label is of one item twice.
         """
         with self._sides(other) as both:
-            kept, forgotten = labelling.said(*both, pairs)
+            kept, forgotten = upkeep.labelling.said(*both, pairs)
         with self._handle.write() as transaction:
             number = catalogue.present_settings(transaction, self._known.settings).number
             labels.put(transaction, number, kept)
@@ -1613,7 +1609,7 @@ class Collection(CollectionView):
         given: GivenSignatures | None = None,
     ) -> AddReport:
         with self._handle.writing() as access:
-            return add.load(
+            return ingest.add.load(
                 access,
                 self._known,
                 policy,
@@ -1632,7 +1628,9 @@ class Collection(CollectionView):
             KeyNotFoundError: the key is not stored.
         """
         encode_user_key(key)  # says what is wrong with one that cannot be stored
-        policy = AddPolicy(on_existing="require", bound=None, drop_duplicates=False, skip_bad=False)
+        policy = ingest.add.AddPolicy(
+            on_existing="require", bound=None, drop_duplicates=False, skip_bad=False
+        )
         with _plain_errors():
             self._load([(key, item, metadata)], policy, None, None)
 
@@ -1663,7 +1661,7 @@ class Collection(CollectionView):
         deleted = 0
         for batch in _distinct_batches(keys):
             with self._handle.writing() as access:
-                absent = add.delete_keys(
+                absent = ingest.add.delete_keys(
                     access,
                     self._known.settings,
                     [encoded for encoded, _ in batch],
@@ -1686,7 +1684,7 @@ class Collection(CollectionView):
         again. ``Database.backup(compact=True)`` writes a smaller copy.
         """
         with self._handle.writing() as access:
-            return rebuild.compact(access, self._present, progress)
+            return upkeep.rebuild.compact(access, self._present, progress)
 
     def rebuild(
         self,
@@ -1772,16 +1770,16 @@ class Collection(CollectionView):
         if drop_groups:
             wanted = None
         elif regroups:
-            wanted = kept.kept_groups_of(settings, groups, groups_at)
+            wanted = answers.kept.kept_groups_of(settings, groups, groups_at)
         elif wanted is not None:
-            kept.require_still_served(settings, wanted)
+            answers.kept.require_still_served(settings, wanted)
         with self._handle.writing() as access, self._told_which_settings(present):
             if indexes:
-                rebuild.rebuild(access, present, settings, progress)
+                upkeep.rebuild.rebuild(access, present, settings, progress)
             if packs:
-                repack.repack(access, settings, compression, progress)
+                upkeep.repack.repack(access, settings, compression, progress)
             if regroups or (indexes and wanted is not None):
-                regroup.regroup(access, settings, wanted, progress)
+                upkeep.regroup.regroup(access, settings, wanted, progress)
 
     @contextmanager
     def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:
@@ -1807,7 +1805,7 @@ def _require_open(opened: Opened) -> None:
 def _require_candidates(opened: Opened, method: Method, left: Opened | None = None) -> None:
     """Refuse what proposes more pairs than its settings permit, if buckets are what answers."""
     if method.name == Buckets.name:
-        stats.require_candidates(opened, left)
+        upkeep.stats.require_candidates(opened, left)
 
 
 def require_whole(

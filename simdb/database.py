@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 from uuid import UUID
 
-from simdb import kinds
-from simdb.answers.kept import kept_groups_of
+from simdb import answers, kinds, recovery, upkeep
 from simdb.collection import Collection, CollectionView, require_whole
 from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
@@ -31,15 +30,10 @@ from simdb.opened.request import (
     settings_by,
 )
 from simdb.recipe import Recipe
-from simdb.recovery import dump
-from simdb.recovery.dump import DumpedPart
-from simdb.recovery.untrusted import require_sound
 from simdb.results import CheckReport, Problem, Progress, Stats
 from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.preflight import parse_path, resolved_path
-from simdb.upkeep.rebuild import clear_up, collect_garbage
-from simdb.upkeep.regroup import plain_groups, restore_groups
 
 SMALLEST_MEMORY = 16 * 2**20
 SMALLEST_MAP = 2**20
@@ -309,7 +303,7 @@ class Database:
         with self._handle.writing() as access:
             with access.write() as transaction:
                 catalogue.drop(transaction, name)
-            clear_up(access)
+            upkeep.rebuild.clear_up(access)
 
     def rename_collection(self, name: str, new: str) -> None:
         """Give a collection another name, in one commit.
@@ -435,9 +429,11 @@ class Database:
                 view = CollectionView(self._handle, name, transaction)
                 said = tuple(labels.of_collection(transaction, settings.number))
                 with view._opened() as opened:
-                    groups = plain_groups(opened)
-                parts.append(DumpedPart(settings, len(view), view.items, said, groups))
-            dump.write(folder, parts, progress)
+                    groups = upkeep.regroup.plain_groups(opened)
+                parts.append(
+                    recovery.dump.DumpedPart(settings, len(view), view.items, said, groups)
+                )
+            recovery.dump.write(folder, parts, progress)
 
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None
@@ -445,7 +441,7 @@ class Database:
         """Compact every collection; see ``Collection.compact``."""
         with self._handle.writing() as access:
             # What is left of removed collections has none that would do it.
-            collect_garbage(access)
+            upkeep.rebuild.collect_garbage(access)
         return {name: self[name].compact(progress=progress) for name in self.collection_names()}
 
 
@@ -500,7 +496,7 @@ def open_database(
         raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
     file = resolved_path(path)
     if untrusted and file.exists():
-        require_sound(file)
+        recovery.untrusted.require_sound(file)
     handle = Handle(
         file,
         read_only=read_only,
@@ -564,7 +560,7 @@ def load(
     target = parse_path(path)
     if target.exists():
         raise StorageError(f"{target} exists; name a file that does not")
-    collections = dump.read(folder)
+    collections = recovery.dump.read(folder)
     with creation.temporary_beside(target) as temporary:
         with open_database(temporary, threads=threads) as database:
             for one in collections:
@@ -579,8 +575,8 @@ def load(
                     )
                 if one.groups is not None:
                     kept = replace(made, groups=one.settings.groups)
-                    with database._handle.writing() as access, dump.translated(one.file):
-                        restore_groups(access, kept, one.groups)
+                    with database._handle.writing() as access, recovery.dump.translated(one.file):
+                        upkeep.regroup.restore_groups(access, kept, one.groups)
         creation.link_into_place(temporary, target)
 
 
@@ -592,4 +588,4 @@ def _grouped(
     """Let a new collection keep groups, if that is asked for."""
     if groups is None and bounds is None:
         return settings
-    return replace(settings, groups=kept_groups_of(settings, groups, bounds))
+    return replace(settings, groups=answers.kept.kept_groups_of(settings, groups, bounds))

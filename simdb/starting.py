@@ -1,7 +1,7 @@
 """Ctrl-C while the command ``simdb`` starts: it ends without a traceback.
 
-``simdb.cli.main`` sees to that once it runs. Before it, Python imports the package ``simdb``, and
-numpy with it; so the package itself is quiet for as long, and only in the command's own process.
+``simdb.cli.main`` sees to that once it runs. Before it, Python imports the package ``simdb``; so
+the package itself is quiet for as long, and only in the command's own process.
 """
 
 from __future__ import annotations

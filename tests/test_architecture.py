@@ -16,7 +16,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
-BOTTOM |= {"differences", "evidence", "notebooks", "zstandard"}
+BOTTOM |= {"differences", "evidence", "late", "notebooks", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -30,6 +30,7 @@ ALLOWED_IMPORTS = {
     "policies": {"errors", "results"},
     "work": {"errors"},
     "arrays": set(),
+    "late": set(),
     "differences": set(),
     "notebooks": set(),
     "unfinished": set(),

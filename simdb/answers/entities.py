@@ -38,7 +38,7 @@ from simdb.opened.opened import Opened
 from simdb.results import Groups, Key, Pair, PairBatch, Progress
 
 STATE_VERSION = 1
-_METHODS: dict[str, Clusters] = {name: name for name in WAYS}
+METHODS: dict[str, Clusters] = {name: name for name in WAYS}
 NOT_A_STATE = "what is to be gone on from is not the state of groups that this version keeps"
 BYTES_A_PAIR = 64  # while pairs are held and sorted
 SHARE_OF_CELLS = 8  # of the memory setting, for what the items of one component are to each other
@@ -123,7 +123,7 @@ class Grouped:
                 made = cls(
                     kept["settings"].tobytes(),
                     Scale(None if math.isnan(farthest) else farthest, least),
-                    _METHODS[str(kept["method"])],
+                    METHODS[str(kept["method"])],
                     Entities(
                         pairs,
                         SimilarPairs.between(*unpacked(kept["apart"])),

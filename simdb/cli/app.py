@@ -15,7 +15,6 @@ import typer
 from simdb.cli.coercion import make_adapters_late
 from simdb.cli.failures import CommandGroup
 from simdb.cli.help import Command
-from simdb.cli.options import grouped
 from simdb.cli.stores import Settings, mode_from
 
 # Each is a function in a module of its name; the help lists them so.
@@ -51,6 +50,8 @@ class _OnDemand(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
+            from simdb.cli.options import grouped  # knows all kinds, which the help does not need
+
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
             function = getattr(import_module(f"simdb.cli.{name}"), name)
             alone.command(name, cls=Command)(grouped(function))

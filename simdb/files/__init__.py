@@ -6,13 +6,12 @@ Knows rows, bytes and names of files, and nothing of stores.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from simdb.errors import ConfigurationError
-from simdb.files.compression import STANDARD_STREAM
-from simdb.files.databases import DatabaseReader, database_of
-from simdb.files.formats import FORMATS
-from simdb.files.inputs import require_there, told_format
-from simdb.files.rows import ReadingOptions, RowReader
+
+if TYPE_CHECKING:
+    from simdb.files.rows import ReadingOptions, RowReader
 
 
 def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
@@ -26,6 +25,13 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         MissingExtraError: a table without its library.
         FileNotFoundError: no such file or folder.
     """
+    # Commands that read no rows write lines all the same: they need no format.
+    from simdb.files.compression import STANDARD_STREAM
+    from simdb.files.databases import DatabaseReader, database_of
+    from simdb.files.formats import FORMATS
+    from simdb.files.inputs import require_there, told_format
+    from simdb.files.rows import ReadingOptions
+
     options = options or ReadingOptions()
     told = told_format(source, options)
     require_there(source)

@@ -1,1 +1,22 @@
 """Rows on their way into a collection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simdb import late
+
+if TYPE_CHECKING:
+    from simdb.ingest import (
+        add,
+        contained,
+        ordered,
+    )
+
+__all__ = [
+    "add",
+    "contained",
+    "ordered",
+]
+
+__getattr__ = late.modules_of(__name__, __all__)

@@ -31,10 +31,28 @@ REPORT = (
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
+def test_what_asks_no_store_loads_neither_numpy_nor_what_a_store_needs(tmp_path, arguments):
+    variables = {"PYTHONPATH": str(CHECKOUT)}
+    ran = interpreted(REPORT, *arguments, cwd=tmp_path, variables=variables)
+    loaded = set(ran.stdout.splitlines()[-1].split())
+    assert not {name.partition(".")[0] for name in loaded} & {*SLOW, "numpy", "lmdb"}
+    assert not {"simdb.kinds", "simdb.collection", "simdb.database"} & loaded
+
+
+# What questions of a store load only for what they ask.
+UNASKED = {
+    *("simdb.frames", "simdb.reports", "simdb.tuning", "simdb.planning"),
+    *("simdb.ingest.add", "simdb.recovery.dump", "simdb.recovery.repair"),
+    *("simdb.upkeep.calibrate", "simdb.upkeep.weigh", "simdb.answers.entities"),
+}
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--version"],
+        ["stats", "s.simdb"],
         ["get", "s.simdb", "c", "a"],
         ["search", "s.simdb", "c", "--text", "a text"],
     ],
@@ -47,6 +65,7 @@ def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, argum
     ran = interpreted(REPORT, *arguments, cwd=tmp_path, variables=variables)
     loaded = set(ran.stdout.splitlines()[-1].split())
     assert "simdb.cli.app" in loaded
+    assert not UNASKED & loaded
     assert not {name.partition(".")[0] for name in loaded} & SLOW
     others = {f"simdb.cli.{name}" for name in chain.from_iterable(COMMANDS.values())}
     assert others & loaded <= {f"simdb.cli.{arguments[0]}"}
