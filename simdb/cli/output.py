@@ -21,9 +21,7 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.stores import settings_of
 from simdb.cli.tables import drawn
 from simdb.errors import UsageError
-from simdb.evidence import PairExplanation
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.tables import write_table
 from simdb.files.writing import (
     TABLES,
     json_line,
@@ -32,12 +30,14 @@ from simdb.files.writing import (
     require_fitting_name,
     written_together,
 )
-from simdb.kinds import Kind
 from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress, leaves_of
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as RichProgress
+
+    from simdb.evidence import PairExplanation
+    from simdb.kinds import Kind
 
 T = TypeVar("T")
 REASONS_SHOWN = 3  # facets that differ, for people
@@ -167,6 +167,8 @@ class Answering(Working):
         ):
             form = promised_form(self.output)
             if form in TABLES:
+                from simdb.files.tables import write_table  # only for what is a table
+
                 return write_table(table(), file.file, as_parquet=form == "parquet", told=told)
             count = 0
             for row in rows:
