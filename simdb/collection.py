@@ -1009,8 +1009,8 @@ class CollectionView:
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
-                or none leaves two fields; nothing looks like a match; candidates have no room in
-                memory; there are no labels, or all are the same; or no field says anything.
+                or none leaves two fields; nothing looks like a match; there are no labels, or all
+                are the same; or no field says anything.
             KeyNotFoundError: a key of a label is not stored.
         """
         require_whole("sample", sample, 1, optional=False)
@@ -1570,7 +1570,7 @@ class Collection(CollectionView):
         ``learn(labels="stored")`` and ``calibrate(matched="labelled")`` take it from there. A later
         answer takes the place of an earlier one. Labels are of keys: they outlive ``rebuild``,
         ``compact``, backup, dump and repair, and the items, of which one that is deleted leaves
-        them aside (``Labels.deleted``). They go with the collection.
+        them aside (``Labels.deleted``). They go with either collection.
 
         Args:
             pairs: (key, key, whether they match), the left key of this collection and the right one

@@ -292,7 +292,7 @@ class Database:
         return self[name]
 
     def drop_collection(self, name: str) -> None:
-        """Remove a collection and everything in it.
+        """Remove a collection and everything in it, and labels of pairs with it.
 
         It is gone at once. Pages that cannot be freed just then, as of a full map, are freed by the
         next ``compact``, ``rebuild`` or removal.
@@ -303,6 +303,8 @@ class Database:
         with self._handle.writing() as access:
             with access.write() as transaction:
                 catalogue.drop(transaction, name)
+                for number in catalogue.numbers(transaction):
+                    labels.forget_with(transaction, number, name)
             upkeep.rebuild.clear_up(access)
 
     def rename_collection(self, name: str, new: str) -> None:

@@ -90,7 +90,7 @@ def label(
         else:
             asked = [(left, right, None) for left, right in handed]
         counts = _ask(source, partner, asked, telling)
-    told = [counted(counts["yes"], "match", "matches"), f"{counts['no']:,} others"]
+    told = [counted(counts["yes"], "match", "matches"), counted(counts["no"], "other", "others")]
     telling.tell(counts, f"kept: {', '.join(told)}; {counts['left']:,} pairs without an answer")
 
 

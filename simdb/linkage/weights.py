@@ -31,6 +31,7 @@ ROUNDS = 1_000
 SETTLED = 1e-6  # no share changes by more in the last round
 PASSES = 6  # random pairs hold some matches, which are taken out of u; rivals are reckoned anew
 LEAST_LEFT = 2  # fields that a rule must leave: one alone could be of any share of matches
+FURTHER = 1e-3  # how much less likely it is that a record matches one more, by the same odds
 _PSEUDO = 1.0  # matches that are on each level as often as other pairs: they say nothing
 _RIDGE = 1.0  # of the logistic regression, by the square of a coefficient
 _UNLIKELY = -20.0  # the logarithm of odds below which a pattern takes no part in a pass
@@ -61,28 +62,38 @@ class Rivals(NamedTuple):
         left, right: (pairs,), records by number.
         pattern: (pairs,), which each has.
         is_one: the numbers of both sides are of one table.
+        one_of: the pairs are one of so many, drawn at random.
     """
 
     left: UInt32s
     right: UInt32s
     pattern: Int64s
     is_one: bool
+    one_of: int = 1
 
     def shares(self, odds: Float64s) -> Float64s:
         """Return what is left of how probably each pattern is of a match, by its odds.
 
-        A pair of odds o matches with a probability of o / (1 + o) by itself; where others that its
-        records are in have odds of r together, with one of o / (1 + o + r).
+        A pair of odds o matches with a probability of o / (1 + o) by itself. That some of the pairs
+        that its records are in match, k of them, is as likely as the product of their odds, times
+        ``FURTHER`` for each but one: so duplicates of one record that are surely some all match,
+        and of many that may be some hardly more than one. Over all choices of the pairs with odds
+        r, where L is the product of 1 + FURTHER r over all of them, it matches with a probability
+        of FURTHER o / (1 + FURTHER o) by 1 - (1 - FURTHER) / L. Without rivals that is o / (1 + o).
         """
         own = odds[self.pattern]
+        further = np.log1p(FURTHER * own)
         if self.is_one:
             size = 1 + int(max(self.left.max(initial=0), self.right.max(initial=0)))
-            sums = np.bincount(self.left, own, size) + np.bincount(self.right, own, size)
+            sums = np.bincount(self.left, further, size) + np.bincount(self.right, further, size)
             together = sums[self.left] + sums[self.right]
         else:
             sides = (self.left, self.right)
-            together = np.sum([np.bincount(side, own)[side] for side in sides], axis=0)
-        left = np.bincount(self.pattern, own / (1.0 + together - own), odds.size)
+            together = np.sum([np.bincount(side, further)[side] for side in sides], axis=0)
+        rivals = self.one_of * (together - 2.0 * further)
+        none = (1.0 - FURTHER) * np.exp(-further - rivals)
+        probable = FURTHER * own / (1.0 + FURTHER * own) / (1.0 - none)
+        left = np.bincount(self.pattern, probable, odds.size)
         alone = np.bincount(self.pattern, minlength=odds.size) * odds / (1.0 + odds)
         return np.asarray(left / np.maximum(alone, 1e-300), np.float64)
 
@@ -134,15 +145,15 @@ def learn_unlabelled(
             pair by itself.
 
     Raises:
-        ConfigurationError: there are no candidates, no rule leaves two fields to learn from, or
+        NothingAlikeError: there are no candidates, no rule leaves two fields to learn from, or
             nothing among the candidates looks like a match.
     """
     if not patterns.counts.sum():
         raise NothingAlikeError("no rule proposes a pair: there is nothing to learn from")
     if not ((~looks_at).sum(axis=1) >= LEAST_LEFT).any():
-        raise ConfigurationError(
-            "every rule looks at all fields that are scored but one, or at all: a rule is needed "
-            "that leaves two, from which can be learnt who matches"
+        raise NothingAlikeError(
+            "weights are learnt from fields that a rule does not look at, two at least, and no "
+            "rule leaves two: give a threshold, or more fields"
         )
     u = [_above(share, own) for share, own in zip(random, least, strict=True)]
     m = [_agreeing(share.size) for share in u]

@@ -1,7 +1,8 @@
 """Labels: what people said of pairs, whether the two are the same; kept beside the settings.
 
 A label is of two keys, not of items: it stays when an item is replaced, and when one is deleted.
-Who reads labels says which of them have lost a key. They go when their collection is dropped.
+Who reads labels says which of them have lost a key. They go when one of their collections is
+dropped.
 """
 
 from __future__ import annotations
@@ -69,9 +70,15 @@ def forget(transaction: WriteTransaction, collection: int, labels: Iterable[Labe
 
 def rename(transaction: WriteTransaction, collection: int, name: str, new: str) -> None:
     """Let labels of a collection's pairs with another one follow the new name of that."""
-    followed = [one for one in of_collection(transaction, collection) if one.other == name]
-    forget(transaction, collection, followed)
+    followed = forget_with(transaction, collection, name)
     put(transaction, collection, [one._replace(other=new) for one in followed])
+
+
+def forget_with(transaction: WriteTransaction, collection: int, name: str) -> list[Label]:
+    """Drop labels of a collection's pairs with another one, by its name; return them."""
+    found = [one for one in of_collection(transaction, collection) if one.other == name]
+    forget(transaction, collection, found)
+    return found
 
 
 def of_collection(transaction: ReadTransaction, collection: int) -> Iterator[Label]:

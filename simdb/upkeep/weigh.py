@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb.answers.method import ProgressCallback, number_of
 from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
-from simdb.errors import ConfigurationError, Remedy
+from simdb.errors import ConfigurationError
 from simdb.kinds import Kind
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.linkage.weights import (
@@ -32,12 +32,14 @@ from simdb.linkage.weights import (
     learn_unlabelled,
     require_both,
 )
+from simdb.lsh.family import mixed
 from simdb.results import Key
 from simdb.upkeep import labelling
 from simdb.upkeep.agreeing import Compared, Part, agreement_of, candidates
 from simdb.upkeep.calibrate import Sides, items_of
 
 BYTES_A_CANDIDATE = 64  # of memory, while weights are learnt
+LEAST_PAIRS = 10_000  # that are learnt from, however little memory there is
 DRAWN_AT_ONCE = 65_536  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
 MOST_FREQUENT = 1_000  # values of a field, whose equality says less
@@ -78,6 +80,9 @@ class FieldWeight:
     frequent: Mapping[str, float] = field(default_factory=dict, repr=False)
 
 
+_Columns: TypeAlias = tuple[UInt32s, UInt32s, npt.NDArray[np.int16], UInt64s]
+
+
 class Counted(NamedTuple):
     """How candidates agree, from which later items are counted on.
 
@@ -87,6 +92,7 @@ class Counted(NamedTuple):
         rules: which propose each pair, a bit for each.
         kind: the settings.
         items, deleted: how many items the collection had ever had, and how many were gone.
+        one_of: the pairs are one of so many, by a hash; a power of two.
     """
 
     left: UInt32s
@@ -96,6 +102,7 @@ class Counted(NamedTuple):
     kind: Kind
     items: int
     deleted: int
+    one_of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +250,11 @@ def learn(
     ]
     if not found.settled:
         doubts.append("expectation maximisation did not settle")
+    if counted.one_of > 1:
+        doubts.append(
+            f"learnt from one candidate in {counted.one_of}: there is no room in memory for all, "
+            f"{BYTES_A_CANDIDATE} bytes each"
+        )
     return _weights(
         agreement,
         found.bits,
@@ -260,30 +272,40 @@ def learn(
 def _counted(
     sides: Sides, items: Compared, before: Counted | None, progress: ProgressCallback | None
 ) -> Counted:
-    """Compare candidates; of one collection only those of later items, where that does."""
+    """Compare candidates; of one collection only those of later items, where that does.
+
+    Of more than have room in memory one of two is taken, or of four, as many as it takes.
+    """
     state, kind = sides.right.reader.manifest, sides.right.settings.kind
-    deleted, since = state.next_number - state.live, 0
+    deleted, since, one_of = state.next_number - state.live, 0, 1
     fields = len(items.agreement.names)
     nothing = np.empty(0, np.uint32)
-    parts = [(nothing, nothing, np.empty((0, fields), np.int16), np.empty(0, np.uint64))]
+    parts: list[_Columns] = [
+        (nothing, nothing, np.empty((0, fields), np.int16), np.empty(0, np.uint64))
+    ]
     if before is not None and sides.is_one and (before.kind, before.deleted) == (kind, deleted):
         parts.append((before.left, before.right, before.codes, before.rules))
-        since = before.items
-    room = sides.right.resources.memory // BYTES_A_CANDIDATE
-    proposed = candidates(sides, progress, since=since)
-    for part in items.parts(proposed, with_rules=True):
-        parts.append((part.left, part.right, part.codes, part.rules))
-        room -= part.left.size
-        if room < 0:
-            raise ConfigurationError(
-                "there are more candidates than have room in memory while weights are learnt, "
-                f"{BYTES_A_CANDIDATE} bytes each: give rules that propose fewer, or more memory",
-                remedies=[Remedy("memory", ..., "has room for more", "simdb.open")],
-            )
+        since, one_of = before.items, before.one_of
+    room = max(LEAST_PAIRS, sides.right.resources.memory // BYTES_A_CANDIDATE)
+    for part in items.parts(candidates(sides, progress, since=since), with_rules=True):
+        parts.append(_one_of((part.left, part.right, part.codes, part.rules), one_of))
+        while sum(columns[0].size for columns in parts) > room:
+            one_of *= 2
+            parts = [_one_of(columns, one_of) for columns in parts]
     left, right, codes, rules = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((right, left))  # so that sums are rounded in the same way
     left, right, codes, rules = left[order], right[order], codes[order], rules[order]
-    return Counted(left, right, codes, rules, kind, state.next_number, deleted)
+    return Counted(left, right, codes, rules, kind, state.next_number, deleted, one_of)
+
+
+def _one_of(columns: _Columns, one_of: int) -> _Columns:
+    """Return one of so many pairs, the same ones however they are divided."""
+    if one_of == 1:
+        return columns
+    left, right, codes, rules = columns
+    pairs = left.astype(np.uint64) << np.uint64(32) | right
+    kept = mixed(pairs) % np.uint64(one_of) == 0
+    return left[kept], right[kept], codes[kept], rules[kept]
 
 
 def _patterns_of(counted: Counted, looks_at: Bools, *, is_one: bool) -> tuple[Patterns, Rivals]:
@@ -298,9 +320,10 @@ def _patterns_of(counted: Counted, looks_at: Bools, *, is_one: bool) -> tuple[Pa
     _, firsts, pattern, counts = np.unique(
         rows, return_index=True, return_inverse=True, return_counts=True
     )
-    columns = counted.codes[firsts].astype(np.int64), counts.astype(np.float64), teaches[firsts]
-    patterns = Patterns(*columns)
-    return patterns, Rivals(counted.left, counted.right, pattern.reshape(-1), is_one)
+    all_counts = counts.astype(np.float64) * counted.one_of
+    patterns = Patterns(counted.codes[firsts].astype(np.int64), all_counts, teaches[firsts])
+    sides = counted.left, counted.right
+    return patterns, Rivals(*sides, pattern.reshape(-1), is_one, counted.one_of)
 
 
 def learn_from(

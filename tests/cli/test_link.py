@@ -102,7 +102,6 @@ def test_a_row_is_in_one_pair_and_no_two_that_are_apart_are(tables, tmp_path):
         (["--settings", "{}", "--rule", "name"], "--settings contradicts --rule and --compare"),
         (["--probability", "1"], "--probability must be between 0 and 1"),
         (["--threshold", "0.5", "--probability", "0.5"], "contradict each other"),
-        (["--settings", '{"fields": ["name"]}'], "no weights can be learnt"),
     ],
 )
 def test_what_cannot_be_linked_is_said(tables, tmp_path, options, problem):
@@ -176,3 +175,16 @@ def test_tables_of_which_nothing_looks_alike_are_copied_and_linked_to_nothing(tm
     told = run("link", one, other, "-o", output)
     assert (told.exit_code, output.read_text()) == (0, "left,right,similarity\n")
     assert "warning: no two rows agree in any column" in told.stderr
+
+
+def test_of_too_few_columns_to_learn_from_rows_that_are_equal_match(tmp_path):
+    """Every rule looks at one of two columns: what is left says nothing of who matches."""
+    for side, shift in (("l", 0), ("r", 20)):
+        rows = [f"{side}{n},{n * 7919 % 10_007:x}{n * 104_729:x},town {n % 7}" for n in range(60)]
+        (tmp_path / f"{side}.csv").write_text("\n".join(["id,name,town", *rows[shift:]]))
+    for options in ([], ["--settings", '{"fields": ["name"]}']):
+        told = run("link", tmp_path / "l.csv", tmp_path / "r.csv", "-o", tmp_path / "m.csv",
+                   *options)  # fmt: skip
+        assert told.exit_code == 0, told.stderr
+        assert "no rule leaves two: give a threshold, or more fields; only rows that" in told.stderr
+        assert found_in(tmp_path / "m.csv") == {(f"l{n}", f"r{n}") for n in range(20, 60)}

@@ -192,6 +192,10 @@ def test_a_collection_is_renamed_and_labels_of_pairs_with_it_follow(database):
     database.rename_collection("left", "left")
     with pytest.raises(simdb.errors.CollectionNotFoundError):
         database.rename_collection("right", "third")
+    database.drop_collection("persons")
+    again = database.create_collection("persons", kind)
+    again.add("r", {"name": "ann"})
+    assert len(left.labels(other=again)) == 0
     assert database.check(deep=True).sound
 
 

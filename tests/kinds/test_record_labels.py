@@ -121,7 +121,7 @@ def test_labels_on_the_command_line(tables, tmp_path):
     assert "1 of 4" in told.stdout
     assert "differs" in told.stdout
     assert "'maybe' is none of y, n" in told.stderr
-    assert "kept: 1 match, 1 others; 2 pairs without an answer" in told.stderr
+    assert "kept: 1 match, 1 other; 2 pairs without an answer" in told.stderr
     shown = done("label", *store, "--show").stdout
     assert sorted(line.split("\t")[2] for line in shown.splitlines()) == ["0", "1"]
     file = tmp_path / "labels.tsv"

@@ -16,8 +16,8 @@ from simdb.kinds.records import RecordFamily
 from simdb.kinds.records.items import RecordItems
 from simdb.kinds.records.points import RecordMeasure
 from tests.support.record_stores import KIND, Scored, candidate_pairs, opened, scored, some_people
+from tools.benchmarks.record_calibration import PEOPLE, RESTAURANTS
 from tools.benchmarks.record_data import load
-from tools.benchmarks.records import PEOPLE, RESTAURANTS
 
 
 def in_memory(kind: simdb.Record, threshold: Any, left: Any, right: Any = None) -> Scored:

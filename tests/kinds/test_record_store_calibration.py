@@ -17,8 +17,8 @@ from tests.support.calibrating import mean_difference
 from tests.support.commands import done, failed
 from tests.support.grids import some_of
 from tests.support.record_stores import KIND, opened, scored, some_people
+from tools.benchmarks.record_calibration import PEOPLE, RESTAURANTS, calibrated
 from tools.benchmarks.record_data import load
-from tools.benchmarks.records import PEOPLE, RESTAURANTS, calibrated
 
 BOUGHT = date(2001, 1, 1)
 CUSTOMERS = simdb.Record(

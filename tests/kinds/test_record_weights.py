@@ -12,6 +12,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
+from simdb.upkeep import weigh
 from tests.support.commands import done, failed
 from tests.support.record_stores import opened
 
@@ -81,6 +82,22 @@ def test_without_labels_the_matches_are_found(tables):
     assert len(found - reached) <= 3
 
 
+def test_records_that_are_in_a_table_many_times_are_found_without_labels(tmp_path):
+    rows = []
+    for number in range(300):
+        person = {"name": word(9), "street": word(8), "town": f"town {SEEDED.randrange(9)}"}
+        copies = 5 if number < 40 else 1
+        rows += [{**person, "name": person["name"][: 9 - copy % 2]} for copy in range(copies)]
+    kind = KIND.changed(candidates=["name", "street"])
+    with opened(tmp_path / "s", rows, kind=kind, threshold="0.01") as (people,):
+        weights = people.learn(seed=1, sample=SAMPLE)
+        assert weights.matches == pytest.approx(40 * 10, rel=0.02)
+        people.rebuild(weights.kind, threshold=weights.threshold())
+        found = list(people.pairs())
+        assert len(found) == 40 * 10
+        assert all(pair.left // 5 == pair.right // 5 < 40 for pair in found)
+
+
 def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     left, right = tables
     weights = left.learn(other=right, seed=1, sample=SAMPLE)
@@ -114,6 +131,19 @@ def test_what_was_counted_before_is_not_counted_again(tables):
     assert before.pairs < after.pairs
     left.delete(1_000)
     assert left.learn(seed=1, sample=SAMPLE, earlier=after) == left.learn(seed=1, sample=SAMPLE)
+
+
+def test_of_more_candidates_than_have_room_some_are_learnt_from(tables, monkeypatch):
+    left, right = tables
+    whole = left.learn(other=right, seed=1, sample=SAMPLE)
+    monkeypatch.setattr(weigh, "LEAST_PAIRS", whole.pairs // 3)
+    monkeypatch.setattr(weigh, "BYTES_A_CANDIDATE", 1 << 40)
+    found = left.learn(other=right, seed=1, sample=SAMPLE)
+    assert "learnt from one candidate in 4: there is no room" in found.warnings[0]
+    assert found.pairs == pytest.approx(whole.pairs, rel=0.3)
+    assert found.matches == pytest.approx(MATCHES, rel=0.4)
+    for one, other in zip(found.fields, whole.fields, strict=True):
+        assert one.levels[0].bits == pytest.approx(other.levels[0].bits, abs=4)
 
 
 def test_why_two_records_match_is_told_field_by_field(tables):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from simdb.errors import ConfigurationError
 from simdb.linkage.weights import (
+    FURTHER,
     MISSING,
     Patterns,
     Rivals,
@@ -87,7 +89,7 @@ def test_what_cannot_be_learnt_from_is_refused():
         learnt(patterns._replace(counts=0 * patterns.counts))
     all_but_one = np.ones((3, 4), np.bool_)
     all_but_one[1, 2] = False
-    with pytest.raises(ConfigurationError, match="a rule is needed that leaves two"):
+    with pytest.raises(ConfigurationError, match="no rule leaves two: give a threshold"):
         learnt(patterns, all_but_one)
     lowest = Patterns(np.zeros((1, 4), np.int64), np.ones(1), np.ones((1, 4), np.bool_))
     with pytest.raises(ConfigurationError, match="nothing among the candidates looks like a match"):
@@ -139,14 +141,36 @@ def test_a_regression_is_where_no_small_change_makes_labels_likelier():
     assert learn_labelled(codes, halves, [2, 3]).prior == pytest.approx(0.0, abs=1e-4)
 
 
-def test_rivals_take_from_each_other():
-    """Each pair's probability beside those of its records, by hand."""
+def chance(own: float, rivals: tuple[float, ...]) -> float:
+    """How probably a pair of odds matches beside rivals: over all choices of those that match."""
+    odds = (own, *rivals)
+    matching, total = 0.0, 0.0
+    for choice in product((False, True), repeat=len(odds)):
+        chosen = [one for one, is_chosen in zip(odds, choice, strict=True) if is_chosen]
+        likelihood = math.prod(chosen) * FURTHER ** max(0, len(chosen) - 1)
+        total += likelihood
+        matching += likelihood * choice[0]
+    return matching / total
+
+
+@pytest.mark.parametrize("odds", [(3.0, 1.0), (1e9, 1e4)])
+def test_rivals_take_from_each_other(odds):
+    """Each pair's probability beside those of its records; what is surely a match takes nothing."""
     left, right = np.array([0, 0, 1, 3], np.uint32), np.array([1, 2, 2, 4], np.uint32)
-    odds = np.array([3.0, 1.0])
     pattern = np.array([0, 1, 0, 1])
-    for is_one, rivals in ((False, (1, 6, 1, 0)), (True, (4, 6, 4, 0))):
-        own = odds[pattern]
-        chances = own / (1 + own + np.array(rivals))
-        expected = [(chances[0] + chances[2]) / 2 / 0.75, (chances[1] + chances[3]) / 2 / 0.5]
-        found = Rivals(left, right, pattern, is_one).shares(odds)
-        assert found == pytest.approx(expected)
+    one, other = odds
+    for is_one, rivals in (
+        (False, ((other,), (one, one), (other,), ())),
+        (True, ((other, one), (one, one), (one, other), ())),
+    ):
+        chances = [chance(odds[own], those) for own, those in zip(pattern, rivals, strict=True)]
+        alone = [own / (1 + own) for own in odds]
+        expected = [
+            (chances[0] + chances[2]) / 2 / alone[0],
+            (chances[1] + chances[3]) / 2 / alone[1],
+        ]
+        assert Rivals(left, right, pattern, is_one).shares(np.array(odds)) == pytest.approx(
+            expected
+        )
+    assert chance(1e9, (1e9,) * 5) == pytest.approx(1)
+    assert chance(3, (3,) * 20) < 0.1

@@ -9,7 +9,8 @@ import pytest
 
 from tools.benchmarks import records
 from tools.benchmarks.record_data import Task
-from tools.benchmarks.record_split import interval, judged, scored, split_of
+from tools.benchmarks.record_split import interval, judged, labels_of, scored, split_of
+from tools.benchmarks.record_stores import positions
 from tools.benchmarks.registry import Bench
 
 PEOPLE = 200
@@ -65,26 +66,46 @@ def test_an_interval_is_that_of_drawing_entities_and_always_the_same():
     assert high == pytest.approx(0.8 + 1.96 * 0.02, abs=0.005)
 
 
-def test_what_is_absent_is_said_and_all_others_are_reported(task, tmp_path, monkeypatch, capsys):
+def test_what_is_absent_is_said_and_all_others_are_reported(task, tmp_path, capsys):
     pairs = [[place, place] for place in range(PEOPLE)]
     timed = {"seconds": 1.0, "processor": 1.0, "memory": 10**6}
-
-    def answered(_, *, is_learnt, **__):
-        own = {"kept": pairs} if is_learnt else {}
-        return {"pairs": pairs, "scores": [0.9] * PEOPLE, **timed, **own}
-
-    monkeypatch.setattr(records, "load", lambda *_: task)
-    monkeypatch.setattr(records, "in_child", answered)
+    mine = {"pairs": pairs, "scores": [0.9] * PEOPLE, "kept": pairs, **timed}
     bench = Bench(tmp_path, tmp_path, 1, announce=lambda _: None)
-    peers: dict[str, dict[str, Any]] = {
-        "recordlinkage": {"absent": "it"},
-        "splink": {"pairs": pairs[1:], "scores": [1.0] * (PEOPLE - 1), "kept": pairs, **timed},
-    }
-    records.split(bench, None, "made", peers)
-    shown = capsys.readouterr().out
-    assert "recordlinkage, set by hand: absent" in shown
-    assert "splink, as documented: absent" in shown
-    # By hand and of splink: chosen on the other half, alone or one to one; of the learnt, its own.
-    assert len(bench.figures) == 2 + 4 + 2
+    answers: dict[str, dict[str, Any]] = {
+        "simdb, nothing given": {**mine},
+        "simdb, nothing given, one to one": {**mine},
+        "simdb, labels of the other half": {**mine},
+        "recordlinkage, as documented": {"absent": "it"},
+        "splink, as documented": {
+            **mine, "pairs": pairs[1:], "scores": [1.0] * (PEOPLE - 1), "kept": pairs[1:],
+        },
+    }  # fmt: skip
+    records.report(bench, task, answers)
+    assert "recordlinkage, as documented: it" in capsys.readouterr().out
+    # Of what is learnt for pairs, or one to one: those; of others both. Compared: F1 and seconds.
+    assert len(bench.figures) == 2 + 2 + 4 + 4 + 2 * 2
     assert all(figure.value is not None and figure.value > 0.98 for figure in bench.figures)
-    assert "200 pairs scored, 1.0000 of the matches among them" in bench.figures[0].note
+    assert "200 pairs proposed, 1.0000 of the matches among them" in bench.figures[0].note
+    assert [figure.reached for figure in bench.figures[-4:]] == [True, False, True, False]
+
+
+def test_labels_are_of_the_half_that_is_not_reported(task):
+    split = split_of(task)
+    pairs = [(place, (place + 1) % PEOPLE) for place in range(PEOPLE)]
+    labels = labels_of(split, [*pairs, *sorted(task.truth)])
+    assert {left for left, *_ in labels} == set(np.flatnonzero(split.is_chosen_on[split.entity]))
+    assert all(match == (left == right) for left, right, match in labels)
+
+
+def test_nothing_is_set_by_hand_for_a_table(task, tmp_path):
+    """The settings are those of the rows, with one field as with many."""
+    rows = [
+        {"name": f"{place * 7919:x}", "town": f"{place * 104729:x}", "phone": f"{place * 15485863}"}
+        for place in range(PEOPLE)
+    ]
+    made = Task("made", ("name", "town", "phone"), rows, [dict(row) for row in rows], task.truth)
+    found, weights, rules = records.linked(made, tmp_path)
+    certain = weights.threshold()
+    kept = {positions(pair) for pair in found if pair.value >= certain}
+    assert kept == task.truth
+    assert rules

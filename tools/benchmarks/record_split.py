@@ -1,4 +1,4 @@
-"""Thresholds chosen on one half of the entities of tables, and F1 reported on the other half.
+"""Thresholds and labels from one half of the entities of tables, F1 reported on the other half.
 
 Records that belong together by the truth are an entity, and so is one that has no match. The hash
 of the key of its first record says which half an entity is in. A pair is in the half of its left
@@ -75,6 +75,15 @@ def split_of(task: Task) -> Split:
     return Split(task.truth, labels[:lefts].astype(np.int64), is_chosen_on, matches)
 
 
+def labels_of(split: Split, pairs: Iterable[Pair]) -> list[tuple[int, int, bool]]:
+    """Return those of some pairs that are in the half that is not reported, with the answers."""
+    return [
+        (left, right, (left, right) in split.truth)
+        for left, right in pairs
+        if split.is_chosen_on[split.entity[left]]
+    ]
+
+
 def scored(
     pairs: Sequence[Pair], scores: Sequence[float], own: Iterable[Pair] | None = None
 ) -> Scored:
@@ -120,7 +129,9 @@ def judged(split: Split, found: Scored, *, is_clean: bool) -> Iterator[dict[str,
             counted = _counted(split, found, is_true, is_kept, alone=alone)
             low, f1, high = interval(counted[:, ~split.is_chosen_on])
             words = f"{way}, one to one" if alone else way
-            yield {"way": words, "f1": f1, "low": low, "high": high}
+            is_own = is_kept is found.is_own
+            measured = {"f1": f1, "low": low, "high": high}
+            yield {"way": words, "is_own": is_own, "is_alone": alone, **measured}
 
 
 def interval(counted: Int64s) -> tuple[float, float, float]:
