@@ -186,7 +186,8 @@ class Columns:
         """
         if item is None:
             raise UsageError(
-                "of a table, item= must name the column of the items, or those of their fields"
+                "for a table, item= must name the column of the items, or the columns of "
+                "their fields"
             )
         items = item if isinstance(item, str) else tuple(item)
         return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
@@ -224,8 +225,8 @@ class Columns:
         for name in self.metadata:
             if has_bytes(schema.field(name).type):
                 raise UsageError(
-                    f"metadata={name!r} is a column of {schema.field(name).type}: metadata are "
-                    "what JSON can express, and not bytes"
+                    f"metadata={name!r} is a column of {schema.field(name).type}: metadata must be "
+                    "something that JSON can express, not bytes"
                 )
         if self.key is not None:
             kind = schema.field(self.key).type
@@ -251,7 +252,7 @@ def rows_of(
     if key is not None or item is not None or metadata:
         raise UsageError(
             "key, item and metadata name columns of a table, but the rows are "
-            f"{type(data).__name__}: give each as (key, item) or (key, item, metadata)"
+            f"{type(data).__name__}: give each row as (key, item) or (key, item, metadata)"
         )
     plain_rows: Iterable[Any] = data
     return plain_rows
@@ -683,7 +684,8 @@ def reader_of(rows: Callable[[], Iterable[Mapping[str, Any]]], *names: str) -> A
                 unified = arrow.unify_schemas([known, found], promote_options="permissive")
             except (arrow.ArrowException, OverflowError) as error:
                 raise UsageError(
-                    f"the values of {name!r} have types that no Arrow column holds: write lines "
+                    f"the values of {name!r} have types that no one Arrow column can "
+                    "hold: write lines "
                     f"of JSON instead ({error})"
                 ) from error
             field = unified.field(0)

@@ -645,7 +645,7 @@ class CollectionView:
         asked = Asked(threshold, max_distance, guarantee, min_recall)
         among = _Among.read(where, metadata=metadata)
         if where is not None and earlier is not None:
-            raise ConfigurationError("groups that go on from earlier ones are of all items")
+            raise ConfigurationError("groups that continue earlier ones cover all items")
         if method != "chain" or kept_apart or earlier is not None:
             with self._opened(work) as whole:
                 opened = among.of(whole)
@@ -808,9 +808,9 @@ class CollectionView:
             _require_candidates(right, method, left)
         kept_apart = _listed(apart)
         if kept_apart and not one_to_one:
-            raise ConfigurationError("apart= is of a join with one_to_one=True")
+            raise ConfigurationError("apart= needs one_to_one=True")
         if one_to_one and resume is not None:
-            raise ConfigurationError("what is one to one depends on all pairs: leave out resume=")
+            raise ConfigurationError("one-to-one pairs depend on all pairs: leave out resume=")
         marks = [MOST_ITEMS if mark is None else read_since(mark) for mark in (since, other_since)]
         told = None
         if since is not None or other_since is not None:
@@ -893,7 +893,7 @@ class CollectionView:
         """
         _require_choice("verb", verb, ("search", "pairs", "join", "groups"))
         if (verb == "join") is (other is None):
-            raise ConfigurationError("explain('join') needs other=, and nothing else takes it")
+            raise ConfigurationError("other= is needed by explain('join'), and by nothing else")
         if run and verb == "search" and item is None:
             raise ConfigurationError("to run a search, explain needs an item")
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
@@ -1166,7 +1166,7 @@ class CollectionView:
         if weights is None:
             weights = self.learn(other=other, progress=progress)
         if not isinstance(weights, upkeep.weigh.Weights):
-            raise WrongTypeError(f"weights are those of learn, not {type(weights).__name__}")
+            raise WrongTypeError(f"weights must come from learn(), not {type(weights).__name__}")
         with self._sides(other) as both:
             return upkeep.uncertain.uncertain(
                 upkeep.calibrate.Sides(*both), weights, limit, progress
@@ -1395,7 +1395,9 @@ class Collection(CollectionView):
         _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
         _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
         if (on_duplicate == "merge") is not callable(merge):
-            raise ConfigurationError("on_duplicate='merge' needs merge=, a function of two entries")
+            raise ConfigurationError(
+                "on_duplicate='merge' needs merge=, a function that takes two entries"
+            )
         looks = find_duplicates or on_duplicate != "keep"
         policy = ingest.add.AddPolicy(
             on_existing=on_existing,
@@ -1486,7 +1488,7 @@ class Collection(CollectionView):
         _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
         _require_choice("measure", measure, get_args(DedupeMeasure))
         if containment is not None and measure != "both":
-            raise ConfigurationError("containment= is of measure='both'")
+            raise ConfigurationError("containment= needs measure='both'")
         order = None if policy is None else Policy(policy)
         order = order if order is not None and order.is_order else None
         by_containment = measure != "jaccard"

@@ -221,8 +221,9 @@ class Database:
         if recipe is not None:
             if kind is not None or asked != replace(UNASKED, compression=compression):
                 raise ConfigurationError(
-                    "a recipe has the kind and all settings: give none of them beside it, and make "
-                    "another recipe for other ones (simdb.Recipe.of)"
+                    "a recipe contains the kind and all settings: leave the other "
+                    "arguments out, or make "
+                    "another recipe for other settings (simdb.Recipe.of)"
                 )
             wanted = _grouped(settings_by(recipe, name, compression), *asked_groups)
             require_same(self._present_or_created(wanted), wanted, seeded=True)
@@ -561,7 +562,7 @@ def load(
     """
     target = parse_path(path)
     if target.exists():
-        raise StorageError(f"{target} exists; name a file that does not")
+        raise StorageError(f"{target} already exists; name a new file")
     collections = recovery.dump.read(folder)
     with creation.temporary_beside(target) as temporary:
         with open_database(temporary, threads=threads) as database:

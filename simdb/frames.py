@@ -197,7 +197,7 @@ def link(
     )
     stored = [side for side in (left, right) if isinstance(side, CollectionView)]
     if len(stored) == 2:
-        raise UsageError("link takes a table: collections have join for each other")
+        raise UsageError("link takes a table: to link two collections, use join()")
     if stored:
         kind = kind or stored[0].kind
         measure = "max_distance" if kind.is_distance else "threshold"
@@ -299,7 +299,7 @@ def _collection_for(
             yield database.create_collection(name, kind or Text(), seed=table.seed(), **bound)
         return
     if table.columns.key is None:
-        raise UsageError("a store needs keys that stay: key= must name their column")
+        raise UsageError("a store needs keys that do not change: key= must name their column")
     with open_database(store) as database:
         if kind is None and name in database:
             target = database[name]

@@ -184,7 +184,7 @@ def plan_rules(sample: Iterable[object], kind: Kind, *, items: int | None = None
     (1, 14950.0)
     """
     if not kind.has_rules:
-        raise ConfigurationError(f"only records have rules for candidates, and not {kind}")
+        raise ConfigurationError(f"only records have rules for candidates, not {kind}")
     planned = kind.plan(kind.widest_bound, PlanRequest())
     family = kind.make_family(
         planned.threshold, bands=planned.bands, rows=planned.rows, sketch="fast", secret=b""

@@ -163,7 +163,7 @@ class Policy:
                 return tuple(term.place(row) for term in self._terms)
             value = self._function(row)
         except Exception as error:
-            raise BadItemError(f"the policy fails for key {row.key!r}: {error}") from error
+            raise BadItemError(f"the policy failed for key {row.key!r}: {error}") from error
         return (_MISSING if value is None else (0, _Greatest(value)),)
 
     def fields_of(self, row: Entry) -> set[str]:
@@ -298,4 +298,4 @@ def _term(tokens: _Tokens) -> _Term | None:
         return _Term("", "length", descending=name == "longest")
     if not function and name == "first":
         return None
-    raise UsageError(f"a policy says whether {name!r} is to be asc (least first) or desc: {_HELP}")
+    raise UsageError(f"a policy must say whether {name!r} is asc (least first) or desc: {_HELP}")

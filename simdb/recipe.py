@@ -157,7 +157,7 @@ class Recipe:
             raise
         except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
             raise ConfigurationError(
-                f"this is no recipe, as Recipe.to_json writes one: {error}"
+                f"this is not a recipe as written by Recipe.to_json: {error}"
             ) from error
         return recipe
 
@@ -317,7 +317,7 @@ def planned(
     if sketch not in ("fast", "classical"):
         raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
     if floor is not None and not kind.has_symbols:
-        raise ConfigurationError(f"{kind} has no exact index: exact answers compare with all items")
+        raise ConfigurationError(f"{kind} has no exact index: exact answers compare all items")
     if floor is None and containment:
         raise ConfigurationError("containment=True needs an exact_floor")
     chosen, asked = None, plan

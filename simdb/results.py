@@ -1104,7 +1104,7 @@ class Groups(Sequence[Group], Tabular):
         """
         if self.made is None:
             raise ConfigurationError(
-                "groups that chain hold no pairs to go on from",
+                "groups that chain hold no pairs to continue from",
                 remedies=[Remedy("method", "star", "holds them")],
             )
         return self.made.state()

@@ -180,10 +180,14 @@ def tune(
     """
     for threshold in thresholds:
         if not LOWEST < threshold <= 1:
-            raise ConfigurationError(f"thresholds lie above 0.5 and up to 1, not at {threshold!r}")
+            raise ConfigurationError(
+                f"thresholds must be above 0.5 and at most 1, not {threshold!r}"
+            )
     chosen = list(islice(texts, sample))
     if len(chosen) < 2:
-        raise ConfigurationError(f"texts are compared with others, and there are {len(chosen)}")
+        raise ConfigurationError(
+            f"a sample needs at least two texts to compare, and there are {len(chosen)}"
+        )
     sizes = np.array([len(text.encode("utf-8", "replace")) for text in chosen], np.int64)
     settings = list(tried or TRIED)
     trials: list[Trial] = []

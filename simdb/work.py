@@ -43,7 +43,8 @@ class Work:
     def _require(self, pairs: int) -> None:
         if self.budget is not None and pairs > self.budget:
             raise OperationInterruptedError(
-                f"budget of {self.budget:,} pairs exceeded: at least {pairs:,} have to be looked "
-                "at; the answers given before are right, but not all of them",
+                f"budget of {self.budget:,} pairs exceeded: at least {pairs:,} have to be "
+                "compared; "
+                "the answers given so far are right, but not complete",
                 remedies=[Remedy("budget", ..., "permits more")],
             )

@@ -105,7 +105,7 @@ class Asked(NamedTuple):
                 "of two items; join() has a left and a right one"
             )
         if verb == "groups" and wanted is not SetSimilarity.JACCARD:
-            raise ConfigurationError(f"groups() has one measure; leave out {str(wanted)!r}")
+            raise ConfigurationError(f"groups() has only one measure; leave out {str(wanted)!r}")
         bound: Bound | None = None
         if threshold is None and max_distance is None:
             pass  # the bound of the collection
@@ -238,16 +238,16 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     wanted, kind = question.guarantee, settings.kind
     if kind.estimates and wanted == "exact":
         raise ConfigurationError(
-            f"collection {settings.name!r} has signatures alone, by which similarities are "
-            "estimated: no answer about them is exact; store the items themselves for that",
+            f"collection {settings.name!r} holds signatures only, from which similarities are "
+            "estimated, so no answer is exact; for exact answers store the items themselves",
             remedies=[Remedy("guarantee", "auto", "answers by estimates")],
         )
     asks_nothing = question.bound is None and question.measure is SetSimilarity.JACCARD
     if question.is_many_many and asks_nothing and kind.is_distance and not settings.is_probable:
         # Pairs within the largest distance of all are a square of the collection.
         raise ConfigurationError(
-            f"collection {settings.name!r} has no distance of its own to find pairs within",
-            remedies=[Remedy("max_distance", ..., "says which are meant")],
+            f"collection {settings.name!r} was created without a max_distance to find pairs within",
+            remedies=[Remedy("max_distance", ..., "says how far apart pairs may be")],
         )
     bound = question.bound or settings.bound
     if not kind.has_symbols:
@@ -284,11 +284,13 @@ def _choose_without_symbols(
 ) -> Method:
     """Choose for a kind whose exact answers come from comparing with everything."""
     if question.measure is not SetSimilarity.JACCARD:
-        raise ConfigurationError(f"{settings.kind} has one measure; leave out {question.measure!s}")
+        raise ConfigurationError(
+            f"{settings.kind} has only one measure; leave out {question.measure!s}"
+        )
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
         raise ConfigurationError(
-            f"collection {settings.name!r} has no index to find duplicates by",
+            f"collection {settings.name!r} has no index with which to find duplicates",
             remedies=[settings.kind.index_remedy(settings.threshold)],
         )
     if settings.is_complete and admits(settings.bound, bound):
@@ -357,7 +359,7 @@ def require_resumable(method: Method, question: Question) -> None:
     """Raise ConfigurationError unless the pairs that answer come with tokens to go on after."""
     if question.measure is not SetSimilarity.JACCARD:
         raise ConfigurationError(
-            f"only pairs by jaccard similarity can be resumed, not by {question.measure}"
+            f"only pairs by Jaccard similarity can be resumed, not pairs by {question.measure}"
         )
     if not method.can_resume:
         answers = "joins" if question.verb == "join" else "pairs"
@@ -381,6 +383,6 @@ def read_since(since: object) -> int:
         or not 0 <= since < 2**32  # item numbers have 32 bits
     ):
         raise ConfigurationError(
-            f"since must be what checkpoint() or an AddReport says, not {since!r}"
+            f"since must come from checkpoint() or an AddReport, but is {since!r}"
         )
     return int(since)

@@ -102,7 +102,7 @@ def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
     numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
     positions, items = read_items(opened.reader, numbers)
     if positions.size < numbers.size:
-        raise CorruptionError("an item that the index names is missing; run 'simdb check'")
+        raise CorruptionError("an item that the index refers to is missing; run 'simdb check'")
     return compare_items(opened.signer, items, places[: left.size], places[left.size :])
 
 

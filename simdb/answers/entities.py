@@ -167,7 +167,7 @@ def numbers_of(
             raise WrongTypeError(f"apart must be pairs of keys, not {pair!r}")
         found.append([number_of(side, key) for side, key in zip((left, right), keys, strict=True)])
         if left is right and found[-1][0] == found[-1][1]:
-            raise ConfigurationError(f"{keys[0]!r} cannot be apart from itself")
+            raise ConfigurationError(f"{keys[0]!r} cannot be kept apart from itself")
     numbers = np.array(found, np.uint32).reshape(-1, 2)
     return numbers[:, 0], numbers[:, 1]
 
@@ -210,11 +210,11 @@ def grouped(
         own = settings, scale, clusters
         if not isinstance(made, Grouped) or (made.settings, made.scale, made.method) != own:
             raise ConfigurationError(
-                "the earlier groups are not of this collection by the same bound and method, or "
-                "hold no pairs, as those that chain"
+                "the earlier groups are not from this collection, bound and method, or "
+                "hold no pairs, like groups that chain"
             )
         if made.before > reader.manifest.next_number:
-            raise ConfigurationError("the earlier groups are of a later state of the collection")
+            raise ConfigurationError("the earlier groups come from a later state of the collection")
         since, before = made.before, made.entities
         live = reader.live_numbers()
         pairs = before.pairs.select(
@@ -283,7 +283,7 @@ def _held(opened: Opened, batches: Iterator[AnsweredBatch], others: int = 0) -> 
         if held > most:
             raise ConfigurationError(
                 f"there are more than the {most:,} pairs that have room in memory, and what is "
-                "decided about one depends on all; a stricter bound finds fewer",
-                remedies=[Remedy("memory", ..., "has room for more", "simdb.open")],
+                "decided about one depends on all of them; a stricter bound finds fewer",
+                remedies=[Remedy("memory", ..., "makes room for more", "simdb.open")],
             )
     return PairBatch.together(parts)

@@ -74,10 +74,10 @@ def kept_groups_of(
             bounds = [told_bound(settings, one) for one in present.bounds]
     if method is None:
         raise ConfigurationError(
-            "it is said at which bounds groups are to be kept, but not which groups",
+            "bounds for kept groups are given, but not which groups to keep",
             remedies=[
-                Remedy("groups", "chain", "keeps all that is connected together"),
-                Remedy("groups", "star", "keeps what is within the bound of a centre together"),
+                Remedy("groups", "chain", "keeps everything that is connected together"),
+                Remedy("groups", "star", "keeps items within the bound of a centre together"),
             ],
         )
     if method not in GROUP_METHODS:
@@ -179,7 +179,7 @@ def group(opened: Opened, identity: int) -> KeptGroup:
                 return _group(opened, level, label)
         if identity < tables.state()[0]:
             raise GroupNotFoundError(f"group {identity} has no items any more")
-    raise GroupNotFoundError(f"there has been no group {identity!r} in {settings.name!r}")
+    raise GroupNotFoundError(f"there was never a group {identity!r} in {settings.name!r}")
 
 
 def all_groups(opened: Opened, bound: Bound | None) -> Iterator[KeptGroup]:

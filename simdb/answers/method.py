@@ -306,7 +306,7 @@ def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s)
     """
     given = np.asarray(numbers)
     if given.size and given.dtype.kind not in "iu":
-        raise WrongTypeError("item numbers must be whole numbers, as a PairBatch has them")
+        raise WrongTypeError("item numbers must be whole numbers, as in a PairBatch")
     for number in given[(given < 0) | (given >= 2**32)].tolist():
         raise KeyNotFoundError(f"{number} is not an item number")
     wanted = given.astype(np.uint32)

@@ -26,7 +26,8 @@ def read_pairs(given: Any) -> list[tuple[Key, Key]]:
         whole = arrow.read(given)
         if not {"left", "right"}.issubset(whole.column_names):
             raise ConfigurationError(
-                f"pairs need columns left and right; there are {', '.join(whole.column_names)}"
+                "pairs need the columns left and right, but the columns are "
+                f"{', '.join(whole.column_names)}"
             )
         columns = (whole[name].to_pylist() for name in ("left", "right"))
         return list(zip(*columns, strict=True))

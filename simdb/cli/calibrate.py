@@ -106,14 +106,14 @@ def _matched(text: str | None) -> Any:
     try:
         return text if text in (None, "labelled") else float(text)
     except ValueError:
-        raise UsageError(f"--matched is a number or labelled, not {text!r}") from None
+        raise UsageError(f"--matched must be a number or 'labelled', not {text!r}") from None
 
 
 def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"--edges are numbers with commas between, not {text!r}") from None
+        raise UsageError(f"--edges must be numbers separated by commas, not {text!r}") from None
 
 
 def _print(found: Calibration, precision: float, lowest: float | None) -> None:

@@ -63,11 +63,13 @@ def create(
     """
     if recipe is not None:
         if exact_only or containment or (described, bound, index) != _NOTHING:
-            raise UsageError("--recipe has the kind and all settings: give none beside it")
+            raise UsageError(
+                "--recipe contains the kind and all settings: leave the other options out"
+            )
         made = simdb.Recipe.from_json(Path(recipe).read_text(encoding="utf-8"))
         with stored.opened(create=True) as database:
             if stored.name in database.collection_names():
-                raise UsageError(f"collection {stored.name!r} exists")
+                raise UsageError(f"collection {stored.name!r} already exists")
             created = database.collection(
                 stored.name,
                 recipe=made,

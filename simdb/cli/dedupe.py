@@ -133,7 +133,10 @@ class Places:
         if self.report is not None:
             require_page(self.report)
         if self.removed is None and (self.with_kept or self.explain):
-            raise UsageError("--with-kept and --explain are about the rows of --removed: name it")
+            raise UsageError(
+                "--with-kept and --explain describe the rows of --removed: give --removed "
+                "FILE as well"
+            )
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[simdb.Database]:
@@ -316,10 +319,14 @@ def _are_to_be_proposed(described: KindOptions, choices: RuleChoices, places: Pl
             stays = places.collection in database
     if choices.are_given and (described.settings is not None or stays):
         said = f"the collection {places.collection!r}" if stays else "--settings"
-        raise UsageError(f"{said} says how records are compared: --rule and --compare do nothing")
+        raise UsageError(
+            f"{said} already says how records are compared: leave out --rule and --compare"
+        )
     is_record = choices.are_given or described.kind == kinds.name_of(simdb.Record)
     if choices.are_given and described.kind not in (None, kinds.name_of(simdb.Record)):
-        raise UsageError(f"--rule and --compare are of records, not of --kind {described.kind}")
+        raise UsageError(
+            f"--rule and --compare are only for records, not for --kind {described.kind}"
+        )
     return is_record and described.settings is None and not stays
 
 
@@ -335,7 +342,8 @@ def _proposed(
     """Return what would have been given had somebody said how records are compared."""
     if STANDARD_STREAM in inputs:
         raise UsageError(
-            "rows are read twice to propose how they are compared, which standard input cannot be: "
+            "to propose how rows are compared, they are read twice, which is impossible "
+            "with standard input: "
             "give a file, or --settings"
         )
     require_there(*inputs)
@@ -398,7 +406,7 @@ class _Wanted:
             )
         if self.recall is not None and rational(self.recall, name="recall") != found.recall:
             raise ConfigurationError(
-                f"the collection {name!r} was made for a recall of {float(found.recall):g}"
+                f"the collection {name!r} was created for a recall of {float(found.recall):g}"
             )
         return found
 
@@ -631,7 +639,7 @@ def _targets(inputs: Sequence[str], sources: Mapping[str, str], output: str) -> 
         return [output]
     if len(sources) > _MOST_SHARDS:
         raise UsageError(
-            f"there are {len(sources):,} shards, and at most {_MOST_SHARDS} go to a folder: "
+            f"there are {len(sources):,} shards, and a folder takes at most {_MOST_SHARDS}: "
             "name a file for the output"
         )
     targets = [str(Path(output, place)) for place in sources.values()]
@@ -647,7 +655,7 @@ def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[s
     common = [form for form in forms[0] if all(form in others for others in forms)]
     if not common:
         told = " and ".join(sorted({names[0] for names in forms}))
-        raise UsageError(f"inputs of {told} have no output in common: take those of one format")
+        raise UsageError(f"inputs of {told} cannot share an output: give inputs of one format")
     return common
 
 
@@ -779,9 +787,7 @@ class _Tables:
             )
         for source, version in self._versions.items():
             if version_of(source) != version:
-                raise UsageError(
-                    f"{source} was changed while it was read: the outputs are not written"
-                )
+                raise UsageError(f"{source} changed while it was read: no output was written")
 
     def __enter__(self) -> Self:
         return self

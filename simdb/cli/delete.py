@@ -43,7 +43,7 @@ def delete(
     Example: simdb delete corpus.simdb documents a17 a18
     """
     if not keys and keys_file is None:
-        raise UsageError("name keys to delete, or a file of them with --keys")
+        raise UsageError("give the keys to delete, or a file of keys with --keys")
     texts = [*(keys or ()), *(_keys_in(keys_file) if keys_file else ())]
     chosen = [key_from(text, integer_keys=integer_keys) for text in texts]
     with stored.changed() as target:

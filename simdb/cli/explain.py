@@ -47,10 +47,10 @@ def explain(
     Example: simdb explain corpus.simdb documents pairs --threshold 0.9
     """
     if run and verb == "search" and key is None:
-        raise UsageError("to run a search, say what to search for with --key")
+        raise UsageError("--run needs something to search for: give --key")
     with stored.both() as (source, partner):
         if (verb == "join") != (partner is not None):
-            raise UsageError("a join, and nothing else, is with another collection: --right NAME")
+            raise UsageError("--right NAME is needed for a join, and only for a join")
         item = None if key is None else source.get(key_from(key, integer_keys=integer_keys)).item
         asked = question.of(source.kind if partner is None else partner.kind)
         told = source.explain(verb, item, other=partner, measure=measure, run=run, **asked)

@@ -53,14 +53,16 @@ def export(
     Example: simdb export corpus.simdb documents -o documents.parquet
     """
     if id_field in ((text_field,) if text_field is not None else kinds.known()):
-        raise UsageError("the key and the item cannot go to one field: name the item's too")
+        raise UsageError(
+            "the key and the item cannot both go to one field: name the item's field too"
+        )
     telling = replace(telling, output=telling.output or STANDARD_STREAM)
     with stored.viewed() as source, telling.bar() as bar:
         total = len(source)
         item_field: str | None = text_field or source.kind.name
         if source.kind.field_names is not None:
             if text_field is not None:
-                raise UsageError("--text-field is not for records: they have fields of their own")
+                raise UsageError("--text-field is not for records, which have their own fields")
             item_field = None
         item_fields = source.kind.field_names or [text_field or source.kind.name]
 

@@ -225,7 +225,7 @@ class Feed(Parts):
             for row in noted(reader):
                 if self._keep_raw and before and header != reader.header:
                     raise BadItemError(
-                        f"{reader.source}: its header is not that of the input before it"
+                        f"{reader.source}: its header differs from that of the input before it"
                     )
                 header = reader.header
                 yield from self._handed_over(reader, row)
@@ -313,7 +313,7 @@ class Feed(Parts):
         raise UsageError(
             f"the keys in the collection are {kinds[0]}, such as {stored!r}, and those of this "
             f"input are {own}: --id-field names the field of the key, and --integer-keys reads "
-            "numbers that are text"
+            "numbers written as text"
         )
 
     def _refuse(self, row: Waiting, problem: str | None) -> None:

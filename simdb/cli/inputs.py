@@ -231,10 +231,10 @@ class InputOptions:
         if names is None:
             return tuple(self.text_field or (kind.name,))
         if self.text_field:
-            raise UsageError("--text-field is not for records: their settings name the fields")
+            raise UsageError("--text-field is not for records, whose settings name the fields")
         if self.id_field in names:
             raise UsageError(
-                f"{self.id_field!r} is a field of the records: it cannot be the key as well"
+                f"{self.id_field!r} is a field of the records and cannot be the key as well"
             )
         return names
 
@@ -245,12 +245,12 @@ class InputOptions:
         """
         folders = [name for name in names if Path(name).is_dir() or is_pattern(name)]
         if self.pattern is not None and not folders:
-            raise UsageError("--pattern is for folders")
+            raise UsageError("--pattern is only for folders")
         several = [file for name in names for file in inputs_of(name, options).items()]
         found = dict(several)
         if len(found) < len(several):
             (twice, _), *_ = Counter(name for name, _ in several).most_common(1)
-            raise UsageError(f"{twice} is an input twice")
+            raise UsageError(f"{twice} is given as an input twice")
         told = {told_format(file, options) for file in found}
         formats = [FORMATS[name] for name in sorted(told)]
         for name in sorted({name for each in FORMATS.values() for name in each.options}):
@@ -278,8 +278,8 @@ class InputOptions:
             source = "the paths of texts"
         elif len(sources) > 1:
             raise UsageError(
-                "the line numbers of several inputs are the same keys: --id-field names the field "
-                "of the key, and --make-keys makes others"
+                "line numbers would give several inputs the same keys: --id-field names the field "
+                "of the key, and --make-keys makes other keys"
             )
         if target is None:
             return

@@ -81,7 +81,7 @@ def learn(
     Example: simdb learn people.simdb persons --probability 0.9 -o settings.json
     """
     if plot is not None and pair is None:
-        raise UsageError("--plot draws the evidence for a pair: name two keys with --pair")
+        raise UsageError("--plot draws the evidence for a pair: give two keys with --pair")
     if stored_labels and labels is not None:
         raise UsageError("--labels and --stored-labels contradict each other")
     said: Any = "stored" if stored_labels else None

@@ -89,7 +89,9 @@ class Choices(RuleChoices):
 
     def __post_init__(self) -> None:
         if self.settings is not None and self.are_given:
-            raise UsageError("--settings contradicts --rule and --compare: change the file")
+            raise UsageError(
+                "--settings contradicts --rule and --compare: edit the settings file instead"
+            )
 
 
 def link(
@@ -164,7 +166,9 @@ def link(
     outputs = telling.require_files(output, save_settings)
     require_fitting_name(output, "jsonl", *_SEPARATED, *TABLES)
     if STANDARD_STREAM in (left, right):
-        raise UsageError("tables are read twice, which standard input cannot be: give a file")
+        raise UsageError(
+            "tables are read twice, which is impossible with standard input: give a file"
+        )
     require_there(left, right)
     reading = replace(reading, integer_keys=apart.integer_keys)
     keys = (reading.id_field, reading.right_id_field or reading.id_field)
@@ -213,7 +217,7 @@ def _settings(sides: Sequence[Side], choices: Choices) -> tuple[simdb.Record, Pr
         known = {name for row in side.rows for name in row}
         for name in kind.field_names:
             if name not in known:
-                raise UsageError(f"{side.name}: there is no column {name!r} of the settings")
+                raise UsageError(f"{side.name}: the column {name!r} of the settings is missing")
     return kind, None
 
 

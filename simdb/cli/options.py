@@ -609,7 +609,7 @@ def _from_name(text: str | None) -> tuple[str | None, dict[str, Any]]:
     places = known.in_the_name
     if len(values) > len(places):
         form = ":".join((name, *map(str.upper, places)))
-        raise ConfigurationError(f"--kind is at most {form}, not {text!r}")
+        raise ConfigurationError(f"--kind takes at most {form}, not {text!r}")
     try:
         return name, {
             place: known.setting_from(place, value)

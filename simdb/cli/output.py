@@ -138,7 +138,7 @@ class Answering(Working):
     def require_lines(self, option: str) -> None:
         """Raise UsageError if the answer goes to a table, which has no place for what is asked."""
         if self.output is not None and promised_form(self.output) in TABLES:
-            raise UsageError(f"{option} is told in lines: --output is to be .jsonl, not a table")
+            raise UsageError(f"{option} writes lines: --output must be .jsonl, not a table")
 
     def _fills_terminal(self) -> bool:
         return self.output in (None, STANDARD_STREAM) and sys.stdout.isatty()

@@ -89,10 +89,10 @@ def plan(
     """
     chosen = described.new()
     if items is not None and exact:
-        raise UsageError("--items is of buckets, and of rules: an exact index grows evenly")
+        raise UsageError("--items is for buckets and rules: an exact index grows evenly")
     if not exact:
         if inputs and not chosen.has_rules:
-            raise UsageError("inputs are measured with --exact, or of records, only")
+            raise UsageError("inputs are only measured with --exact, or for records")
         if inputs:
             require_there(*inputs)
             _show_rules(
@@ -113,7 +113,7 @@ def plan(
         _show_planned(planned, points, items, as_json=as_json)
         return
     if plot is not None:
-        raise UsageError("--plot draws the curve of a probable index, not of one with --exact")
+        raise UsageError("--plot draws the curve of a probable index: leave out --exact")
     if not chosen.has_symbols:
         raise UsageError(f"{chosen.plural} of this measure have no exact index")
     bound.of(chosen)
@@ -235,7 +235,7 @@ class _Planned:
 def _planned(kind: Kind, bound: Bound, request: PlanRequest) -> _Planned:
     """Return the index that a new collection would have."""
     if kind.is_distance and not bound.given():
-        raise UsageError(f"{kind.plural} compared by distance are planned for a --max-distance")
+        raise UsageError(f"{kind.plural} compared by distance need --max-distance for a plan")
     given = bound.of(kind)
     wanted = kind.planned_bound(given.get("threshold", "default"), given.get("max_distance"))
     assert wanted is not None
@@ -247,7 +247,7 @@ def _planned(kind: Kind, bound: Bound, request: PlanRequest) -> _Planned:
 def _draw(path: Path, planned: _Planned) -> None:
     plan = planned.plan
     if isnan(plan.expected_recall(planned.bound)):
-        raise UsageError("no probability is known that could be drawn")
+        raise UsageError("there is no known probability to draw")
     curve = curve_of(plan.construction, planned.end, plan.family.probability, bound=planned.bound)
     title = index_in_words(planned.kind, plan)
     draw_curve(path, curve, title, planned.axis)

@@ -265,8 +265,7 @@ def stored(
     except KeyExistsError as error:
         told = feed.placed(error).problem
         raise UsageError(
-            f"{told}: the column {side.key!r} does not tell all rows apart; --id-field names "
-            "another"
+            f"{told}: the column {side.key!r} is not unique; --id-field names another"
         ) from error
     except UsageError as error:
         raise feed.placed(error) from error
@@ -290,7 +289,8 @@ def learnt(
         raise
     except ConfigurationError as error:
         raise UsageError(
-            f"no weights can be learnt: {error.problem}; --threshold goes by weights as they are"
+            f"no weights can be learnt: {error.problem}; with --threshold the weights are "
+            "used as they are"
         ) from error
     least = weights.threshold(probability)
     told = f"about {weights.matches:,.0f} matches among {weights.pairs:,} candidates"

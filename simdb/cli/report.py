@@ -55,7 +55,7 @@ def require_page(name: str) -> None:
     is_page = Path(plain_name(name)).suffix.lower() in FORMS
     is_device = Path(name).exists() and not Path(name).is_file()
     if not (is_page or is_device or name == STANDARD_STREAM):
-        raise UsageError(f"a report is a page of HTML: name it .html, not {name}")
+        raise UsageError(f"a report is a page of HTML: its name must end in .html, not {name}")
 
 
 def write_page(name: str, text: str) -> None:

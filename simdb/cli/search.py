@@ -89,7 +89,7 @@ class Given:
         ways = (self.text, self.spelled, self.item, self.file, self.key)
         if sum(way is not None for way in ways) != 1:
             raise UsageError(
-                "say what to search for with exactly one of --text, --set, --item, --input "
+                "say what to search for, with exactly one of --text, --set, --item, --input "
                 "and --key"
             )
 
@@ -176,10 +176,10 @@ def search(
         )
     if exists and (show or explain or telling.as_json or telling.output is not None):
         raise UsageError(
-            "--exists prints nothing: leave out --show, --explain, --json and --output"
+            "--exists prints no matches: leave out --show, --explain, --json and --output"
         )
     if show and (telling.as_json or telling.output is not None):
-        raise UsageError("--show is for people: leave out --json and --output")
+        raise UsageError("--show prints for people: leave out --json and --output")
     if explain:
         telling.require_lines("--explain")
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
@@ -292,7 +292,7 @@ def _rows_of(file: str, options: ReadingOptions, *, fields_named: bool) -> Itera
         rows = noted(reader)
         first = list(islice(rows, 2))
         if not first:
-            raise UsageError(f"{file}: there is no row in it")
+            raise UsageError(f"{file}: it contains no rows")
         for row in chain(first, rows):
             if row.item is None:
                 raise UsageError(f"{reader.place(row.line)}: {row.problem}")

@@ -74,7 +74,7 @@ def tune(
     Example: simdb tune posts.jsonl --examples 10
     """
     if ask is not None and telling.as_json:
-        raise UsageError("--ask asks people: leave out --json")
+        raise UsageError("--ask asks questions: leave out --json")
     if page is not None:
         require_page(page)
     texts = list(_texts(inputs, reading, sample))

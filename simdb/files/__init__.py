@@ -42,5 +42,7 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         wholly = (
             "" if "text" in options.kind.formats else f", of which none is a {options.kind.name}"
         )
-        raise ConfigurationError(f"{source} is a folder: folders are read as text files{wholly}")
+        raise ConfigurationError(
+            f"{source} is a folder, and folders are read as text files{wholly}"
+        )
     return FORMATS[told].reader(source, options)

@@ -52,9 +52,11 @@ class ArrayReader(RowReader):
     def __init__(self, source: str, options: ReadingOptions) -> None:
         super().__init__(source, options)
         if source == STANDARD_STREAM or plain_name(source) != source:
-            raise ConfigurationError(f"{source}: NumPy files are read from files, as they are")
+            raise ConfigurationError(
+                f"{source}: a NumPy file cannot be read from standard input or compressed"
+            )
         if len(options.text_fields) > 1:
-            raise ConfigurationError("of NumPy files one array is the items")
+            raise ConfigurationError("of a NumPy file, exactly one array holds the items")
         self._rows_read = 0
         self._items: npt.NDArray[Any] | None = None
 
@@ -77,7 +79,7 @@ class ArrayReader(RowReader):
         if isinstance(key, int):
             return key
         if key.splitlines() != [key]:
-            raise RowProblemError("the key has a line end in it, which no list of keys can hold")
+            raise RowProblemError("the key contains a line break, which a list of keys cannot hold")
         return whole_number(key) if self.options.integer_keys else key
 
     def _arrays(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any] | None]:
@@ -95,11 +97,10 @@ class ArrayReader(RowReader):
         except _UNREADABLE as error:
             raise _unreadable(self.source, error) from error
         if items is None:
-            raise BadItemError(f"{self.source}: no NumPy file: it does not begin as one")
+            raise BadItemError(f"{self.source}: not a NumPy file, by its first bytes")
         if self.options.id_field is not None:
             raise BadItemError(
-                f"{self.source}: a .npy file has no keys beside its rows; their numbers are the "
-                "keys"
+                f"{self.source}: a .npy file holds no keys; the row numbers are the keys"
             )
         return self._require_rows(items), None
 
@@ -192,4 +193,4 @@ def _temporary_file(source: str) -> Iterator[IO[bytes]]:
 
 def _unreadable(source: str, error: BaseException) -> BadItemError:
     reason = str(error) or "it promises more than memory holds"
-    return BadItemError(f"{source}: no NumPy file to be read: {reason}")
+    return BadItemError(f"{source}: not a NumPy file that can be read: {reason}")

@@ -125,12 +125,12 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
     if len(formats) > 1:
         told = ", ".join(sorted(one or "unknown" for one in formats))
         raise ConfigurationError(
-            f"{source} holds files of several formats ({told}): name those that are meant, with "
+            f"{source} holds files of several formats ({told}): choose some of them with "
             "a pattern or a format"
         )
     for name in files:
         if leads_out(Path(source), Path(name)):
-            raise ConfigurationError(f"{name} is a link to a file outside of the folder")
+            raise ConfigurationError(f"{name} is a link to a file outside the folder")
     return files
 
 
@@ -139,7 +139,7 @@ def told_format(source: str, options: ReadingOptions) -> Format:
     formats = options.kind.formats
     if database_of(source) is not None:
         if "arrow" not in formats:
-            raise ConfigurationError(f"{source}: {options.kind.plural} are not read from tables")
+            raise ConfigurationError(f"{source}: {options.kind.plural} cannot be read from tables")
         return "arrow"
     if options.format is not None:
         return options.format
@@ -150,7 +150,7 @@ def told_format(source: str, options: ReadingOptions) -> Format:
     told = format_of_name(source, options)
     if told is None:
         raise ConfigurationError(
-            f"cannot tell the format of {source} from its name; choose one of {', '.join(formats)}"
+            f"the format of {source} is not clear from its name; choose one of {', '.join(formats)}"
         )
     replace(options, format=told)  # it has to agree with the other options too
     return told

@@ -192,7 +192,7 @@ class JsonLinesReader(NamedFieldsReader):
         if self.options.kind.field_names is None:
             return self._item({self.options.text_fields[0]: value})
         if not isinstance(value, dict):
-            raise RowProblemError("a record is a JSON object")
+            raise RowProblemError("a record must be a JSON object")
         unknown = [name for name in value if name not in self.options.text_fields]
         if unknown:
             known = ", ".join(self.options.text_fields)
@@ -210,7 +210,7 @@ class JsonLinesReader(NamedFieldsReader):
         except json.JSONDecodeError as error:
             raise RowProblemError(f"not JSON: {error.msg} at position {error.pos}") from None
         except ValueError as error:
-            raise RowProblemError(f"not JSON that can be read: {error}") from None
+            raise RowProblemError(f"JSON that cannot be read: {error}") from None
         if _SURROGATE_ESCAPE.search(raw):
             _refuse_lone_surrogates(value)
         return value

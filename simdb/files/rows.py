@@ -160,11 +160,13 @@ class ReadingOptions:
             raise ConfigurationError("the separator must not be empty")
         if self.delimiter is not None and not re.fullmatch(r"[\t -!#-~]", self.delimiter):
             raise ConfigurationError(
-                f"the delimiter must be one character of ASCII, no quote, not {self.delimiter!r}"
+                "the delimiter must be one ASCII character other than a quote, not "
+                f"{self.delimiter!r}"
             )
         if not _is_bytewise(self.encoding):
             raise ConfigurationError(
-                "the encoding must be utf-8, or one of a byte a character that holds ASCII, such "
+                "the encoding must be utf-8, or one that extends ASCII with one byte for "
+                "each character, such "
                 f"as latin-1 or cp1252, not {self.encoding!r}"
             )
         if self.metadata_field in {self.id_field, *self.text_fields} - {None}:
@@ -172,17 +174,17 @@ class ReadingOptions:
                 f"{self.metadata_field!r} cannot be the metadata and the key or the item as well"
             )
         if self.made_keys is not None and self.id_field is not None:
-            raise ConfigurationError("keys are either made or those of a field, not both")
+            raise ConfigurationError("keys are either made or taken from a field, not both")
         is_place = re.fullmatch(r"[1-9][0-9]{0,8}", "1" if self.id_field is None else self.id_field)
         if self.format in ("lines", "baskets") and not is_place:
             raise ConfigurationError(
-                f"{self.format} have no names: the key is told by its place, from 1, not by "
+                f"{self.format} have no names: give the key's place, counted from 1, not "
                 f"{self.id_field!r}"
             )
         if self.format == "lines" and self.kind.of_lines and self.id_field is not None:
             raise ConfigurationError(
-                f"lines that are {self.kind.plural} have no key beside them: their numbers are the "
-                "keys, or made_keys makes some"
+                f"lines of {self.kind.plural} contain no keys: the line numbers are the "
+                "keys, or made_keys makes them"
             )
         if self.ratings is not None:
             self._require_ratings()
@@ -200,7 +202,7 @@ class ReadingOptions:
                 f"not {self.kind.plural}"
             )
         if self.format not in (None, "csv"):
-            raise ConfigurationError(f"ratings are read from csv, not from {self.format}")
+            raise ConfigurationError(f"ratings are read from CSV, not from {self.format}")
         names = [self.id_field, self.rating_field, *self.text_fields]
         if None in names or len(set(names)) != 3:
             raise ConfigurationError(
@@ -510,7 +512,9 @@ class NamedFieldsReader(StreamReader):
         if isinstance(key, int) and not isinstance(key, bool):
             return key
         kind = "a number with a fraction" if isinstance(key, float) else KINDS_OF_VALUES[type(key)]
-        raise RowProblemError(f"the field {name!r} is {kind}, but a key is text or a whole number")
+        raise RowProblemError(
+            f"the field {name!r} is {kind}, but a key must be text or a whole number"
+        )
 
     def _item(self, fields: Mapping[str, Any]) -> Item:
         names = self.options.text_fields
@@ -518,7 +522,7 @@ class NamedFieldsReader(StreamReader):
         if kind.field_names is not None:  # a record, which may lack some of them, but not all
             record = {name: fields[name] for name in names if name in fields}
             if not record:
-                raise RowProblemError(f"none of the record's fields is there: {', '.join(names)}")
+                raise RowProblemError(f"all fields of the record are missing: {', '.join(names)}")
             return record
         if self._taken <= fields.keys():
             values = [(name, fields[name]) for name in names]
@@ -543,7 +547,7 @@ class NamedFieldsReader(StreamReader):
             kind = KINDS_OF_VALUES[type(metadata)]
             raise RowProblemError(f"the field {wanted!r} is {kind}, not an object")
         for name in others:
-            raise RowProblemError(f"the field {name!r} is neither key, item nor metadata")
+            raise RowProblemError(f"the field {name!r} is neither the key, the item nor metadata")
         return None if metadata is None else dict(metadata)
 
     @cached_property
@@ -556,7 +560,9 @@ class NamedFieldsReader(StreamReader):
 def _only(fields: Mapping[str, Any], name: str) -> Any:
     values = _values(fields, name)
     if len(values) > 1:
-        raise RowProblemError(f"the field {name!r} has {len(values)} values, of which one is it")
+        raise RowProblemError(
+            f"the field {name!r} has {len(values)} values, but only one is expected"
+        )
     return values[0]
 
 

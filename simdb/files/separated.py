@@ -246,7 +246,7 @@ class LinesReader(StreamReader):
             return line
         place = int(self.options.id_field)
         if place > len(fields):
-            raise RowProblemError(f"{len(fields)} tokens, of which number {place} is the key")
+            raise RowProblemError(f"{len(fields)} tokens, but the key is token number {place}")
         key = fields.pop(place - 1)
         return whole_number(key) if self.options.integer_keys else key
 
@@ -293,8 +293,7 @@ def treatment_from(text: str) -> Treatment:
         if name == "liked-hated" and len(numbers) == 2:
             return LikedOrHated(*numbers)
     raise ConfigurationError(
-        "ratings are taken as 'liked:LEAST', 'liked-hated:LEAST,MOST' or 'stars', not as "
-        f"{shortened(text)}"
+        f"ratings must be 'liked:LEAST', 'liked-hated:LEAST,MOST' or 'stars', not {shortened(text)}"
     )
 
 

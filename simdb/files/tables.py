@@ -149,7 +149,9 @@ class TableReader(JsonLinesReader):
 
     def _require_readable(self) -> None:
         if self.source == STANDARD_STREAM or plain_name(self.source) != self.source:
-            raise ConfigurationError(f"{self.source}: tables are read from files, as they are")
+            raise ConfigurationError(
+                f"{self.source}: a table cannot be read from standard input or compressed"
+            )
         arrow.library()
 
     @property
@@ -452,9 +454,12 @@ def require_same_columns(sources: Sequence[str]) -> None:
         for name, kind in sorted(told[0] ^ told[1]):
             side = "has" if (name, kind) in told[0] else "lacks"
             raise BadItemError(
-                f"{source}: its columns are not those of {sources[0]}: it {side} {name!r} of {kind}"
+                f"{source}: its columns differ from those of {sources[0]}: it {side} "
+                f"{name!r} of {kind}"
             )
-        raise BadItemError(f"{source}: its columns are not in the order of those of {sources[0]}")
+        raise BadItemError(
+            f"{source}: its columns are in a different order from those of {sources[0]}"
+        )
 
 
 class CopiedRows:

@@ -84,7 +84,7 @@ class TextReader(RowReader):
 
     def _text(self, name: str) -> str:
         if self._folder is not None and leads_out(self._folder, Path(name)):
-            raise RowProblemError("a link to a file outside of the folder")
+            raise RowProblemError("a link to a file outside the folder")
         try:
             with InputStream(name) as stream:
                 content = stream.read(self.options.longest + 1)
@@ -112,5 +112,5 @@ class TextReader(RowReader):
 
 def _check_path(raw: bytes) -> None:
     if raw.splitlines(keepends=True) != [raw]:
-        raise RowProblemError("the path has a line end in it, which no list of files can hold")
+        raise RowProblemError("the path contains a line break, which a list of files cannot hold")
     decoded(raw)

@@ -147,9 +147,13 @@ def require_fitting_name(target: str, *written: str) -> None:
     """Raise if the name of an output promises another format than can be written there."""
     promised = promised_form(target)
     if promised is not None and promised not in written:
-        raise UsageError(f"the name of {target} promises {promised}, but {written[0]} is written")
+        raise UsageError(
+            f"the name of {target} means {promised}, but {written[0]} would be written"
+        )
     if promised in TABLES and plain_name(target) != target:
-        raise UsageError(f"{target}: tables are compressed inside, and nothing is around them")
+        raise UsageError(
+            f"{target}: tables are already compressed inside: leave out the second ending"
+        )
 
 
 @contextlib.contextmanager

@@ -61,7 +61,8 @@ def __getattr__(name: str) -> ModuleType:
             return importlib.import_module(f"simdb.kernels.{name}")
         except OSError as error:
             raise StorageError(
-                f"what is compiled cannot be loaded: {error}; allow this process more descriptors "
-                "('ulimit -n') where these are too many"
+                f"the compiled kernels cannot be loaded: {error}; if too many files are "
+                "open, allow this process "
+                "more descriptors ('ulimit -n')"
             ) from error
     raise AttributeError(f"module 'simdb.kernels' has no attribute {name!r}")

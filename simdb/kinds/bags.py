@@ -123,8 +123,8 @@ def jaccard_of_sum(similarity: Fraction) -> Fraction:
     """
     if not 0 <= similarity <= LARGEST_SUM:
         raise ConfigurationError(
-            "a similarity of bags whose union adds up the counts must lie between 0 and 1/2, not "
-            f"be {decimal(similarity)}: a bag has 1/2 to itself; with union='maximum' it is up to 1"
+            "with union='sum' the similarity of bags lies between 0 and 1/2, so the bound cannot "
+            f"be {decimal(similarity)}: equal bags have 1/2; with union='maximum' they have 1"
         )
     return similarity / (1 - similarity)
 
@@ -252,8 +252,8 @@ def _counted(item: Mapping[Any, Any]) -> Counter[Any]:
 def _require_few(total: int) -> None:
     if total > LARGEST_BAG:
         raise BadItemError(
-            f"the bag has {total:,} elements, each counted as often as it occurs, more than the "
-            f"{LARGEST_BAG:,} of an item; split it, or scale its counts down"
+            f"the bag has {total:,} elements, repetitions included, more than the "
+            f"{LARGEST_BAG:,} that an item may have; split it, or scale its counts down"
         )
 
 

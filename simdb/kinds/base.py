@@ -605,8 +605,9 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         bound = MaximumDistance.parse(max_distance)
         if bound.fraction > self.largest_distance:
             raise ConfigurationError(
-                f"max_distance {bound} is more than {self.largest_distance}, the largest distance "
-                f"of items of {self}"
+                f"max_distance {bound} is more than {self.largest_distance}, the largest "
+                "possible distance "
+                f"between items of {self}"
             )
         return bound
 
@@ -710,7 +711,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         ConfigurationError says that items have no fields, or not such a one.
         """
         raise ConfigurationError(
-            f"only records have fields; of {self} give a function of two items, not {field!r}"
+            f"only records have fields; for {self} give a function of two items, not {field!r}"
         )
 
     def agreement(self, family: Family | None) -> Agreement:
@@ -719,7 +720,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         Args:
             family: of the collection.
         """
-        raise ConfigurationError(f"only records have fields that are weighed, not {self.plural}")
+        raise ConfigurationError(f"only records have fields with weights, not {self.plural}")
 
     def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
         """Return what two items in stored form are compared by; nothing where a kind tells none."""

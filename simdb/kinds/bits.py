@@ -222,7 +222,7 @@ class BitsItems(Items):
         if isinstance(item, list | tuple):
             return self._from_array(self._array_of(item))
         raise BadItemError(
-            "a bit vector must be an array or a list of 0 and 1, a text of them, bytes or a whole "
+            "a bit vector must be an array, a list or a text of 0 and 1, bytes or a whole "
             f"number, not {shown(item)}"
         )
 
@@ -319,7 +319,8 @@ class BitsItems(Items):
         free = 8 * self._bytes - self._length
         if free and item[-1] & ((1 << free) - 1):
             raise BadItemError(
-                f"the last {free} bits of the packed {self._bytes:,} bytes lie past the length of "
+                f"the last {free} bits of the packed {self._bytes:,} bytes lie beyond the "
+                "length of "
                 f"{self._length:,} bits and must be 0, as np.packbits leaves them"
             )
         return self._filled(item)
@@ -347,7 +348,7 @@ class BitsItems(Items):
         if item < 0 or item.bit_length() > self._length:
             raise BadItemError(
                 f"a whole number of {self._length:,} bits lies between 0 and 2^{self._length} - 1, "
-                f"which {reprlib.repr(item)} does not"
+                f"but {reprlib.repr(item)} does not"
             )
         free = 8 * self._bytes - self._length
         return self._filled((item << free).to_bytes(self._bytes, "big"))
@@ -361,7 +362,7 @@ class BitsItems(Items):
     def _refuse_length(self, given: str, form: str = "") -> NoReturn:
         raise BadItemError(
             f"the vectors of this collection have {self._length:,} bits{form}, "
-            f"and this one is {given}"
+            f"but this one is {given}"
         )
 
 

@@ -65,7 +65,7 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
     4.0
     """
     if not order >= 1:
-        raise ConfigurationError(f"an Lr norm needs an r of at least 1, not {order!r}")
+        raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {order!r}")
     differences = [abs(float(one) - float(other)) for one, other in zip(left, right, strict=True)]
     largest = max(differences, default=0.0)
     if order == 1:

@@ -152,7 +152,7 @@ class Fingerprint(Kind, frozen=True):
         if self.items == "squares" and (self.measure != "squares" or self.alignment != "none"):
             raise ConfigurationError(
                 "Fingerprint.items='squares' needs measure='squares' and alignment='none': "
-                "without minutiae nothing can be aligned"
+                "squares cannot be aligned without minutiae"
             )
         if self.alignment == "triangles":
             if self.measure != "minutiae":
@@ -460,7 +460,7 @@ class FingerprintItems(Items):
         if wrong.any():
             raise BadItemError(
                 f"grid squares are numbered from 0 to {self._squares - 1:,}; "
-                f"{reprlib.repr(int(numbers[wrong][0]))} is none"
+                f"there is no square {reprlib.repr(int(numbers[wrong][0]))}"
             )
         occupied = np.zeros(8 * self.width, np.bool_)
         occupied[numbers.astype(np.int64)] = True
@@ -511,7 +511,7 @@ def _array_of(item: object) -> Float64s:
     if array.ndim != 2 or array.shape[1] != 3:
         shape = f" of shape {array.shape}" if numeric else ""
         raise BadItemError(
-            f"every minutia must be three numbers, x, y and direction; given was "
+            "every minutia must be three numbers, x, y and direction, not "
             f"{reprlib.repr(item)}{shape}"
         )
     return array
@@ -590,7 +590,7 @@ class FingerprintMeasure(PairedMeasure):
 def _minutia(place: int, tokens: Sequence[str]) -> list[float]:
     if len(tokens) not in _NUMBERS_OF_MINUTIA:
         raise BadItemError(
-            f"line {place} has {len(tokens)} numbers: a minutia is x, y and direction"
+            f"line {place} has {len(tokens)} numbers: a minutia needs x, y and direction"
         )
     try:
         return [number_of(token) for token in tokens][:3]

@@ -56,7 +56,7 @@ class LikedOrHated:
         _require_number("LikedOrHated.hated", self.hated)
         if not self.hated < self.liked:
             raise ConfigurationError(
-                f"LikedOrHated.hated must be below liked, which {self.hated} is not below "
+                f"LikedOrHated.hated must be below liked, but {self.hated} is not below "
                 f"{self.liked}"
             )
 
@@ -76,7 +76,7 @@ class Stars:
         if rating < 0 or rating % 1:
             written = f"{float(rating):g}" if isinstance(rating, Fraction) else rating
             raise BadItemError(
-                f"a number of stars must be whole and not negative, not {written}: multiply half "
+                f"a number of stars must be a whole number from 0 on, not {written}: multiply half "
                 "stars by 2"
             )
         return element, int(rating)
@@ -99,14 +99,15 @@ class RatingTable:
         key, element = _plain(key), _plain(element)
         if self._type not in (None, type(element)):
             raise BadItemError(
-                f"what is rated must be all text or all whole numbers, which "
-                f"{reprlib.repr(element)} is not like those before"
+                "rated items must be all texts or all whole numbers, but "
+                f"{reprlib.repr(element)} differs from those before"
             )
         if not _is_number(rating):
             raise BadItemError(f"a rating must be a number, not {reprlib.repr(rating)}")
         if element in self._elements.get(key, ()):
             raise BadItemError(
-                f"{reprlib.repr(key)} and {reprlib.repr(element)} have a rating already; keep one"
+                f"{reprlib.repr(key)} and {reprlib.repr(element)} already have a rating; "
+                "keep one of them"
             )
         occurring, count = self._treatment.occurrences(element, rating)
         self._type = type(element)

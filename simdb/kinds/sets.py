@@ -289,7 +289,7 @@ class ElementForm:
         if size > MAXIMUM_ITEM_BYTES:
             raise BadItemError(
                 f"the {self._noun} of {count:,} elements takes {size:,} bytes, more than the "
-                f"{MAXIMUM_ITEM_BYTES:,} of an item; split it"
+                f"{MAXIMUM_ITEM_BYTES:,} that an item may take; split it"
             )
 
     def _width_of(self, low: int, high: int) -> int:
@@ -299,7 +299,7 @@ class ElementForm:
         if low < _SMALLEST or high > _LARGEST:
             wrong = low if low < _SMALLEST else high
             raise BadItemError(
-                f"an integer of a {self._noun} must lie between -2^63 and 2^63 - 1, which "
+                f"an integer of a {self._noun} must lie between -2^63 and 2^63 - 1, but "
                 f"{reprlib.repr(wrong)} does not; use strings"
             )
         return _WIDEST

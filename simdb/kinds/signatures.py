@@ -185,7 +185,7 @@ class SignatureItems(Items):
             raise BadItemError("the values of a signature must be whole numbers")
         if np.ndim(values) != 1 or len(values) != self._settings.length:
             raise BadItemError(
-                f"the signatures of this collection have {self._settings.length:,} rows, and this "
+                f"the signatures of this collection have {self._settings.length:,} rows, but this "
                 f"one has {'x'.join(map(str, np.shape(values)))}"
             )
         low, high = int(min(values)), int(max(values))
@@ -193,11 +193,13 @@ class SignatureItems(Items):
             outside = low if low < 0 else high
             raise BadItemError(
                 f"the values of a signature must have {self._settings.bits} bits and no sign, "
-                f"which {outside} has not"
+                f"but {outside} does not"
             )
         stored = np.array(values, self._form)
         if (stored == _EMPTY[self._form]).all():
-            raise BadItemError("a signature of nothing is similar to nothing: leave it out")
+            raise BadItemError(
+                "this is the signature of an empty set, which is similar to nothing: leave it out"
+            )
         return stored.tobytes()
 
     def encode_column(self, column: Column) -> ByteStrings | None:

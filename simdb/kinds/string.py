@@ -176,11 +176,13 @@ class String(Kind, frozen=True):
     def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
         """Return the segments that serve a bound; ConfigurationError: too many edits, or bands."""
         if not request.is_free:
-            raise ConfigurationError("strings are cut into segments as the bound needs, not bands")
+            raise ConfigurationError(
+                "strings are cut into segments that follow from the bound: leave out bands and rows"
+            )
         edits = int(bound)
         if self.is_distance and edits >= MOST_SEGMENTS:
             raise ConfigurationError(
-                f"an index of strings serves max_distance {MOST_SEGMENTS - 1} at most, not "
+                f"an index of strings supports a max_distance of at most {MOST_SEGMENTS - 1}, not "
                 f"{edits:,}; without max_distance all strings are compared"
             )
         bands = edits + 1 if self.is_distance else SEGMENTS_BY_SIMILARITY

@@ -126,8 +126,9 @@ class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
         for word in kept:
             if not isinstance(word, str) or not _WORD.fullmatch(unicodedata.normalize("NFC", word)):
                 raise ConfigurationError(
-                    f"StopWordShingles.stop_words has {word!r}, which no text has as a word: a "
-                    "word is a run of letters, digits and underscores, as the don and the t of "
+                    f"StopWordShingles.stop_words has {word!r}, which never occurs as a word: a "
+                    "word is a run of letters, digits and underscores, such as the don "
+                    "and the t of "
                     "don't"
                 )
         self._set("stop_words", kept)
@@ -242,8 +243,9 @@ class Text(SymbolKind, frozen=True):
         SymbolKind.__post_init__(self)
         if self.words != "runs" and isinstance(self.shingles, CharacterShingles | Tokens):
             raise ConfigurationError(
-                f"Text.words says what a word is, and {type(self.shingles).__name__} have none: "
-                "take WordShingles or StopWordShingles, or leave it out"
+                f"Text.words says what a word is, but {type(self.shingles).__name__} have "
+                "no words: "
+                "use WordShingles or StopWordShingles, or leave it out"
             )
 
     @classmethod
@@ -372,7 +374,7 @@ class EncodedTexts(Items):
         if len(data) > MAXIMUM_ITEM_BYTES:
             raise BadItemError(
                 f"the {self.what} has {len(data):,} bytes in UTF-8, more than the "
-                f"{MAXIMUM_ITEM_BYTES:,} of an item; split it"
+                f"{MAXIMUM_ITEM_BYTES:,} that an item may take; split it"
             )
         return data
 

@@ -43,11 +43,13 @@ def tokeniser(name: str, version: str = "1") -> Callable[[T], T]:
 
     def register(function: T) -> T:
         if not callable(function):
-            raise WrongTypeError(f"a tokeniser is a function of a text, not {shown(function)}")
+            raise WrongTypeError(
+                f"a tokeniser must be a function that takes a text, not {shown(function)}"
+            )
         taken = _TOKENISERS.get((name, version))
         if taken is not None and _place_of(taken) != _place_of(function):
             raise ConfigurationError(
-                f"the tokeniser {name!r}, version {version!r}, is {_place_of(taken)} already: give "
+                f"the tokeniser {name!r}, version {version!r}, is already {_place_of(taken)}: give "
                 "another version"
             )
         _TOKENISERS[name, version] = function  # a module that is loaded again brings it anew
@@ -126,7 +128,7 @@ class TokenHashes:
             found = self._function(text)
             tokens = None if isinstance(found, str) else set(found)
         except Exception as error:  # whatever the function does not like
-            raise BadItemError(f"{named_so} fails of a text: {error!r}") from error
+            raise BadItemError(f"{named_so} failed on a text: {error!r}") from error
         wrong = tokens is None or next((one for one in tokens if not isinstance(one, str)), None)
         if tokens is None or wrong is not None:
             given = shown(found if tokens is None else wrong)

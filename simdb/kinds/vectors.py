@@ -98,9 +98,9 @@ class Vector(Kind, frozen=True):
             )
         super().__post_init__()
         if self.directions == "signs" and self.measure != "cosine":
-            raise ConfigurationError("Vector.directions='signs' is for the measure 'cosine'")
+            raise ConfigurationError("Vector.directions='signs' is only for the measure 'cosine'")
         if self.bucket_width is not None and self.measure == "cosine":
-            raise ConfigurationError("Vector.bucket_width is for other measures than 'cosine'")
+            raise ConfigurationError("Vector.bucket_width is for measures other than 'cosine'")
 
     @property
     def is_distance(self) -> bool:
@@ -194,7 +194,7 @@ class VectorItems(Items):
         if given.ndim != 1 or given.size != self._dimension:
             shape = "x".join(map(str, given.shape)) or "no"
             raise BadItemError(
-                f"the vectors of this collection have {self._dimension:,} components, and this one "
+                f"the vectors of this collection have {self._dimension:,} components, but this one "
                 f"has {shape}"
             )
         with np.errstate(over="ignore"):  # what overflows is refused below
@@ -208,7 +208,9 @@ class VectorItems(Items):
             what = "all its components are 0"
             if given.any():
                 what += " in float32"
-            raise BadItemError(f"a vector without a direction has no angle to others: {what}")
+            raise BadItemError(
+                f"a vector without a direction has no angle to other vectors: {what}"
+            )
         return vector.tobytes()
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:

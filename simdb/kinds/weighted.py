@@ -229,7 +229,7 @@ def _weight(element: object, given: object) -> float:
         raise BadItemError(f"{named} must not be negative, but is {reprlib.repr(given)}")
     if given and not LIGHTEST <= weight <= HEAVIEST:
         raise BadItemError(
-            f"{named} must lie between 2^-32 and 2^32, which {reprlib.repr(given)} does not: "
+            f"{named} must lie between 2^-32 and 2^32, but {reprlib.repr(given)} does not: "
             "scale all weights of the collection"
         )
     return weight

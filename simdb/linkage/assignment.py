@@ -72,8 +72,8 @@ def _parts(own: Int64s, sides: Int64s) -> list[slice]:
     steps = sides[0, own[begins]] * (ends - begins + sizes)
     if steps.size and steps.max() > MOST_STEPS:
         raise ConfigurationError(
-            f"{sizes[steps.argmax()]:,} items are connected by pairs: too many for a choice that "
-            "is one to one; a stricter bound connects fewer"
+            f"{sizes[steps.argmax()]:,} items are connected by pairs, too many for a one-to-one "
+            "choice; a stricter bound connects fewer"
         )
     # A part ends before the component with which it would be too large.
     parts, first, filled = [], 0, 0

@@ -265,5 +265,5 @@ def _require_room(size: int, clustering: Clustering) -> None:
             f"{size:,} items are connected by pairs: to cluster them by {clustering.method!r} "
             f"takes {needed / 2**20:,.0f} MiB, and there are {clustering.room / 2**20:,.0f}; a "
             "stricter bound connects fewer",
-            remedies=[Remedy("method", "star", "takes no more than the pairs themselves")],
+            remedies=[Remedy("method", "star", "takes no more memory than the pairs themselves")],
         )

@@ -178,7 +178,7 @@ def learn_unlabelled(
     matches = float((patterns.counts * probable).sum())
     if matches < 1.0:
         raise NothingAlikeError(
-            "nothing among the candidates looks like a match: give labels, or other rules"
+            "none of the candidates looks like a match: give labels, or other rules"
         )
     risen = [rising_bits(own, other) for own, other in zip(m, u, strict=True)]
     start = Known(risen, math.log2(prior / (1.0 - prior)), np.zeros(odds.size))
@@ -297,7 +297,7 @@ class Regression(NamedTuple):
 def require_both(labels: Sequence[bool]) -> None:
     """Raise ConfigurationError if labels are all the same, or there are none."""
     if all(labels) or not any(labels):
-        raise ConfigurationError("labels must be of some pairs that match and some that do not")
+        raise ConfigurationError("labels must include pairs that match and pairs that do not")
 
 
 class Known(NamedTuple):

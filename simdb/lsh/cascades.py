@@ -65,7 +65,7 @@ class Cascade:
         if functions > MAXIMUM_FUNCTIONS:
             raise ConfigurationError(
                 f"the cascade {construction} has {functions:,} base functions, more than the "
-                f"{MAXIMUM_FUNCTIONS:,} of a signature"
+                f"{MAXIMUM_FUNCTIONS:,} that a signature may have"
             )
         if layers and layers[-1].combine is And:
             rows = layers.pop().members

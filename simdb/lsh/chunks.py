@@ -79,7 +79,7 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
     most, bands, rows = int(distance), request.bands, request.rows
     if not replace(request, bands=None, rows=None).is_free:
         raise ConfigurationError(
-            "recall 1 has chunks of bits, not row_budget, false_candidates or a cascade; leave "
+            "recall 1 uses chunks of bits, not row_budget, false_candidates or a cascade; leave "
             "these out"
         )
     choices = [
@@ -93,7 +93,7 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
     if not choices:
         wanted = "" if bands is rows is None else f" with bands={bands} and rows={rows}"
         raise ConfigurationError(
-            f"recall 1 within {most} of {length:,} bits cannot be had by chunks of the "
+            f"recall 1 within {most} of {length:,} bits cannot be reached by chunks of the "
             f"bits{wanted}: a search would look at most vectors; without max_distance it does"
         )
     chunks, bits = min(choices, key=lambda choice: weighed(most, *choice) * _item_bytes(*choice))

@@ -96,7 +96,9 @@ class Plan(Brief, Tabular):
 
     def _require_sketches(self, union: int) -> None:
         if self.cascade is not None or type(self.family) not in (JaccardCurve, SumCurve):
-            raise ConfigurationError("only of bands of minhashes the recall depends on a union")
+            raise ConfigurationError(
+                "union= is only for bands of minhashes, where recall depends on it"
+            )
         if type(union) is not int or union < 1:
             raise ConfigurationError(f"union must be a whole number of at least 1, not {union!r}")
 
@@ -196,7 +198,7 @@ class PlanRequest:
             return
         if not isinstance(self.cascade, Construction):
             raise ConfigurationError(
-                f"a cascade is made of simdb.And and simdb.Or, not {self.cascade!r}"
+                f"a cascade must consist of simdb.And and simdb.Or, not {self.cascade!r}"
             )
         if not replace(self, cascade=None).is_free:
             raise ConfigurationError(
@@ -237,7 +239,7 @@ def plan(
         return Plan(threshold, bands, rows, family)
     if isinstance(family, UnstatedCurve):
         raise ConfigurationError(
-            "no probability is known by which bands and rows could be planned: give both"
+            "bands and rows cannot be planned without a known probability: give both"
         )
     budget = request.row_budget or family.row_budget
     least = float(request.recall)  # not below the recall, so that comparing with it is as good
@@ -252,7 +254,7 @@ def plan(
     if not enough:
         best = max(nearest, key=lambda choice: choice.expected_recall(threshold))
         raise ConfigurationError(
-            f"recall {float(request.recall)} {asked} cannot be had with {budget:,} rows of "
+            f"recall {float(request.recall)} {asked} cannot be reached with {budget:,} rows of "
             f"signature; {best.bands} bands of {best.rows} rows reach "
             f"{best.expected_recall(threshold):.4f}: lower the recall, "
             f"{_larger_budget(threshold, request, least, family)}or give bands and rows"
@@ -262,7 +264,7 @@ def plan(
     if not few:
         best = min(enough, key=Plan.false_candidates)
         raise ConfigurationError(
-            f"false_candidates {float(most)} {asked} cannot be had with {budget:,} rows of "
+            f"false_candidates {float(most)} {asked} cannot be reached with {budget:,} rows of "
             f"signature; {best.bands} bands of {best.rows} rows have "
             f"{best.false_candidates():.4f}: ask for more, lower the recall, or raise row_budget"
         )

@@ -195,7 +195,7 @@ def require_unchanged(
     if now != replace(before, key_sources=now.key_sources):
         raise StorageError(
             f"the rebuild was cancelled: collection {before.name!r} was rebuilt, or dropped and "
-            "made anew, meanwhile; run it again"
+            "created again, meanwhile; run it again"
         )
     return now
 
@@ -339,7 +339,7 @@ def rename(transaction: WriteTransaction, name: str, new: str) -> None:
     if new == name:
         return
     if stored_settings(transaction, check_name(new)) is not None:
-        raise ConfigurationError(f"there is a collection {new!r} already")
+        raise ConfigurationError(f"there already is a collection {new!r}")
     transaction.delete(Table.META, layout.collection_key(name))
     _store(transaction, layout.collection_key(new), settings)
 

@@ -59,8 +59,8 @@ def require_compression(kind: Kind, compression: str) -> None:
         raise ConfigurationError(f"compression must be 'zstd' or None, not {compression!r}")
     if kind.make_items(secret_of(0)).width:
         raise ConfigurationError(
-            f"{kind.plural} are not compressed: all have the same size, and are compared where "
-            "they lie"
+            f"{kind.plural} cannot be compressed: all have the same size, and are compared where "
+            "they are stored"
         )
 
 

@@ -38,7 +38,7 @@ def read_where(where: Where) -> Accepts:
         )
     for name in where:
         if not isinstance(name, str):
-            raise ConfigurationError(f"where names metadata by texts, not by {name!r}")
+            raise ConfigurationError(f"the names in where must be texts, not {name!r}")
     wanted = list(where.items())
 
     def holds(metadata: Mapping[str, Any] | None) -> bool:

@@ -129,7 +129,7 @@ def _appearing(target: Path) -> Iterator[Path]:
     What killed runs to the same target have left, with its secrets, is removed before.
     """
     if target.exists():
-        raise StorageError(f"{target} exists; name a folder that does not")
+        raise StorageError(f"{target} already exists; name a new folder")
     remove_abandoned(target.parent, f".{glob.escape(target.name)}.*.part")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     try:

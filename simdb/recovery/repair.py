@@ -89,7 +89,7 @@ def repair(
     if not source.exists():
         raise DatabaseNotFoundError(f"{source} does not exist")
     if target.exists():
-        raise StorageError(f"{target} exists; name a file that does not")
+        raise StorageError(f"{target} already exists; name a new file")
     if not target.parent.is_dir():
         raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
     mode = file_mode(source)  # what was private stays private

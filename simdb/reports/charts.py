@@ -35,7 +35,7 @@ def drawn(name: str, title: str, draw: Callable[[Any], None]) -> str:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError(
-            'a report needs the extra of its name: pip install "simdb-store[report]"'
+            'a report needs the report extra: pip install "simdb-store[report]"'
         ) from None
     settings: Any = {
         "svg.fonttype": "none",  # texts stay texts, which a page can be searched for

@@ -64,7 +64,7 @@ def _environment() -> Any:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError:
         raise MissingExtraError(
-            'a report needs the extra of its name: pip install "simdb-store[report]"'
+            'a report needs the report extra: pip install "simdb-store[report]"'
         ) from None
     return Environment(
         loader=PackageLoader("simdb.reports", "templates"),

@@ -23,7 +23,7 @@ def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
     """
     target = Path(folder)
     if target.exists():
-        raise UsageError(f"{target} exists; name a folder that does not")
+        raise UsageError(f"{target} already exists; name a new folder")
     target.mkdir(parents=True)
     library = arrow.library()
     reader = library.RecordBatchReader.from_stream(collection)

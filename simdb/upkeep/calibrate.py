@@ -281,7 +281,9 @@ class Calibration:
             ConfigurationError: the precision is not in (0, 1].
         """
         if not 0 < precision <= 1:
-            raise ConfigurationError(f"the precision must be above 0 and at most 1: {precision!r}")
+            raise ConfigurationError(
+                f"the precision must be above 0 and at most 1, not {precision!r}"
+            )
         lowest: float | None = None
         pairs, total = 0, 0.0
         for bucket in reversed([bucket for bucket in self.buckets if bucket.pairs]):
@@ -347,7 +349,9 @@ def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
     """Return the edges of buckets of scores; ConfigurationError unless two or more ascend."""
     bounds = np.asarray(edges, np.float64)
     if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
-        raise ConfigurationError(f"edges must ascend, two at least: {edges!r}")
+        raise ConfigurationError(
+            f"edges must be at least two numbers in ascending order, not {edges!r}"
+        )
     return bounds
 
 
@@ -389,7 +393,7 @@ def calibrate_sums(
     one pair is all of [0, 1]. ``sure`` are bins of pairs that surely match, by score.
     """
     if not 0 < confidence < 1:
-        raise ConfigurationError(f"the confidence must lie between 0 and 1: {confidence!r}")
+        raise ConfigurationError(f"the confidence must be between 0 and 1, not {confidence!r}")
     buckets = [
         _bucket(low, high, own, matched=matched, random=random, confidence=confidence)
         for own, (low, high) in zip(sums, pairwise(edges.tolist()), strict=True)
@@ -576,7 +580,7 @@ def _add_to(
 def _labelled_mean(sides: Sides, between: Between, which: str) -> Mean:
     """Return the mean difference of the pairs that are labelled as matches."""
     if which != "labelled":
-        raise ConfigurationError(f"matched is a number or 'labelled', not {which!r}")
+        raise ConfigurationError(f"matched must be a number or 'labelled', not {which!r}")
     said = labelling.stored(*sides).require()
     lefts, rights = (
         np.array([number_of(side, pair[place]) for pair in said if pair[2]], np.uint32)
@@ -617,5 +621,5 @@ def items_of(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
     distinct, places = np.unique(numbers, return_inverse=True)
     positions, items = read_items(collection, distinct)
     if positions.size < distinct.size:
-        raise KeyNotFoundError("an item of a pair is not stored (any more)")
+        raise KeyNotFoundError("an item of a pair is not stored, or no longer")
     return [bytes(items[place]) for place in places.tolist()]

@@ -43,7 +43,7 @@ class Labels:
         lost = f" of whose keys all are stored ({len(self.deleted):,} have lost one)"
         raise ConfigurationError(
             f"there are no labels{lost if self.deleted else ''}: Collection.label, or simdb label, "
-            "keeps what is said of pairs"
+            "stores what is said about pairs"
         )
 
     @property
@@ -97,7 +97,7 @@ def said(
             continue
         numbers = number_of(left, one), number_of(right, another)
         if left is right and numbers[0] == numbers[1]:
-            raise ConfigurationError(f"a label is of two items, not of {one!r} twice")
+            raise ConfigurationError(f"a label is about two items, not about {one!r} twice")
         forgotten.pop(label.name, None)
         kept[label.name] = label
     return list(kept.values()), list(forgotten.values())
@@ -108,7 +108,7 @@ def to_learn_from(given: Iterable[tuple[Key, Key, bool]]) -> Iterator[Labelled]:
     for label in _several(given):
         one, another, match = _read(label)
         if match is None:
-            raise WrongTypeError(f"a label to learn from must be True or False: {label!r}")
+            raise WrongTypeError(f"a label to learn from must be True or False, not {label!r}")
         yield one, another, match
 
 

@@ -140,7 +140,9 @@ class Weights:
             ConfigurationError: the probability is not between 0 and 1.
         """
         if not 0 < probability < 1:
-            raise ConfigurationError(f"the probability must be between 0 and 1: {probability!r}")
+            raise ConfigurationError(
+                f"the probability must be between 0 and 1, not {probability!r}"
+            )
         bits = math.log2(probability / (1 - probability)) - self.prior
         least, most = self._range
         share = (bits - least) / (most - least)
@@ -402,7 +404,9 @@ def learn_from(
 def _stored(labels: str, sides: Sides) -> tuple[labelling.Labels, list[str]]:
     """Return the labels that the store keeps, and what is to be warned of."""
     if labels != "stored":
-        raise ConfigurationError(f"labels are triples of keys and a bool, or 'stored': {labels!r}")
+        raise ConfigurationError(
+            f"labels must be triples of two keys and a bool, or 'stored', not {labels!r}"
+        )
     found = labelling.stored(*sides).require()
     return found, found.doubts
 
@@ -631,7 +635,7 @@ def _of_fields(
         for name, leasts in zip(agreement.names, agreement.levels, strict=True)
     ]
     if known != own:
-        raise ConfigurationError("the weights are of other fields, or other levels of them")
+        raise ConfigurationError("the weights belong to other fields, or to other levels")
     for one, agreed in zip(weights.fields, part.fields, strict=True):
         bits = np.array([*(level.bits for level in one.levels[::-1]), 0.0])
         yield _Weighed(one, bits), agreed

@@ -157,6 +157,6 @@ def test_a_command_ends_at_its_budget(tmp_path: Path, command: tuple[str, ...]) 
     ended = run(*line, "--budget", "99")
     assert ended.exit_code == 2
     pairs = "3,600" if name == "join" else "1,770"
-    assert f"budget of 99 pairs exceeded: at least {pairs} have to be looked at" in ended.stderr
+    assert f"budget of 99 pairs exceeded: at least {pairs} have to be compared" in ended.stderr
     assert "--budget" in ended.stderr.partition(";")[2]
     assert not ended.stdout

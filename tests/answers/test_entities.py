@@ -94,7 +94,9 @@ def test_new_and_deleted_items_join_the_groups_there_are_as_if_all_were_new(tmp_
         assert made.objective == pytest.approx(anew.objective)
         assert len(made) > len(before)
         assert renewed(made) < renewed(anew)
-        with pytest.raises(simdb.ConfigurationError, match="by the same bound and method"):
+        with pytest.raises(
+            simdb.ConfigurationError, match="not from this collection, bound and method"
+        ):
             collection.groups(0.7, method=method, earlier=before)
 
 
@@ -131,7 +133,7 @@ def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
         chained.groups(0.7, method="stars")
     with pytest.raises(simdb.ConfigurationError, match="hold no pairs"):
         chained.groups(0.7, earlier=chained.groups(0.7))
-    with pytest.raises(simdb.ConfigurationError, match="hold no pairs to go on from"):
+    with pytest.raises(simdb.ConfigurationError, match="hold no pairs to continue from"):
         chained.groups(0.7).state()
     kept = chained.groups(0.7, method="star").state()
     for state in (b"", b"PK\3\4", kept[: len(kept) // 2], kept.replace(b"pairs", b"pears")):

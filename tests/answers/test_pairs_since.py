@@ -184,7 +184,7 @@ def test_a_report_without_rows_says_where_the_collection_stands(tmp_path: Path) 
 def test_what_is_no_checkpoint_is_refused(since: Any, tmp_path: Path) -> None:
     with (
         exact_store(tmp_path / "s") as collection,
-        pytest.raises(ConfigurationError, match="since must be"),
+        pytest.raises(ConfigurationError, match="since must come from"),
     ):
         collection.pairs(since=since)
 

@@ -169,7 +169,7 @@ def test_hamming_distance_of_any_components(points):
 
 @pytest.mark.parametrize("order", [0, 0.5, -1, math.nan])
 def test_an_order_below_1_is_no_norm(order):
-    with pytest.raises(ConfigurationError, match="needs an r of at least 1"):
+    with pytest.raises(ConfigurationError, match="r must be at least 1, not"):
         lr_distance((1, 2), (3, 4), order)
 
 

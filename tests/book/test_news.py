@@ -29,7 +29,7 @@ def test_example_3_23_an_advertisement_has_no_shingle_and_the_sentence_has_five(
 
 @pytest.mark.parametrize("word", [1, None, "", "two words", "don't", "-"])
 def test_what_cannot_be_a_word_is_no_stop_word(word):
-    with pytest.raises(simdb.ConfigurationError, match="which no text has as a word"):
+    with pytest.raises(simdb.ConfigurationError, match="which never occurs as a word"):
         simdb.StopWordShingles(2, ("the", word))
 
 

@@ -118,7 +118,7 @@ def test_what_no_column_holds_is_told_and_the_file_is_as_it_was(store, tmp_path)
     output = tmp_path / "out.parquet"
     output.write_text("before")
     assert "one Arrow column cannot hold" in failed("pairs", store, "news", "-o", output)
-    assert "types that no Arrow column holds" in failed("export", store, "news", "-o", output)
+    assert "types that no one Arrow column" in failed("export", store, "news", "-o", output)
     assert output.read_text() == "before"
     assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.parquet"]
 
@@ -127,7 +127,7 @@ def test_what_no_column_holds_is_told_and_the_file_is_as_it_was(store, tmp_path)
 def test_a_name_that_promises_another_form_is_refused(store, tmp_path, command):
     name, collection = command
     refused = failed(name, store, collection, "-o", tmp_path / "out.csv")
-    assert "promises csv" in refused
+    assert "means csv" in refused
     assert "belongs to a store" in failed(name, store, collection, "-o", store)
     both = failed(name, store, collection, "-o", "-", "--json")
     assert "cannot both go to standard output" in both

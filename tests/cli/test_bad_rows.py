@@ -69,7 +69,7 @@ def test_a_file_of_bad_rows_is_an_output_like_others(source, tmp_path):
     kept = tmp_path / "kept.jsonl"
     assert "is an input" in failed("dedupe", source, "-o", kept, "--bad", source)
     assert "two outputs" in failed("dedupe", source, "-o", kept, "--bad", kept)
-    assert "promises csv" in failed("dedupe", source, "-o", kept, "--bad", tmp_path / "b.csv")
+    assert "means csv" in failed("dedupe", source, "-o", kept, "--bad", tmp_path / "b.csv")
     assert "--json" in failed("dedupe", source, "-o", kept, "--bad", "-", "--json")
     assert not kept.exists()
     assert source.read_bytes() == ROWS
@@ -83,9 +83,12 @@ def test_ways_of_reading_that_do_nothing_are_refused(source, tmp_path):
     for options, told in (
         ((source, "--delimiter", ";"), "--delimiter does nothing for"),
         ((source, "--key-prefix", "x"), "--key-prefix is for --make-keys"),
-        ((source, "--make-keys", "place", "--id-field", "id"), "either made or those of a field"),
+        ((source, "--make-keys", "place", "--id-field", "id"), "either made or taken from a field"),
         ((texts, "--make-keys", "content"), "--make-keys does nothing for"),
-        ((source, "--encoding", "utf-16"), "a byte a character that holds ASCII, such as latin-1"),
+        (
+            (source, "--encoding", "utf-16"),
+            "extends ASCII with one byte for each character, such as latin-1",
+        ),
     ):
         assert told in failed("dedupe", *options, "-o", kept), options
     assert not kept.exists()
@@ -101,7 +104,7 @@ def test_tables_with_tabs_go_through_dedupe_as_they_are(tmp_path):
     lines_of_table = table.splitlines(keepends=True)
     assert kept.read_bytes() == b"".join(lines_of_table[:2] + lines_of_table[3:])
     told = failed("dedupe", source, "-o", tmp_path / "kept.csv", *options)
-    assert "promises csv, but tsv is written" in told
+    assert "means csv, but tsv would be written" in told
     commas = tmp_path / "in.csv"
     commas.write_bytes(table.replace(b"\t", b";"))
     assert (

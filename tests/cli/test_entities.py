@@ -61,7 +61,7 @@ def test_a_run_goes_on_from_the_state_that_the_one_before_kept(store, tmp_path):
     assert anew != first
     assert done(*command).stdout == anew
     message = failed("groups", store, "left", "--threshold", "0.8", *command[5:])
-    assert "by the same bound and method" in message
+    assert "not from this collection, bound and method" in message
     assert "hold no pairs" in failed("groups", store, "right", "--state", tmp_path / "other")
 
 
@@ -91,7 +91,7 @@ def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
         assert lines_of("group", *asked, *one) == [both]
     assert lines_of("group", *asked, "2", "--integer-keys") == [{"id": None, "keys": [2]}]
     assert "not both" in failed("group", *asked, "1", "--id", "1")
-    assert "no group 9" in failed("group", *asked, "--id", "9")
+    assert "never a group 9" in failed("group", *asked, "--id", "9")
     created, *others = lines_of("changes", *asked)
     assert created["action"] == "created"
     assert lines_of("changes", *asked, "--since", "1") == others

@@ -60,12 +60,12 @@ def test_a_pattern_of_nothing_and_an_input_twice_are_refused(folder, tmp_path):
     output = ("-o", tmp_path / "kept.jsonl")
     assert "no such file" in failed("dedupe", folder / "*.csv", *output)
     twice = failed("dedupe", folder / "1" / "rows.jsonl", folder / "1" / "*.jsonl", *output, *ID)
-    assert "rows.jsonl is an input twice" in twice
+    assert "rows.jsonl is given as an input twice" in twice
     assert "is an input" in failed(
         "dedupe", folder / "*" / "*.jsonl", "-o", folder / "1/rows.jsonl"
     )
     unlike = failed("dedupe", folder / "1" / "rows.jsonl", write_csv(tmp_path), *output, *ID)
-    assert "inputs of csv and jsonl have no output in common" in unlike
+    assert "inputs of csv and jsonl cannot share an output" in unlike
     assert not (tmp_path / "kept.jsonl").exists()
 
 
@@ -94,7 +94,7 @@ def test_line_numbers_of_several_inputs_are_told_apart(folder, tmp_path):
     ):
         output = ["-o", tmp_path / "no"] if command[0] == "dedupe" else []
         refused = failed(*command, *inputs, *output)
-        assert "the line numbers of several inputs are the same keys" in refused
+        assert "line numbers would give several inputs the same keys" in refused
 
 
 def test_inputs_go_to_a_folder_each_under_its_name(folder, tmp_path):
@@ -247,6 +247,6 @@ def test_shards_of_other_types_are_told_before_any_row_is_read(tmp_path):
     pq.write_table(pa.table({"text": ["a"], "n": [1]}), tmp_path / "in" / "1.parquet")
     pq.write_table(pa.table({"text": ["b"], "n": [0.5]}), tmp_path / "in" / "2.parquet")
     told = failed("dedupe", tmp_path / "in", "-o", tmp_path / "kept.parquet")
-    assert "2.parquet: its columns are not those of" in told
+    assert "2.parquet: its columns differ from those of" in told
     assert "it has 'n' of double" in told
     assert run("dedupe", tmp_path / "in", "-o", tmp_path / "kept.jsonl").exit_code == 0

@@ -161,7 +161,7 @@ def test_records_come_from_columns(tmp_path):
         {"rule": "town", "records": 2, "largest": 2, "pairs": 1, "expected_pairs": 14950.0}
     ]
     assert "14,950" in done("plan", "--kind", "record", *columns, source, "--items", 300).stdout
-    assert "--items is of buckets" in run("plan", "--exact", "--items", 3).stderr
+    assert "--items is for buckets" in run("plan", "--exact", "--items", 3).stderr
     got = lines_of("get", path, "c", 2)[0]
     assert got["item"] == {"name": "Bob", "town": "", "age": ""}
     assert got["metadata"] == {"shop": "y"}
@@ -230,20 +230,20 @@ def exported_of(path: Path, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.npy", b"", "no NumPy file"),
-        ("a.npy", b"nonsense", "no NumPy file"),
-        ("a.npz", b"PK\x03\x04nonsense", "no NumPy file"),
+        ("a.npy", b"", "not a NumPy file"),
+        ("a.npy", b"nonsense", "not a NumPy file"),
+        ("a.npz", b"PK\x03\x04nonsense", "not a NumPy file"),
         (
             "a.npy",
             b"\x93NUMPY\x01\x00\x40\x00{'descr': '<f4', 'shape': (2,".ljust(74),
-            "no NumPy file",
+            "not a NumPy file",
         ),
         ("a.npy", np.zeros(3), "rows of numbers"),
         ("a.npy", np.zeros((2, 2), "M8[s]"), "rows of numbers"),
-        ("a.npy", np.array([[1, {}]], object), "no NumPy file"),
+        ("a.npy", np.array([[1, {}]], object), "not a NumPy file"),
         ("a.npy", np.full((2, 6), np.nan), "a.npy, row 1: the component nan"),
         ("a.npy", np.ones((2, 5)), "a.npy, row 1: the vectors of this collection have 6"),
-        ("a.npy.gz", b"", "read from files, as they are"),
+        ("a.npy.gz", b"", "cannot be read from standard input or compressed"),
         ("absent.npy", None, "no such file"),
     ],
 )
@@ -267,7 +267,7 @@ def test_arrays_and_their_keys_have_names(tmp_path):
     np.save(tmp_path / "a.npy", rows)
     np.savez(tmp_path / "b.npz", one=rows, two=rows, short=np.arange(1), real=np.ones(2))
     for source, options, message in (
-        ("a.npy", ("--id-field", "id"), "their numbers are the keys"),
+        ("a.npy", ("--id-field", "id"), "the row numbers are the keys"),
         ("a.npy", ("--item-field", "a", "--item-field", "b"), "one array"),
         ("b.npz", (), "there is no array 'vector'; there are 'one', 'two'"),
         ("b.npz", ("--item-field", "one", "--id-field", "id"), "there is no array 'id'"),

@@ -93,12 +93,12 @@ def test_a_row_is_in_one_pair_and_no_two_that_are_apart_are(tables, tmp_path):
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["--id-field", "town"], "the column 'town' does not tell all rows apart; --id-field"),
+        (["--id-field", "town"], "the column 'town' is not unique; --id-field"),
         (["--id-field", "x"], "there is no column 'x'; there are id, name, street, town, note"),
         (["--rule", "[1"], "--rule [1: not JSON"),
         (["--compare", "name=exact:many"], "the tolerance 'many' is not a number"),
         (["--compare", "age=exact"], "both tables have no column 'age'; they share 'name'"),
-        (["--settings", '{"fields": ["age"]}'], "there is no column 'age' of the settings"),
+        (["--settings", '{"fields": ["age"]}'], "the column 'age' of the settings is missing"),
         (["--settings", "{}", "--rule", "name"], "--settings contradicts --rule and --compare"),
         (["--probability", "1"], "--probability must be between 0 and 1"),
         (["--threshold", "0.5", "--probability", "0.5"], "contradict each other"),
@@ -148,8 +148,8 @@ def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
     ("options", "problem"),
     [
         (["-", "--kind", "record"], "standard input"),
-        (["{both}", "--rule", "name", "--settings", "{}"], "--rule and --compare do nothing"),
-        (["{both}", "--rule", "name", "--kind", "set"], "are of records, not of --kind set"),
+        (["{both}", "--rule", "name", "--settings", "{}"], "leave out --rule and --compare"),
+        (["{both}", "--rule", "name", "--kind", "set"], "are only for records, not for --kind set"),
         (["{both}", "--compare", "age=exact"], "the table has no column 'age'; it has 'name'"),
         (["{both}", "--kind", "record", "--id-field", "no"], "there is no column 'no'"),
     ],

@@ -26,15 +26,15 @@ def test_an_output_whose_name_promises_another_format_is_refused(tmp_path, name)
     ):
         if command[0] == "export" and name in ("k.parquet", "k.arrow"):
             continue  # it writes tables
-        assert f"the name of {tmp_path / name} promises " in failed(*command)
+        assert f"the name of {tmp_path / name} means " in failed(*command)
     assert not (tmp_path / name).exists()
     (tmp_path / "in.csv").write_text("text\none\n")
-    assert "promises jsonl, but csv is written" in failed(
+    assert "means jsonl, but csv would be written" in failed(
         "dedupe", tmp_path / "in.csv", "-o", tmp_path / "out.jsonl"
     )
     done("dedupe", tmp_path / "in.csv", "-o", tmp_path / "out.csv")
     packed = failed("export", store, "c", "-o", tmp_path / "k.parquet.gz")
-    assert "tables are compressed inside" in packed
+    assert "tables are already compressed inside" in packed
 
 
 def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):

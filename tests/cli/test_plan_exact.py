@@ -39,4 +39,4 @@ def test_without_a_threshold_the_floor_is_that_of_a_new_collection(kind, floor):
 def test_a_floor_that_no_bags_reach_is_refused():
     result = run("plan", "--exact", "--kind", "bag", "--threshold", "0.6")
     assert result.exit_code == 2
-    assert "must lie between 0 and 1/2, not be 0.6" in result.stderr
+    assert "lies between 0 and 1/2, so the bound cannot be 0.6" in result.stderr

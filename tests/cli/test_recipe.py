@@ -16,11 +16,14 @@ def test_a_collection_is_made_by_the_recipe_of_another_one(tmp_path):
     with simdb.open(first) as one, simdb.open(second) as other:
         assert one["c"].recipe() == other["d"].recipe()
     for wrong in (["--kind", "set"], ["--threshold", 0.5], ["--bands", 3], ["--exact-only"]):
-        assert "beside it" in run("create", second, "e", "--recipe", file, *wrong).stderr
+        assert (
+            "leave the other options out"
+            in run("create", second, "e", "--recipe", file, *wrong).stderr
+        )
     assert "exists" in run("create", second, "d", "--recipe", file).stderr
     assert "No such file" in run("create", second, "e", "--recipe", tmp_path / "none").stderr
     file.write_text("{}")
-    assert "no recipe" in run("create", second, "e", "--recipe", file).stderr
+    assert "this is not a recipe" in run("create", second, "e", "--recipe", file).stderr
 
 
 def test_a_plan_for_many_items_tells_how_many_meet_by_chance():

@@ -143,7 +143,7 @@ def test_a_report_of_dedupe_says_what_was_removed(tmp_path: Path) -> None:
     ):
         assert part in found.text
     for name in ("r.parquet", "r.txt", "r"):
-        assert "name it .html" in failed(*asked[:-1], tmp_path / name)
+        assert "its name must end in .html" in failed(*asked[:-1], tmp_path / name)
 
 
 def test_the_largest_groups_are_shown_beside_the_row_that_is_kept() -> None:
@@ -190,7 +190,7 @@ def test_a_report_of_tried_settings_shows_both_sides_of_each_threshold(tmp_path:
         assert part in found.text, part
     assert {"svg", "del", "ins"} <= found.tags
     assert HOSTILE not in html
-    assert "name it .html" in failed("tune", source, "--report", tmp_path / "t.txt")
+    assert "its name must end in .html" in failed("tune", source, "--report", tmp_path / "t.txt")
 
 
 @pytest.mark.parametrize(

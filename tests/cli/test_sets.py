@@ -159,7 +159,7 @@ def test_the_key_may_be_a_token_of_the_line(tmp_path):
     ]
     short = rows_of("1 2 3\n1", "a.txt", tmp_path, id_field="2", integer_keys=True)
     assert (short[0].key, short[0].item) == (2, [1, 3])
-    assert short[1].problem == "1 tokens, of which number 2 is the key"
+    assert short[1].problem == "1 tokens, but the key is token number 2"
     with pytest.raises(ConfigurationError, match="place"):
         rows_of("1 2", "a.txt", tmp_path, id_field="id")
 

@@ -69,7 +69,7 @@ def test_shards_of_csv_have_one_header_and_share_it(tmp_path):
     assert (tmp_path / "kept.csv").read_text() == "id,text\na,one text\nb,another one\n"
     (tmp_path / "in" / "3.csv").write_text("id,more,text\nc,x,a third\n")
     refused = failed("dedupe", tmp_path / "in", "-o", tmp_path / "no.csv", "--id-field", "id")
-    assert "3.csv: its header is not that of" in refused
+    assert "3.csv: its header differs from that of" in refused
     assert not (tmp_path / "no.csv").exists()
 
 
@@ -117,7 +117,7 @@ def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert "is a folder" in failed("dedupe", folder / "1.jsonl", "-o", tmp_path, *FIELDS)
     monkeypatch.setattr(dedupe, "_MOST_SHARDS", 2)
-    assert "at most 2 go to a folder" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
+    assert "a folder takes at most 2" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
 
 
 def test_a_table_that_is_replaced_while_it_is_read_is_told(tmp_path, monkeypatch):
@@ -131,7 +131,7 @@ def test_a_table_that_is_replaced_while_it_is_read_is_told(tmp_path, monkeypatch
         (tmp_path / "other").replace(source)
 
     monkeypatch.setattr(dedupe._Splitting, "settle", replaced)
-    assert "in.parquet was changed while it was read" in failed("dedupe", source, "-o", kept)
+    assert "in.parquet changed while it was read" in failed("dedupe", source, "-o", kept)
     assert not kept.exists()
 
 
@@ -158,7 +158,7 @@ def test_a_folder_of_texts_is_a_text_a_file_and_no_field_names_anything_there(tm
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--pattern", "*.txt"], "--pattern is for folders"),
+        (["--pattern", "*.txt"], "--pattern is only for folders"),
         (["--kind", "set", "--separator", ","], "--separator does nothing for "),
         (["--rating-field", "stars"], "--rating-field is for --ratings"),
     ],

@@ -138,7 +138,7 @@ def test_intervals_know_that_one_text_is_in_many_pairs() -> None:
 def test_too_little_and_impossible_thresholds_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="there are 1"):
         simdb.tune(["one"])
-    with pytest.raises(ConfigurationError, match="not at 0"):
+    with pytest.raises(ConfigurationError, match="at most 1, not 0"):
         simdb.tune(corpus(), thresholds=[0.3])
     assert simdb.tune(["a b", "c d"], tried=TRIED).threshold == 0.8  # nothing is similar
 
@@ -173,4 +173,4 @@ def test_the_command_proposes_another_and_asks(
     assert "precision" in asked
     assert "to " in asked
     assert "not known" in run("tune", source, "--ask", 4, stdin="q\n").stderr
-    assert "asks people" in failed("tune", source, "--ask", 4, "--json")
+    assert "asks questions" in failed("tune", source, "--ask", 4, "--json")

@@ -117,7 +117,7 @@ def test_items_of_every_kind_come_back_or_are_refused_by_name(name, path):
     kind, rows = case.kind, list(enumerate(case.many(np.random.default_rng(5))))[:60]
     with simdb.open(path, threads=1) as database:
         if kind.make_items(b"secret").width:
-            with pytest.raises(ConfigurationError, match="are not compressed"):
+            with pytest.raises(ConfigurationError, match="cannot be compressed"):
                 database.collection("c", kind, **case.bound, compression="zstd")
             assert database.collection_names() == []
             return
@@ -340,7 +340,7 @@ def test_what_cannot_be_compressed_is_refused_before_anything_is_done(path):
         texts = open_texts(database)
         bits = database.collection("bits", simdb.Bits(8), max_distance=1)
         for collection, changes, told in (
-            (bits, {"compression": "zstd"}, "are not compressed"),
+            (bits, {"compression": "zstd"}, "cannot be compressed"),
             (texts, {"compression": "gz"}, "must be 'zstd' or None"),
             (texts, {"compression": "zstd", "drop_compression": True}, "contradicts"),
         ):

@@ -17,7 +17,7 @@ def vectors(tmp_path):
 
 def test_all_pairs_of_all_items_are_not_an_answer_that_nobody_asked_for(vectors):
     for ask in (vectors.pairs, vectors.groups, lambda: vectors.join(vectors)):
-        with pytest.raises(simdb.ConfigurationError, match=r"max_distance=\.\.\. says which"):
+        with pytest.raises(simdb.ConfigurationError, match=r"max_distance=\.\.\. says how far"):
             list(ask())
     assert len(list(vectors.pairs(max_distance=1))) == 3
     assert len(list(vectors.groups(max_distance=1))) == 1
@@ -34,7 +34,7 @@ def test_looking_for_duplicates_without_an_index_advises_no_absurd_distance(vect
     ("kind", "largest"), [(simdb.Vector(3), 180), (simdb.Bits(8), 8)], ids=["angles", "bits"]
 )
 def test_no_distance_beyond_the_largest_is_taken(tmp_path, kind, largest):
-    message = f"is more than {largest}, the largest distance"
+    message = f"is more than {largest}, the largest possible distance"
     with simdb.open(tmp_path / "d.simdb") as database:
         with pytest.raises(simdb.ConfigurationError, match=message):
             database.collection("c", kind, max_distance=largest + 1)

@@ -33,7 +33,9 @@ def test_lines_may_be_texts_and_strings_as_they_stand(tmp_path):
         chosen = None if name.endswith("txt") else "lines"  # a file of .txt is one text
         rows = rows_of(tmp_path / name, content, kind=kind, format=chosen)
         assert [(row.key, row.item) for row in rows] == [(1, 'an  "old", tale'), (3, "b")]
-        with pytest.raises(ConfigurationError, match="have no key beside them"):
+        with pytest.raises(
+            ConfigurationError, match="contain no keys: the line numbers are the keys"
+        ):
             ReadingOptions(kind=kind, format="lines", id_field="1")
 
 
@@ -68,7 +70,7 @@ def test_records_by_another_delimiter_are_those_of_the_csv_module(content):
 
 @pytest.mark.parametrize("delimiter", ['"', "", ";;", "\n", "§"])
 def test_what_cannot_be_a_delimiter_is_refused(delimiter):
-    with pytest.raises(ConfigurationError, match="the delimiter must be one character"):
+    with pytest.raises(ConfigurationError, match="the delimiter must be one ASCII character"):
         ReadingOptions(delimiter=delimiter)
 
 
@@ -87,7 +89,7 @@ def test_an_encoding_says_what_bytes_mean_and_they_stay_as_they_are(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["utf-16", "shift_jis", "iso2022_jp", "utf-7", "hex", "nil"])
 def test_an_encoding_that_cannot_be_cut_at_line_ends_is_refused(encoding):
-    with pytest.raises(ConfigurationError, match="a byte a character that holds ASCII"):
+    with pytest.raises(ConfigurationError, match="extends ASCII with one byte for each character"):
         ReadingOptions(encoding=encoding)
 
 
@@ -143,7 +145,7 @@ def test_one_field_may_be_the_metadata(tmp_path):
     assert nested(tmp_path, {"text": "x"}, "text", metadata_field="more").metadata is None
     for fields, problem in (
         ({"more": [1]}, "the field 'more' is a list, not an object"),
-        ({"more": {}, "other": 1}, "the field 'other' is neither key, item nor metadata"),
+        ({"more": {}, "other": 1}, "the field 'other' is neither the key, the item nor metadata"),
     ):
         row = nested(tmp_path, {"text": "x", **fields}, "text", metadata_field="more")
         assert row.problem == problem
@@ -153,7 +155,7 @@ def test_one_field_may_be_the_metadata(tmp_path):
 
 def test_a_key_is_one_value(tmp_path):
     row = nested(tmp_path, {**NESTED, "text": "x"}, "text", id_field="messages.role")
-    assert row.problem == "the field 'messages.role' has 2 values, of which one is it"
+    assert row.problem == "the field 'messages.role' has 2 values, but only one is expected"
 
 
 def test_made_keys_are_of_the_content_or_of_the_place(tmp_path):
@@ -171,7 +173,7 @@ def test_made_keys_are_of_the_content_or_of_the_place(tmp_path):
     assert rows_of(tmp_path / "b.dat", b"1 2\n", made_keys="place", kind=simdb.Set())[0].key == (
         f"{tmp_path / 'b.dat'}:1"
     )
-    with pytest.raises(ConfigurationError, match="either made or those of a field"):
+    with pytest.raises(ConfigurationError, match="either made or taken from a field"):
         ReadingOptions(made_keys="place", id_field="id")
 
 

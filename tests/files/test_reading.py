@@ -59,7 +59,7 @@ def test_files_of_a_folder_that_cannot_be_texts_are_problems(tmp_path):
         False,
     ]
     assert "damaged" in (rows[2].problem or "")
-    assert "line end" in (rows[3].problem or "")
+    assert "line break" in (rows[3].problem or "")
 
 
 def test_a_pattern_chooses_the_files_of_a_folder(tmp_path):
@@ -94,7 +94,7 @@ def test_a_link_out_of_a_folder_is_a_bad_row_and_not_followed(tmp_path):
     assert [row.item for row in rows] == [None, "inside", "inside", None]
     problems = [row.problem for row in rows if row.problem]
     assert len(problems) == 2
-    assert all("a link to a file outside of the folder" in problem for problem in problems)
+    assert all("a link to a file outside the folder" in problem for problem in problems)
 
 
 # Opening
@@ -164,7 +164,7 @@ def test_standard_input_is_json_lines_unless_told_otherwise(monkeypatch):
 def test_a_name_that_tells_no_format_needs_one(tmp_path):
     (tmp_path / "in.data").write_bytes(b'{"text": "x"}')
 
-    with pytest.raises(ConfigurationError, match="cannot tell the format of"):
+    with pytest.raises(ConfigurationError, match="is not clear from its name"):
         open_rows(str(tmp_path / "in.data"))
     with open_rows(str(tmp_path / "in.data"), ReadingOptions(format="jsonl")) as reader:
         assert [row.item for row in reader] == ["x"]

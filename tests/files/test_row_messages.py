@@ -34,7 +34,7 @@ def test_a_file_in_a_folder_is_named_whoever_finds_what_is_wrong(store, tmp_path
     for name, content in (("a", "1 2 3\n"), ("b", "1 2\n"), ("c", ""), ("d", "500 2 3\n")):
         (folder / f"{name}.xyt").write_text(content)
     assert told(store, PRINTS, folder) == [
-        f"{folder}, file 2: 'b.xyt': line 1 has 2 numbers: a minutia is x, y and direction",
+        f"{folder}, file 2: 'b.xyt': line 1 has 2 numbers: a minutia needs x, y and direction",
         f"{folder}, file 3: 'c.xyt': a fingerprint must have at least one minutia",
         f"{folder}, file 4: 'd.xyt': minutia 0 at (500.0, 2.0) lies off the plate, which is 100 x "
         "100 from (0, 0)",
@@ -51,7 +51,7 @@ def test_a_file_in_a_folder_is_named_whoever_finds_what_is_wrong(store, tmp_path
         ([1, True, 3], "the components of a vector must be numbers, not bool True at position 1"),
         ([1, "2", 3], "the components of a vector must be numbers, not str '2' at position 1"),
         ([None, 2, 3], "the components of a vector must be numbers, not NoneType None at position"),
-        ([1, 2], "the vectors of this collection have 3 components, and this one has 2"),
+        ([1, 2], "the vectors of this collection have 3 components, but this one has 2"),
     ],
 )
 def test_a_vector_of_mixed_types_is_told_by_line_and_position(vector, problem, store, tmp_path):
@@ -79,7 +79,7 @@ def test_half_a_star_is_shown_as_it_was_written(store, tmp_path):
     source = tmp_path / "in.csv"
     source.write_text("user,film,rating\nann,Alien,2.5\nann,Brazil,-1\nann,Clue,3\n")
     options = ("--ratings", "stars", "--id-field", "user", "--item-field", "film")
-    stars = "a number of stars must be whole and not negative, not"
+    stars = "a number of stars must be a whole number from 0 on, not"
     assert told(store, ("--kind", "bag"), source, *options) == [
         f"{source}, line 2: {stars} 2.5: multiply half stars by 2",
         f"{source}, line 3: {stars} -1: multiply half stars by 2",
@@ -93,5 +93,5 @@ def test_what_is_wrong_with_an_array_is_said_once(store, tmp_path):
     nonsense.write_bytes(b"nonsense")
     missing = "there is no array 'vector'; there are 'one', 'other'"
     assert run("add", store, "c", named).stderr == f"simdb: {named}: {missing}\n"
-    begun = "no NumPy file: it does not begin as one"
+    begun = "not a NumPy file, by its first bytes"
     assert run("add", store, "c", nonsense).stderr == f"simdb: {nonsense}: {begun}\n"

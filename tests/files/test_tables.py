@@ -58,7 +58,7 @@ def test_rows_are_those_of_their_json(table_file):
     assert [(row.key, row.item, row.problem) for row in rows] == [
         ("a", "one", None),
         ("b", None, "the field 'text' is null, not text"),
-        (None, None, "the field 'id' is null, but a key is text or a whole number"),
+        (None, None, "the field 'id' is null, but a key must be text or a whole number"),
         ("d", "four", None),
     ]
     assert rows[0].metadata == {"day": "2026-01-02"}
@@ -78,7 +78,9 @@ def test_a_missing_file_and_a_compressed_one_are_told(tmp_path):
         open_rows(str(tmp_path / "none.parquet"), OPTIONS)
     packed = tmp_path / "in.parquet.gz"
     packed.write_bytes(b"")
-    with pytest.raises(simdb.ConfigurationError, match="as they are"):
+    with pytest.raises(
+        simdb.ConfigurationError, match="cannot be read from standard input or compressed"
+    ):
         open_rows(str(packed), OPTIONS)
 
 
@@ -168,7 +170,7 @@ def test_files_of_other_columns_are_refused(tmp_path):
     kept = {str(tmp_path / "1.arrow"): [1], str(tmp_path / "2.parquet"): [1]}
     with (
         (tmp_path / "out.arrow").open("wb") as target,
-        pytest.raises(BadItemError, match=r"2\.parquet: its columns are not those of"),
+        pytest.raises(BadItemError, match=r"2\.parquet: its columns differ from those of"),
     ):
         copy_rows(kept, target, as_parquet=False)
 

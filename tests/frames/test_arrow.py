@@ -321,7 +321,7 @@ def test_a_collection_is_a_table_and_can_be_added_to_another(path, kind, items, 
 
 def test_keys_of_both_types_are_no_column_of_a_collection(texts):
     texts.add_many([("a", A), (1, B)])
-    with pytest.raises(simdb.UsageError, match="the values of 'key' have types that no Arrow"):
+    with pytest.raises(simdb.UsageError, match="the values of 'key' have types that no one Arrow"):
         texts.to_arrow()
 
 

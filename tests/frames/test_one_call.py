@@ -149,7 +149,7 @@ def test_a_table_is_linked_with_a_collection(made, tmp_path):
         turned = rows_of(simdb.link(stored, table, item="text", key="id", threshold=0.6))
         assert turned == [{"left": "x", "right": "a", "similarity": 0.6}]
         assert len(stored) == 2
-        with pytest.raises(simdb.UsageError, match="collections have join"):
+        with pytest.raises(simdb.UsageError, match="to link two collections, use join"):
             simdb.link(stored, stored, item="text")
 
 

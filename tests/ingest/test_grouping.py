@@ -97,7 +97,7 @@ def test_what_becomes_of_groups(database):
     collection.delete_many([1, 2])
     with pytest.raises(simdb.GroupNotFoundError, match="no items any more"):
         collection.group(2)
-    with pytest.raises(simdb.GroupNotFoundError, match="there has been no group 77"):
+    with pytest.raises(simdb.GroupNotFoundError, match="there was never a group 77"):
         collection.group(77)
     assert told(collection) == [
         ("created", 1, None, (0, 1, 2)),
@@ -168,7 +168,9 @@ def test_what_cannot_be_kept_is_refused(database):
         database.create_collection("x", simdb.Set(), groups="chain", groups_at=["0.5"])
     with pytest.raises(simdb.ConfigurationError, match="'chain' or 'star', not 'average'"):
         database.create_collection("x", simdb.Set(), groups="average")
-    with pytest.raises(simdb.ConfigurationError, match="not which groups; groups='chain' keeps"):
+    with pytest.raises(
+        simdb.ConfigurationError, match="not which groups to keep; groups='chain' keeps"
+    ):
         database.create_collection("x", simdb.Set(), groups_at=["0.9"])
     with pytest.raises(simdb.ConfigurationError, match="1 to 100"):
         database.create_collection("x", simdb.Set(), groups="chain", groups_at=[])

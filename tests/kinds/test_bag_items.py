@@ -173,7 +173,7 @@ def test_a_bag_of_a_million_occurrences_is_taken_and_one_more_is_refused_with_th
         range(LARGEST_BAG + 1),
     ]
     for item in too_large:
-        with pytest.raises(BadItemError, match="has 1,000,001 elements, each counted as often"):
+        with pytest.raises(BadItemError, match="has 1,000,001 elements, repetitions included"):
             ITEMS.encode(item)
     with pytest.raises(BadItemError, match=f"has {10**30:,} elements"):
         ITEMS.encode({"a": 10**30})

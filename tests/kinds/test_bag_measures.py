@@ -111,15 +111,17 @@ def test_a_floor_for_jaccard_keeps_exactly_the_bags_at_or_above_the_sum_threshol
 @pytest.mark.parametrize("wanted", ["0.51", "1", "501/1000", "2/3"])
 def test_thresholds_above_a_half_are_refused_for_sums_only(wanted):
     threshold = Fraction(wanted)
-    with pytest.raises(ConfigurationError, match=r"between 0 and 1/2, not be .*union='maximum'"):
+    with pytest.raises(
+        ConfigurationError, match=r"between 0 and 1/2, so the bound cannot be .*union='maximum'"
+    ):
         SUM.inner_similarity(threshold)
     assert MAXIMUM.inner_similarity(threshold) == threshold
 
 
 def test_a_refused_threshold_is_named_as_it_was_written():
-    with pytest.raises(ConfigurationError, match=r"not be 0\.6: a bag"):
+    with pytest.raises(ConfigurationError, match=r"cannot be 0\.6: equal bags"):
         jaccard_of_sum(Fraction("0.6"))
-    with pytest.raises(ConfigurationError, match="not be 2/3: a bag"):
+    with pytest.raises(ConfigurationError, match="cannot be 2/3: equal bags"):
         jaccard_of_sum(Fraction("2/3"))
 
 

@@ -105,8 +105,8 @@ def test_numbers_of_every_class_are_ratings_and_whole_numbers_are_keys():
 @pytest.mark.parametrize(
     ("row", "part"),
     [
-        (("ann", "Alien", 1), "'ann' and 'Alien' have a rating already"),
-        (("ann", 5, 1), "must be all text or all whole numbers, which 5 is not"),
+        (("ann", "Alien", 1), "'ann' and 'Alien' already have a rating"),
+        (("ann", 5, 1), "must be all texts or all whole numbers, but 5 differs"),
         (("ann", None, 1), "must be text or a whole number, not NoneType"),
         ((True, "Dune", 1), "not bool"),
         ((1.5, "Dune", 1), "not float"),
@@ -114,8 +114,8 @@ def test_numbers_of_every_class_are_ratings_and_whole_numbers_are_keys():
         (("ann", "Dune", float("nan")), "a rating must be a number, not nan"),
         (("ann", "Dune", None), "a rating must be a number"),
         (("ann", "Dune", True), "a rating must be a number"),
-        (("ann", "Dune", 3.5), "must be whole and not negative, not 3.5: multiply half stars"),
-        (("ann", "Dune", -1), "must be whole and not negative, not -1"),
+        (("ann", "Dune", 3.5), "must be a whole number from 0 on, not 3.5: multiply half stars"),
+        (("ann", "Dune", -1), "must be a whole number from 0 on, not -1"),
     ],
 )
 def test_a_bad_rating_is_refused_with_its_row(row, part):
@@ -189,12 +189,12 @@ def test_stars_of_a_file_are_counts_and_bad_rows_are_told_with_their_lines(path)
     for (_, problem), part in zip(
         problems,
         [
-            "must be whole",
-            "'ann' and 7 have a rating already",
+            "must be a whole number from 0 on",
+            "'ann' and 7 already have a rating",
             "the element 'x' is not a whole number",
             "the rating 'many' is not a number",
             "2 fields, but the header has 4",
-            "not negative",
+            "must be a whole number from 0 on",
         ],
         strict=True,
     ):
@@ -244,7 +244,7 @@ def test_the_rating_has_a_field_of_any_name_and_must_have_one(path):
         ({"kind": simdb.Bag()}, "ratings as Liked make sets, not bags"),
         ({"kind": simdb.Text()}, "ratings as Liked make sets, not texts"),
         ({"ratings": Stars()}, "ratings as Stars make bags, not sets"),
-        ({"format": "jsonl"}, "read from csv, not from jsonl"),
+        ({"format": "jsonl"}, "read from CSV, not from jsonl"),
         ({"id_field": None}, "three different fields"),
         ({"rating_field": "item"}, "three different fields"),
         ({"text_fields": ("item", "when")}, "three different fields"),

@@ -122,9 +122,9 @@ def test_a_field_that_grows_with_matches_serves_as_well():
     ("change", "message"),
     [
         ({"scores": [1, 2, 3]}, r"of one length, not \(3,\) and \(2,\)"),
-        ({"edges": [1]}, "edges must ascend"),
-        ({"edges": [1, 1]}, "edges must ascend"),
-        ({"confidence": 1}, "confidence must lie between 0 and 1"),
+        ({"edges": [1]}, "edges must be at least two numbers in ascending order"),
+        ({"edges": [1, 1]}, "edges must be at least two numbers in ascending order"),
+        ({"confidence": 1}, "confidence must be between 0 and 1"),
         ({"matched": 45}, "true matches and random pairs both differ by 45"),
         ({"matched": []}, "matched must be a mean difference, or differences, not empty"),
         ({"random": [math.nan]}, "random must be .* not empty"),

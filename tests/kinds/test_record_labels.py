@@ -41,7 +41,7 @@ def test_bad_labels_are_refused_whole(tables):
     for call in (left.labels, left.learn, lambda other: left.label(SAID, other=other)):
         with pytest.raises(WrongTypeError, match="other must be a collection, not str"):
             call(other="right")
-    with pytest.raises(WrongTypeError, match="those of learn"):
+    with pytest.raises(WrongTypeError, match="weights must come from learn"):
         left.uncertain(3)
     for said, error, told in (
         ([(1, 1, True), (1, 9_999, True)], KeyNotFoundError, "9999 is not stored in 'c1'"),

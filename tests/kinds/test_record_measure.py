@@ -304,7 +304,7 @@ def test_rare_words_weigh_more_by_frozen_frequencies():
         ({"levels": [(1, 101)]}, "levels must be pairs"),
         ({"levels": [(0.5, 10), (0.8, 5)]}, "levels must be pairs"),
         ({"levels": [0.5]}, "levels: Expected array"),
-        ({"separator": ";"}, "separator is of words"),
+        ({"separator": ";"}, "separator is for words"),
         ({"compare": "relative"}, "must be a share of at most 1, not 10"),
     ],
 )

@@ -72,7 +72,7 @@ def test_what_is_given_overrules_the_proposal():
         (
             [{"price": 0.5}] + [{"price": "x"}] * 20,
             {},
-            "'price' has texts and numbers with a fraction",
+            "'price' has both texts and fractional numbers",
         ),
     ],
 )

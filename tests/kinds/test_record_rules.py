@@ -202,11 +202,11 @@ def test_a_pair_beyond_what_the_rules_cannot_miss_is_certain():
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (Within("name", 3), "Within\\('name'\\) is of numbers and dates"),
-        (Near("name", 3), "Near\\('name'\\) is of places"),
-        (Edits("size"), "Edits\\('size'\\) is of texts"),
-        (Alike(["name", "born"]), "Alike\\('born'\\) is of texts"),
-        (Within("age", 3), "names the field 'age', which is none of name"),
+        (Within("name", 3), "Within\\('name'\\) is for numbers and dates"),
+        (Near("name", 3), "Near\\('name'\\) is for places"),
+        (Edits("size"), "Edits\\('size'\\) is for texts"),
+        (Alike(["name", "born"]), "Alike\\('born'\\) is for texts"),
+        (Within("age", 3), "names the field 'age', but the fields are name"),
         ((Alike("name"), Edits("town", 3), Edits("name")), "up to 3,105 keys of a record"),
         ({"by": "magic"}, "by 'magic', which is none of within, edits, alike, near"),
     ],

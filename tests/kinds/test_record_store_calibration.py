@@ -123,7 +123,7 @@ def test_lower_scores_than_the_threshold_may_be_calibrated(tmp_path):
         ("town", {}, "'town' is scored"),
         ("phone", {}, "no field 'phone'; there are name, town, born"),
         ("born", {"certain": 1.5}, "no pair .* has a score of 1.5: give certain="),
-        ("born", {"edges": [0.5]}, "edges must ascend"),
+        ("born", {"edges": [0.5]}, "edges must be at least two numbers in ascending order"),
         ("born", {"sample": 0}, "sample must be"),
         ("born", {"confidence": 2}, "confidence"),
     ],
@@ -205,7 +205,7 @@ def test_a_field_that_hangs_on_the_score_among_sure_matches_is_told_by_the_comma
     assert [bucket["pairs"] for bucket in alone["buckets"][-2:]] == [30, 30]
     assert alone["threshold"] == 0.95
     message = failed("calibrate", store, "c0", "year", "--edges", "0.5;1")
-    assert "numbers with commas between, not '0.5;1'" in message
+    assert "numbers separated by commas, not '0.5;1'" in message
 
 
 @pytest.mark.data

@@ -189,7 +189,7 @@ def test_labels_teach_the_same_signs_and_must_be_of_stored_keys(tables, tmp_path
     assert sum(own > 0.5 for own in probable) > 50
     with pytest.raises(simdb.KeyNotFoundError, match="'nobody' is not stored"):
         left.learn([("nobody", 1, True)], other=right)
-    with pytest.raises(ConfigurationError, match="labels must be of some pairs"):
+    with pytest.raises(ConfigurationError, match="labels must include pairs"):
         left.learn(labels[:9], other=right)
 
 
@@ -201,14 +201,14 @@ def test_a_field_that_is_missing_everywhere_says_nothing_and_is_told(tmp_path):
         assert weights.kind.fields[3].weight == 0
         other = left.learn(other=right, sample=SAMPLE)
         left.rebuild(weights.kind.changed(fields=KIND.fields), threshold="0.01")
-        with pytest.raises(ConfigurationError, match="the weights are of other fields"):
+        with pytest.raises(ConfigurationError, match="the weights belong to other fields"):
             left.explain_pair(1, 1, other)
 
 
 def test_other_kinds_have_no_weights(tmp_path):
     with simdb.open(tmp_path / "s") as database:
         sets = database.collection("sets", simdb.Set())
-        with pytest.raises(ConfigurationError, match="only records have fields that are weighed"):
+        with pytest.raises(ConfigurationError, match="only records have fields with weights"):
             sets.learn()
 
 

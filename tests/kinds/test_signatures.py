@@ -81,7 +81,9 @@ def test_what_is_exact_cannot_be_had_of_estimates(collection):
         lambda: collection.join(collection, guarantee="exact"),
     ]
     for call in calls:
-        with pytest.raises(ConfigurationError, match="no answer about them is exact; store") as why:
+        with pytest.raises(
+            ConfigurationError, match="no answer is exact; for exact answers store"
+        ) as why:
             call()
         assert [remedy.argument for remedy in why.value.remedies] == ["guarantee"]
     assert "exact" in collection.explain("pairs").refused
@@ -195,11 +197,11 @@ def test_the_libraries_themselves_are_read(tmp_path, library):
         (np.zeros(ROWS, np.float32), "whole numbers"),
         ([1.5] * ROWS, "whole numbers"),
         ([True] * ROWS, "whole numbers"),
-        (np.zeros(ROWS - 1, np.uint32), "have 64 rows, and this one has 63"),
+        (np.zeros(ROWS - 1, np.uint32), "have 64 rows, but this one has 63"),
         (np.zeros((2, ROWS), np.uint32), "has 2x64"),
-        ([-1] * ROWS, "32 bits and no sign, which -1 has not"),
-        ([2**32] * ROWS, "which 4294967296 has not"),
-        ([2**32 - 1] * ROWS, "a signature of nothing"),
+        ([-1] * ROWS, "32 bits and no sign, but -1 does not"),
+        ([2**32] * ROWS, "but 4294967296 does not"),
+        ([2**32 - 1] * ROWS, "the signature of an empty set"),
         ("text", "must be an array or a list of whole numbers"),
         (None, "must be an array or a list"),
     ],
@@ -224,4 +226,4 @@ def test_signatures_on_the_command_line(tmp_path):
     assert "similarities are estimates" in run("pairs", store, "c").stderr
     refused = run("pairs", store, "c", "--exact")
     assert refused.exit_code == 2
-    assert "no answer about them is exact" in refused.stderr
+    assert "no answer is exact" in refused.stderr

@@ -297,7 +297,7 @@ def test_what_is_no_string_is_refused(tmp_path, item):
 def test_settings_that_cannot_be_are_refused(tmp_path):
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         for kind, given, message in (
-            (simdb.String(), {"max_distance": 17}, "16 at most"),
+            (simdb.String(), {"max_distance": 17}, "at most 16"),
             (simdb.String(), {"threshold": 0.8}, "max_distance"),
             (simdb.String(normalised=True), {"max_distance": 1}, "threshold"),
             (simdb.String(), {"max_distance": 1, "bands": 2}, "segments"),

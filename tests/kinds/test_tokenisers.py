@@ -137,7 +137,7 @@ def test_texts_of_few_tokens_are_not_kept_without_end(monkeypatch):
     [
         ("abc", "must return strings, not str 'abc'"),
         ([1], "must return strings, not int 1"),
-        (None, "fails of a text: TypeError"),
+        (None, "failed on a text: TypeError"),
     ],
 )
 def test_what_a_function_does_wrong_is_the_row_s_problem(tmp_path, returned, message):
@@ -230,11 +230,11 @@ def test_what_verifies_an_untrusted_store_knows_tokenisers_by_their_modules(tmp_
 
 
 def test_names_are_taken_once():
-    with pytest.raises(ConfigurationError, match=r"is tests.*stems already: give another version"):
+    with pytest.raises(ConfigurationError, match=r"is already tests.*stems: give another version"):
         tokeniser("stems")(lambda text: text.split())
     tokeniser("stems")(stems)  # as a module that is loaded again
     wrong: Any = 7
-    with pytest.raises(WrongTypeError, match="a function of a text"):
+    with pytest.raises(WrongTypeError, match="a function that takes a text"):
         tokeniser("seven")(wrong)
     with pytest.raises(ConfigurationError, match=r"Text\.shingles: Expected str, got int"):
         simdb.Text.restored({"shingles": {"of": "tokens", "name": 3}})

@@ -73,7 +73,7 @@ def test_zeros_are_a_point_and_no_direction():
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ([1, 2], "have 3 components, and this one has 2"),
+        ([1, 2], "have 3 components, but this one has 2"),
         ([[1, 2, 3]], "this one has 1x3"),
         (np.float32(1), "this one has no"),
         ([1, math.nan, 3], "the component nan of a vector, at position 1, is not a finite number"),
@@ -133,8 +133,8 @@ def test_impossible_dimensions_are_refused(dimension):
     [
         ({"measure": "jaccard"}, "must be one of 'cosine', .*, not 'jaccard'"),
         ({"directions": "random"}, "must be 'gaussian' or 'signs', not 'random'"),
-        ({"directions": "signs", "measure": "euclidean"}, "is for the measure 'cosine'"),
-        ({"bucket_width": 1.0}, "for other measures than 'cosine'"),
+        ({"directions": "signs", "measure": "euclidean"}, "is only for the measure 'cosine'"),
+        ({"bucket_width": 1.0}, "for measures other than 'cosine'"),
         *(
             ({"measure": "euclidean", "bucket_width": width}, "must be a number from 1e-30")
             for width in (0, -1.0, math.nan, math.inf, "1", True, 1e-31)

@@ -92,7 +92,7 @@ def test_what_cannot_be_learnt_from_is_refused():
     with pytest.raises(ConfigurationError, match="no rule leaves two: give a threshold"):
         learnt(patterns, all_but_one)
     lowest = Patterns(np.zeros((1, 4), np.int64), np.ones(1), np.ones((1, 4), np.bool_))
-    with pytest.raises(ConfigurationError, match="nothing among the candidates looks like a match"):
+    with pytest.raises(ConfigurationError, match="none of the candidates looks like a match"):
         learnt(lowest)
 
 

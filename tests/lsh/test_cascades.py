@@ -240,7 +240,7 @@ def test_what_cannot_be_is_refused(tmp_path):
         simdb.plan(0.8, cascade=too_strict, bands=3)
     with pytest.raises(ConfigurationError, match="has 10,000 base functions, more than the 4,096"):
         simdb.plan(0.8, cascade=simdb.Or(100, simdb.And(100)))
-    with pytest.raises(ConfigurationError, match="a cascade is made of"):
+    with pytest.raises(ConfigurationError, match="a cascade must consist of"):
         simdb.plan(0.8, cascade=cast("Any", "And(2)"))
     with pytest.raises(ConfigurationError, match="holds another And or Or, not 3"):
         simdb.And(2, cast("Any", 3))

@@ -131,9 +131,9 @@ def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
         ({"threshold": Fraction(1, 20)}, "reach 0.1479: lower the recall, give row_budget=90, or"),
         ({"threshold": Fraction(1, 1_000)}, "reach 0.0000: lower the recall, or give bands"),
         ({"row_budget": 5_000}, "row_budget is 5,000, more than the 4,096"),
-        ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be had .* row_budget="),
+        ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* row_budget="),
         ({"false_candidates": Fraction(1, 50)}, r"16 bands of 6 rows have 0\.2740: ask for more"),
-        ({"rows": 20}, r"recall 0\.99 at threshold 0\.8 cannot be had .* 6 bands of 20 rows"),
+        ({"rows": 20}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* 6 bands of 20 rows"),
     ],
 )
 def test_what_cannot_be_had_is_refused_with_its_reason(arguments, message):

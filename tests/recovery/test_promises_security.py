@@ -204,7 +204,7 @@ def test_repair_writes_neither_to_the_damaged_file_nor_to_another_name_of_it(tmp
         target = tmp_path / "link"
         target.hardlink_to(path)
     content = path.read_bytes()
-    with pytest.raises(StorageError, match="exists; name a file that does not"):
+    with pytest.raises(StorageError, match="already exists; name a new file"):
         simdb.repair(path, target, threads=1)
     assert path.read_bytes() == content
     assert simdb.repair(path, tmp_path / "new", threads=1).complete

@@ -347,7 +347,9 @@ class Token:
         if way not in (MEMORY, SWEPT, NEW, JOINED, LOOKED_UP):
             raise ConfigurationError(f"{text[:60]!r} is not a resume token") from None
         if own != threshold:
-            raise ConfigurationError(f"the resume token is of a join at {own}, not at {threshold}")
+            raise ConfigurationError(
+                f"the resume token belongs to a join at {own}, not at {threshold}"
+            )
         place = Place(reached, batches)
         return cls(way, own, (one, other), since, place, counted=bool(counted), room=room)
 
@@ -376,9 +378,9 @@ class Token:
             raise ConfigurationError(f"the resume token is {other} of a join of two collections")
         if self.since != since:
             raise ConfigurationError(
-                f"the resume token is of pairs since {self.since}, not since {since}"
+                f"the resume token belongs to pairs since {self.since}, not since {since}"
             )
         if self.state != Token.begin(self.way, self.threshold, left, right).state:
             raise ConfigurationError(
-                "the collection has changed since the resume token was made; begin the join anew"
+                "the collection has changed since the resume token was made; start the join again"
             )

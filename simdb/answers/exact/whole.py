@@ -160,7 +160,7 @@ def contained_in_kept(
     loaded = load(opened, order, memory=opened.resources.memory)
     if loaded is None:
         raise ConfigurationError(
-            "by containment all items are compared in memory, and their symbols do not fit into "
+            "containment is computed in memory, and the symbols of all items do not fit into "
             "the memory setting; open the store with more memory"
         )
     sizes = loaded.sets.sizes

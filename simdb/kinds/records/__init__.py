@@ -173,7 +173,7 @@ class Field(Settings, frozen=True):
         for setting in ("separator", "frequencies"):
             if getattr(self, setting) and self.compare not in SET_COMPARISONS:
                 raise ConfigurationError(
-                    f"field {self.name!r}: {setting} is of words, not of compare={self.compare!r}"
+                    f"field {self.name!r}: {setting} is for words, not for compare={self.compare!r}"
                 )
         whole = math.trunc(self.tolerance) == self.tolerance <= LARGEST_WHOLE_TOLERANCE
         if self.compare not in ANY_TOLERANCE and not whole:
@@ -188,7 +188,7 @@ class Field(Settings, frozen=True):
             )
         if self.equivalents and not self.is_text:
             raise ConfigurationError(
-                f"field {self.name!r}: equivalents are of texts, not of compare={self.compare!r}"
+                f"field {self.name!r}: equivalents are for texts, not for compare={self.compare!r}"
             )
 
     def _named(self, setting: str) -> str:
@@ -224,7 +224,7 @@ class Field(Settings, frozen=True):
     def _require_levels(self) -> tuple[tuple[float | str, int], ...]:
         problem = (
             f"field {self.name!r}: levels must be pairs of a share, above 0 and up to 1, and of "
-            f"whole points up to the weight that fall with it, such as [(1, 100), (0.8, 60)], not "
+            "whole points up to the weight that fall with it, such as [(1, 100), (0.8, 60)], not "
             f"{self.levels!r}"
         )
         levels = tuple(listed(level, problem) for level in listed(self.levels, problem))
@@ -300,7 +300,7 @@ class Record(Kind, frozen=True):
             raise ConfigurationError(f"Record.fields must be a sequence of Field, not {fields!r}")
         if len(kept) > MOST_FIELDS:
             raise ConfigurationError(
-                f"Record.fields are {len(kept)}, more than the {MOST_FIELDS} of a record"
+                f"Record.fields has {len(kept)} fields, but a record has at most {MOST_FIELDS}"
             )
         self._set("fields", kept)
         names = [field.name for field in kept]
@@ -308,7 +308,7 @@ class Record(Kind, frozen=True):
             twice = next(name for name in names if names.count(name) > 1)
             raise ConfigurationError(f"Record.fields has the field {twice!r} twice")
         if not self.total_weight:
-            raise ConfigurationError("Record.fields must have a weight above 0 somewhere")
+            raise ConfigurationError("Record.fields must contain a field with a weight above 0")
         self._set("candidates", self._require_rules())
         super().__post_init__()
 
@@ -332,14 +332,14 @@ class Record(Kind, frozen=True):
             rules = tuple((Equal(field.name),) for field in self.fields if field.weight)
         if len(rules) > MOST_RULES:
             raise ConfigurationError(
-                f"Record.candidates are {len(rules)}, more than the {MOST_RULES} of a record"
+                f"Record.candidates has {len(rules)} rules, but a record has at most {MOST_RULES}"
             )
         by_name = {field.name: field for field in self.fields}
         for part in (part for rule in rules for part in rule):
             unknown = next((name for name in part.names if name not in by_name), None)
             if unknown is not None:
                 raise ConfigurationError(
-                    f"Record.candidates names the field {unknown!r}, which is none of "
+                    f"Record.candidates names the field {unknown!r}, but the fields are "
                     f"{', '.join(by_name)}"
                 )
             part.require_fitting(by_name)
@@ -347,7 +347,7 @@ class Record(Kind, frozen=True):
         if keys > MOST_KEYS:
             raise ConfigurationError(
                 f"Record.candidates make up to {keys:,} keys of a record, more than {MOST_KEYS:,}: "
-                "the keys of parts of one rule are multiplied"
+                "the numbers of keys of a rule's parts are multiplied"
             )
         return rules
 
@@ -507,7 +507,9 @@ class Record(Kind, frozen=True):
 
     def agreement(self, family: Family | None) -> Agreement:
         if not isinstance(family, RecordFamily):
-            raise ConfigurationError("weights are learnt from candidates, and there is no index")
+            raise ConfigurationError(
+                "weights are learnt from candidates, but the collection has no index"
+            )
         return RecordAgreement(self, family)
 
     def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:

@@ -216,7 +216,8 @@ def joined(field: Field, values: object) -> object:
     for value in values:
         if not isinstance(value, str) or field.separator in value:
             raise BadItemError(
-                f"the field {field.name!r} has {shown(value)} in its list: it must be of strings "
+                f"the field {field.name!r} has {shown(value)} in its list: the list must "
+                "contain strings "
                 f"without the separator {field.separator!r}"
             )
     return field.separator.join(map(str, values))
@@ -228,7 +229,8 @@ def text_size(name: str, text: str) -> int:
     if size > MAXIMUM_VALUE_BYTES:
         raise BadItemError(
             f"the field {name!r} has {size:,} bytes in UTF-8, more than the "
-            f"{MAXIMUM_VALUE_BYTES:,} of a field; long texts belong into a collection of texts"
+            f"{MAXIMUM_VALUE_BYTES:,} that a field may have; long texts belong in a "
+            "collection of texts"
         )
     return size
 
@@ -240,7 +242,7 @@ def read_text(name: str, value: Value) -> str:
     if isinstance(value, int):
         return str(value)
     raise BadItemError(
-        f"the field {name!r} is compared as a text: it must be a string or an integer, not "
+        f"the field {name!r} is compared as text: it must be a string or an integer, not "
         f"{type(value).__name__} {value!r}"
     )
 
@@ -258,7 +260,7 @@ def read_number(name: str, value: Value) -> Fraction | None:
             return exact_fraction(value.strip() if isinstance(value, str) else value)
         return Fraction(number)
     raise BadItemError(
-        f"the field {name!r} is compared as a number, which {reprlib.repr(value)} is not"
+        f"the field {name!r} is compared as a number, but {reprlib.repr(value)} is not a number"
     )
 
 
@@ -283,7 +285,7 @@ def read_day(name: str, value: Value) -> Fraction | None:
     found = None if isinstance(value, float) else _DATE.fullmatch(str(value))
     if found is None:
         raise BadItemError(
-            f"the field {name!r} is compared as a date, which {reprlib.repr(value)} is not; "
+            f"the field {name!r} is compared as a date, but {reprlib.repr(value)} is not one; "
             "write 2001-12-31 or 20011231"
         )
     try:
@@ -305,7 +307,7 @@ def read_place(name: str, value: Value) -> Place | None:
             if abs(place.north) <= 90 and abs(place.east) <= 180:
                 return place
     raise BadItemError(
-        f"the field {name!r} is compared as a place, which {reprlib.repr(value)} is not; write "
+        f"the field {name!r} is compared as a place, but {reprlib.repr(value)} is not one; write "
         "degrees to the north, -90 to 90, and to the east, -180 to 180: '47.38, 8.54'"
     )
 
@@ -450,8 +452,8 @@ class RecordItems(Items):
         if not self._known.issuperset(item):
             wrong = next(name for name in item if name not in self._known)
             raise BadItemError(
-                f"the record has a field {wrong!r}, which is none of {', '.join(self._names)}; "
-                "a field of weight 0 keeps what is not scored"
+                f"the record has a field {wrong!r}, but the fields are {', '.join(self._names)}; "
+                "a field of weight 0 keeps values that are not scored"
             )
         if self._are_texts and len(item) == len(self._names):
             whole = _encoded_texts(list(map(item.__getitem__, self._names)))

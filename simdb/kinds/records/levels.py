@@ -91,7 +91,7 @@ class RecordAgreement(Agreement):
             )
         }
         if not any(field.weight for field in weighed.values()):
-            raise ConfigurationError("no field says anything about matches")
+            raise ConfigurationError("no field provides evidence about matches")
         fields = [weighed.get(field.name, field) for field in self._settings.fields]
         return self._settings.changed(fields=fields)
 

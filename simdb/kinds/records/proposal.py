@@ -188,7 +188,7 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
         return _number_field(name, numbers, len(values) - len(numbers))
     if not is_plain:
         raise ConfigurationError(
-            f"the column {name!r} has texts and numbers with a fraction: say how it is compared"
+            f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
     return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
 

@@ -191,7 +191,7 @@ class Within(Part, frozen=True, tag_field="by", tag="within"):
     def require_fitting(self, fields: Fields) -> None:
         if fields[self.field].compare not in ("numeric", "relative", "date"):
             raise ConfigurationError(
-                f"Within({self.field!r}) is of numbers and dates, and the field is compared by "
+                f"Within({self.field!r}) is for numbers and dates, but the field is compared by "
                 f"{fields[self.field].compare!r}"
             )
 
@@ -243,7 +243,7 @@ class Near(Part, frozen=True, tag_field="by", tag="near"):
     def require_fitting(self, fields: Fields) -> None:
         if fields[self.field].compare != "place":
             raise ConfigurationError(
-                f"Near({self.field!r}) is of places, and the field is compared by "
+                f"Near({self.field!r}) is for places, but the field is compared by "
                 f"{fields[self.field].compare!r}"
             )
 
@@ -500,11 +500,12 @@ def rule_of(given: object) -> Rule:
             made = _restored(part)
         if not isinstance(made, Part):
             raise ConfigurationError(
-                f"a rule is made of Equal, Within, Near, Edits, Alike and names, not {part!r}"
+                "a rule consists of Equal, Within, Near, Edits, Alike and field names, "
+                f"not {part!r}"
             )
         rule.append(made)
     if not rule:
-        raise ConfigurationError("a rule must name a field: all records would be candidates")
+        raise ConfigurationError("a rule must name a field, or all records would be candidates")
     return tuple(rule)
 
 
@@ -552,7 +553,7 @@ def _require_texts(owner: str, names: Sequence[str], fields: Fields) -> None:
     for name in names:
         if not fields[name].is_text:
             raise ConfigurationError(
-                f"{owner}({name!r}) is of texts, and the field is compared by "
+                f"{owner}({name!r}) is for texts, but the field is compared by "
                 f"{fields[name].compare!r}"
             )
 

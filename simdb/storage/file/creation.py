@@ -324,5 +324,5 @@ def link_into_place(temporary: Path, target: Path) -> None:
     try:
         os.link(temporary, target)  # fails, unlike a rename, where the target exists
     except FileExistsError as error:
-        raise StorageError(f"{target} exists; name a file that does not") from error
+        raise StorageError(f"{target} already exists; name a new file") from error
     sync_folder(target.parent)

@@ -50,9 +50,9 @@ def parse_path(path: object) -> Path:
     """
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str):
-        raise WrongTypeError(f"a file is named by str or Path, not {type(name).__name__}")
+        raise WrongTypeError(f"the name of a file must be str or Path, not {type(name).__name__}")
     if "\0" in name:
-        raise ConfigurationError(f"the name of a file has no null character: {name!r}")
+        raise ConfigurationError(f"the name of a file must not contain a null character: {name!r}")
     _require_unicode(name)
     try:
         os.stat(name)  # noqa: PTH116 - Path.exists passes over circles of links
@@ -271,7 +271,7 @@ def _require_one_name(path: Path) -> None:
     count = path.stat().st_nlink
     if count > 1:
         raise StorageError(
-            f"{path} has {count} names (hard links): whoever uses it by another name overwrites "
+            f"{path} has {count} names (hard links): using it under another name overwrites "
             "commits; remove the other names, or make a copy with 'simdb backup'"
         )
 
@@ -514,7 +514,9 @@ def no_writer(path: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise DatabaseBusyError(f"{path}: somebody writes to it; wait for it") from error
+            raise DatabaseBusyError(
+                f"{path}: another process is writing to it; wait until it has finished"
+            ) from error
         yield
 
 
