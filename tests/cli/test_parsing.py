@@ -29,6 +29,7 @@ COMMANDS = [
     "report",
     "show",
     "tune",
+    "serve",
     "create",
     "add",
     "search",

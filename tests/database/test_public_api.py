@@ -116,6 +116,7 @@ NAMES = [
     "report",
     "restore",
     "tune",
+    "tuning_report",
 ]
 
 
