@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from simdb import arrow
 from simdb.errors import ConfigurationError, UsageError
 from simdb.recipe import Recipe
 from simdb.spark.sessions import functions, library, plain_errors
@@ -35,7 +36,8 @@ class OnBatches:
         """Run the step on the batches of a task."""
         recipe = _recipe(self._recipe)
         by = recipe if self._frequent is None else Ordered(recipe, self._frequent)
-        return self._step(by, batches, **self._options)
+        yield from self._step(by, batches, **self._options)
+        arrow.library().default_memory_pool().release_unused()  # a worker lives on, for other tasks
 
 
 @lru_cache(maxsize=8)

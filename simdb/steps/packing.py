@@ -21,10 +21,11 @@ import numpy as np
 from simdb import arrow, kernels
 from simdb.arrays import UInt64s
 from simdb.batches.meeting import are_shared
+from simdb.errors import UsageError
 from simdb.recipe import Recipe
 from simdb.steps.buckets import entries
 from simdb.steps.schemas import COPIES, ENTRIES, PACKED
-from simdb.steps.streams import numbers_of, starts_of, taken, whole_groups
+from simdb.steps.streams import numbers_of, starts_of, taken
 
 AT_ONCE = 2**19  # rows that are packed together
 OF_PART = 2**20  # rows of a part, of which a task holds one after the other
@@ -111,7 +112,7 @@ def _packed(found: Iterable[list[UInt64s]], parts: int) -> Iterator[Any]:
 
 
 def _dealt(held: list[list[UInt64s]], parts: int) -> Any:
-    keys, *others, numbers = (np.concatenate(words) for words in zip(*held, strict=True))
+    keys, *others, numbers = _joined(held)
     mixed, least = keys * _MIX, numbers.min()
     order = kernels.runs.order_of(mixed)
     words = [mixed[order], *(word[order] for word in others), numbers[order] - least]
@@ -135,14 +136,28 @@ def _planes(values: UInt64s) -> bytes:
 
 
 def _parts(batches: Iterable[Any], words: int) -> Iterator[list[UInt64s]]:
-    """Yield the words of one whole part after the other, keys as they were mixed."""
-    for piece in whole_groups(batches, "part", most=1):
-        entries = piece.column("entries")
-        # A batch of an engine may hold all parts of a task, which unpacked take several times as
-        # much.
-        for begin, end in pairwise(starts_of(numbers_of(piece.column("part"))).tolist()):
-            rows = [_unpacked(row.as_buffer(), words) for row in entries[begin:end]]
-            yield [np.concatenate(found) for found in zip(*rows, strict=True)]
+    """Yield the words of one whole part after the other, keys as they were mixed.
+
+    An engine may hand over all parts of a task at once, so no batch is held beside another.
+    """
+    held: list[list[UInt64s]] = []
+    last: int | None = None
+    for batch in batches:
+        numbers = numbers_of(batch.column("part")).tolist()
+        for number, row in zip(numbers, batch.column("entries"), strict=True):
+            if last is not None and number < last:
+                raise UsageError("the rows of a task are not sorted by 'part'")
+            if number != last and held:
+                yield _joined(held)
+                held = []
+            held.append(_unpacked(row.as_buffer(), words))
+            last = number
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[list[UInt64s]]) -> list[UInt64s]:
+    return [np.concatenate(words) for words in zip(*held, strict=True)]
 
 
 def _unpacked(row: Any, words: int) -> list[UInt64s]:
