@@ -26,7 +26,7 @@ WIDTH, HEIGHT = 1_240, 925
 LARGEST = 150_000  # bytes
 SHOWN = """
 main { max-width: none; padding-top: 1.4rem; } h2 { margin-top: 1.4rem; }
-nav, #charts, #charts + p, #groups, #groups + p, .group, figure:last-child { display: none; }
+nav, #charts, #charts + p, #groups, figure:last-child { display: none; }
 .charts { grid-template-columns: 1fr 1fr 1fr; margin-top: 1.4rem; }
 .pair:nth-of-type(-n + 6) { display: none; }
 </style>"""

@@ -303,7 +303,7 @@ class _Page:
             largest = [
                 _Group(
                     f"{count + 1:,}",
-                    f"{kept} is kept; {_of(len(rows), count)} of the rows removed for it:",
+                    f"{kept} is kept for {_of(len(rows), count, 'row', 'rows')} removed:",
                     [self._example(key, kept, value, item) for key, value, item in rows],
                 )
                 for kept, count, rows in some[:GROUPS_SHOWN]
@@ -323,7 +323,7 @@ class _Page:
 
     def _group(self, keys: Sequence[Key]) -> _Group:
         first, others = keys[0], keys[1 : 1 + MEMBERS_SHOWN]
-        about = f"{first} beside {_of(len(others), len(keys) - 1)} of the others:"
+        about = f"{first} beside {_of(len(others), len(keys) - 1, 'other row', 'other rows')}:"
         told = [self._collection.explain_pair(first, other) for other in others]
         pairs = [beside(one, str(one.left), str(one.right)) for one in told]
         return _Group(f"{len(keys):,}", about, pairs)
@@ -405,10 +405,11 @@ class _Page:
         return beside(self._collection.explain_match(item, kept), *names)
 
 
-def _of(shown: int, count: int) -> str:
-    return (
-        f"all {count:,}" if shown == count > 1 else f"{shown:,} of {count:,}" if count > 1 else "1"
-    )
+def _of(shown: int, count: int, one: str, several: str) -> str:
+    """Return how many of some rows are shown, in words."""
+    if count == 1:
+        return f"the {one}"
+    return f"all {count:,} {several}" if shown == count else f"{shown:,} of the {count:,} {several}"
 
 
 def _bin(found: Survey, value: float) -> int:
