@@ -157,7 +157,7 @@ def test_a_collection_is_renamed_and_dropped(store):
     with simdb.open(store) as database:
         database.create_collection("other", simdb.Set())
     taken = run("rename", store, "news", "other")
-    assert (taken.exit_code, taken.stderr) == (2, "simdb: there is a collection 'other' already\n")
+    assert (taken.exit_code, taken.stderr) == (2, "simdb: there already is a collection 'other'\n")
 
     done("rename", store, "news", "papers")
     assert lines_of("pairs", store, "papers") == pairs

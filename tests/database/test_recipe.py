@@ -64,9 +64,9 @@ def test_a_collection_of_another_recipe_is_not_opened_by_it(tmp_path):
         assert db.collection("c", recipe=recipe).recipe() == recipe
         with pytest.raises(ConfigurationError, match="another"):
             db.collection("c", recipe=replace(recipe, secret=bytes(32)))
-        with pytest.raises(ConfigurationError, match="beside it"):
+        with pytest.raises(ConfigurationError, match="leave the other arguments out"):
             db.collection("d", TEXTS, recipe=recipe)
-        with pytest.raises(ConfigurationError, match="beside it"):
+        with pytest.raises(ConfigurationError, match="leave the other arguments out"):
             db.collection("d", recipe=recipe, threshold=0.5)
         assert db.collection_names() == ["c"]
 

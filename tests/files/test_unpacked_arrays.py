@@ -78,5 +78,5 @@ def test_a_damaged_archive_is_still_the_archive_s_fault(archive):
     content = bytearray(archive.read_bytes())
     content[begin + 50 : begin + 5_000] = bytes(4_950)
     archive.write_bytes(content)
-    with pytest.raises(BadItemError, match="no NumPy file to be read"):
+    with pytest.raises(BadItemError, match="not a NumPy file that can be read"):
         first_row(archive)

@@ -382,5 +382,5 @@ def test_what_is_ignored_and_profiles_are_known_by_name():
     assert kinds.Text(ignore="case, html").ignore == ("html", "case")
     with pytest.raises(ConfigurationError, match="news or web or code or chat, not 'mail'"):
         kinds.Text.profile("mail")
-    with pytest.raises(ConfigurationError, match="CharacterShingles have none"):
+    with pytest.raises(ConfigurationError, match="CharacterShingles have no words"):
         kinds.Text(words="unicode")
