@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
+from importlib import import_module
 from itertools import chain, islice
 from math import isfinite, isnan
 from typing import Any, TypeAlias, overload
@@ -56,6 +57,14 @@ def parquet() -> Any:
     import pyarrow.parquet
 
     return pyarrow.parquet
+
+
+def require_pandas() -> None:
+    """Raise MissingExtraError if pandas is not installed."""
+    try:
+        import_module("pandas")
+    except ImportError as error:
+        raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
 
 
 def polars() -> Any:

@@ -344,9 +344,11 @@ class _Table:
             if data:
                 columns.require_among(known)
         else:
+            is_path = isinstance(data, str | os.PathLike)
+            advice = "; read the file into one, or use the command simdb" if is_path else ""
             raise UsageError(
                 "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
-                f"list of dicts, not {type(data).__name__}"
+                f"list of dicts, not {type(data).__name__}{advice}"
             )
 
     def of_fields(self, kind: Record) -> _Table:

@@ -46,7 +46,12 @@ class Tabular(ABC):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """Return the columns of ``to_arrow`` as a ``pandas.DataFrame``."""
+        """Return the columns of ``to_arrow`` as a ``pandas.DataFrame``.
+
+        Raises:
+            MissingExtraError: pandas, or pyarrow, is not installed.
+        """
+        arrow.require_pandas()
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:

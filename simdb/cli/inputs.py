@@ -286,7 +286,8 @@ class InputOptions:
         try:
             target.note_key_source(source, also=self.other_keys)
         except ConfigurationError as error:
-            raise UsageError(f"{error.problem}; --other-keys takes both") from error
+            named = "" if self.id_field else "--id-field names the field of the key, and "
+            raise UsageError(f"{error.problem}; {named}--other-keys takes both") from error
 
 
 @dataclass(frozen=True, slots=True)

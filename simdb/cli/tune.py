@@ -136,7 +136,9 @@ def _print_trials(found: Tuning) -> None:
     named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]
     costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
     print_table(("", "shingles", *named, *costs), rows)
-    print("* proposed; keys: of a row in the index at 0.8; s: of processor, to add 1,000 rows")
+    print(
+        "* proposed; keys: of each row in the index at 0.8; s: of processor time to add 1,000 rows"
+    )
     counts = (
         f"{LOWEST + place * BIN:.2f}: {many:,}"
         for place, many in enumerate(found.proposed.histogram)

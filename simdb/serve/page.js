@@ -36,8 +36,13 @@ function say(text, isProblem) {
 function show() {
   const one = chosen();
   if (!one) return;
+  const byDistance = one.max_distance !== null;
+  const similar = byDistance ? `similar up to a distance of ${one.max_distance}`
+    : one.threshold === null ? "similar by comparing all" : `similar from ${one.threshold}`;
   at("settings").textContent = one.problem ||
-    `${one.items.toLocaleString("en")} items; ${one.like}`;
+    `${one.items.toLocaleString("en")} items of kind ${one.kind}, ${similar}`;
+  at("settings").title = one.like || "";
+  at("bound-label").textContent = byDistance ? "Distance" : "Threshold";
   const isText = one.kind === "text" || one.kind === "string";
   at("item-label").textContent = isText ? "Text" : "Item, as JSON";
   at("bound").value = one.max_distance ?? one.threshold ?? "";

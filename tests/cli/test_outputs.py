@@ -44,6 +44,7 @@ def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):
     kept = (tmp_path / "kept.jsonl").read_bytes()
     refused = failed(*arguments)
     assert "come from the field 'id', and those of these rows from the numbers of lines" in refused
+    assert "--id-field names the field of the key, and --other-keys takes both" in refused
     refused = failed(*arguments, "--other-keys")
     assert "are texts, such as 'a', and those of this input are line numbers" in refused
     assert (tmp_path / "kept.jsonl").read_bytes() == kept

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -266,6 +267,17 @@ def test_without_pyarrow_the_extra_is_named_and_nothing_else_needs_it(tmp_path):
     )
     ran = interpreted(program, cwd=tmp_path)
     assert 'pip install "simdb-store[arrow]"' in ran.stdout
+
+
+def test_without_pandas_it_is_named(texts, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(simdb.MissingExtraError, match="pip install pandas"):
+        texts.pairs().to_pandas()
+
+
+def test_a_path_is_no_table(tmp_path):
+    with pytest.raises(simdb.UsageError, match="not str; read the file into one"):
+        simdb.dedupe("rows.parquet", item="text")
 
 
 def test_every_answer_becomes_a_frame(texts):

@@ -367,6 +367,7 @@ def test_a_browser_shows_what_is_similar_with_the_differences_marked(
     assert "<del>side</del>" in found.stdout
     assert "group 1, 2 items" in found.stdout
     assert "2 matches; expected recall" in found.stdout
+    assert "items of kind text, similar from 0.3" in found.stdout
 
 
 # -- starting and ending ---------------------------------------------------------------------------
