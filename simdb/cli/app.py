@@ -125,7 +125,7 @@ def simdb(
         int | None, typer.Option("--threads", min=1, help="The most threads to use (all cores).")
     ] = None,
     memory: Annotated[
-        int, typer.Option("--memory", min=16, metavar="MIB", help="The memory for work, in MiB.")
+        int, typer.Option("--memory", min=16, metavar="MIB", help="Working memory, in MiB.")
     ] = 1024,
     busy_timeout: Annotated[
         float,

@@ -19,7 +19,7 @@ def serve(
     *,
     stored: Store,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen at; 0.0.0.0 for all.")
+        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for all.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, help="The port; 0 for a free one.")
@@ -48,7 +48,8 @@ def serve(
         int, typer.Option("--matches", min=1, help="The most matches of one item.")
     ] = 1_000,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="The longest request.")
+        float,
+        typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long a request may take."),
     ] = 30.0,
     telling: Telling,
 ) -> None:

@@ -219,7 +219,7 @@ class Text(SymbolKind, frozen=True):
         "white_space": SettingOption("Runs of white space", "collapse", "collapse|keep"),
         "unicode": SettingOption("Normalise characters first", "NFC", "NFC|NFD|NFKC|NFKD|keep"),
         "ignore": SettingOption(
-            "What does not count, with commas between", "nothing", ",".join(IGNORED)
+            "What to ignore, separated by commas", "nothing", ",".join(IGNORED)
         ),
         "words": SettingOption("What a word is", "runs", "runs|unicode"),
         "profile": SettingOption(
