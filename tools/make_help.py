@@ -8,11 +8,10 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Iterator
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from simdb.cli.app import COMMANDS
+from simdb.cli.app import COMMANDS, function_of
 from simdb.cli.options import grouped
 
 GUIDE = Path(__file__).parents[1] / "docs" / "command-line.md"
@@ -32,7 +31,7 @@ def whole_help() -> str:
 
 def page(name: str) -> Iterator[str]:
     """Yield the lines of the help of a command."""
-    command = grouped(getattr(import_module(f"simdb.cli.{name}"), name))
+    command = grouped(function_of(name))
     told = [
         (*get_args(parameter.annotation), parameter)
         for parameter in inspect.signature(command).parameters.values()

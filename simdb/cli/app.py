@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import UserDict
+from collections.abc import Callable
 from importlib import import_module
 from inspect import cleandoc
 from itertools import chain
@@ -35,7 +36,7 @@ COMMANDS = {
         "rebuild",
     ),
     "A store as a whole": (
-        *("stats", "rename", "drop", "check", "compact"),
+        *("list", "stats", "rename", "drop", "check", "compact"),
         *("backup", "restore", "dump", "load", "repair"),
     ),
     "A service": ("serve",),
@@ -53,8 +54,7 @@ class _OnDemand(UserDict[str, Any]):
             from simdb.cli.options import grouped  # knows all kinds, which the help does not need
 
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            function = getattr(import_module(f"simdb.cli.{name}"), name)
-            alone.command(name, cls=Command)(grouped(function))
+            alone.command(name, cls=Command)(grouped(function_of(name)))
             self.data[name] = typer.main.get_command(alone)
         return self.data[name]
 
@@ -84,6 +84,13 @@ class _Commands(CommandGroup):
         return typer.core.TyperCommand(name, help=told)
 
 
+def function_of(name: str) -> Callable[..., None]:
+    """Return the function that a command is; if Python has one of its name, it ends with ``_``."""
+    module = import_module(f"simdb.cli.{name}")
+    function: Callable[..., None] = getattr(module, f"{name}_", None) or getattr(module, name)
+    return function
+
+
 def documented(name: str) -> str | None:
     """Read what a command does from the source of its function; None where that is not there.
 
@@ -93,7 +100,7 @@ def documented(name: str) -> str | None:
         text = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")
     except OSError:
         return None
-    found = re.search(rf'^def {name}\(.*?\) -> None:\n    """(.*?)"""', text, re.M | re.S)
+    found = re.search(rf'^def {name}_?\(.*?\) -> None:\n    """(.*?)"""', text, re.M | re.S)
     return None if found is None else cleandoc(found[1])
 
 

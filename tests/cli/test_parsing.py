@@ -42,6 +42,7 @@ COMMANDS = [
     "delete",
     "export",
     "stats",
+    "list",
     "rename",
     "drop",
     "check",

@@ -162,6 +162,8 @@ def test_a_collection_is_renamed_and_dropped(store):
     done("rename", store, "news", "papers")
     assert lines_of("pairs", store, "papers") == pairs
     assert "it has: other, papers" in run("stats", store, "news").stderr
+    assert done("list", store).stdout == "other\npapers\n"
+    assert json.loads(done("list", store, "--json").stdout) == {"collections": ["other", "papers"]}
 
     asked = run("drop", store, "papers")
     assert asked.exit_code == 2
