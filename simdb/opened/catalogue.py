@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from simdb.errors import (
@@ -16,6 +17,7 @@ from simdb.errors import (
     WrongTypeError,
 )
 from simdb.exact.thresholds import decimal
+from simdb.kinds import named
 from simdb.recipe import Recipe, fraction, restored
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import CollectionReader, stored_settings
@@ -28,6 +30,7 @@ _COLLECTION_TABLES = (Table.DOCUMENTS, Table.KEYS, Table.MARKS, Table.ITEMS)
 _COLLECTIONS, _OWNERS = 0, 1  # what is numbered: collections; indexes and epochs
 BYTES_A_WORD = 2  # of a stored signature
 COMPRESSIONS = ("zstd",)
+_READ_SETTINGS = 4  # that are kept, since each transaction asks for them
 # In the order in which they are stored, of which a change would be one of every collection.
 _STORED = (
     *("number", "kind", "threshold", "recall", "bands", "rows", "sketch", "secret"),
@@ -116,12 +119,11 @@ class CollectionSettings(Recipe):
     @classmethod
     def decode(cls, name: str, payload: bytes) -> CollectionSettings:
         """Read what ``encode`` stored; CorruptionError if this version does not know it."""
-        stored = layout.unpack(payload)
         try:
-            values = restored(stored)
-            values["key_sources"] = tuple(map(str, values.get("key_sources", ())))
-            if "groups" in values:
-                values["groups"] = KeptGroups.of_plain(values["groups"])
+            values = _values(bytes(payload))
+            if type(values["kind"]) is not named(values["kind"].name):  # loaded again since
+                _values.cache_clear()
+                values = _values(bytes(payload))
             settings = cls(name=name, **values)
             settings.require_possible()
             settings.require_known_compression()
@@ -132,6 +134,16 @@ class CollectionSettings(Recipe):
                 f"the settings of collection {name!r} cannot be read: {error}"
             ) from error
         return settings
+
+
+@lru_cache(_READ_SETTINGS)
+def _values(payload: bytes) -> dict[str, Any]:
+    """Read settings, all of whose values are frozen; those of a kind may hold many words."""
+    values = restored(layout.unpack(payload))
+    values["key_sources"] = tuple(map(str, values.get("key_sources", ())))
+    if "groups" in values:
+        values["groups"] = KeptGroups.of_plain(values["groups"])
+    return values
 
 
 def check_name(name: object) -> str:

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.kinds.records import Equal, Field, Record, RecordFamily
 from simdb.kinds.records import items as record_values
-from simdb.kinds.records.items import RecordItems, lower_and_collapsed
+from simdb.kinds.records.items import (
+    PLAIN,
+    RecordItems,
+    chained,
+    lower_and_alphanumeric,
+    lower_and_collapsed,
+)
 
 KINDS = Record(
     fields=(
@@ -363,9 +369,31 @@ def test_the_longest_settings_can_be_signed():
 
 
 @settings(max_examples=60)
-@given(st.lists(st.text("aB É\n\x1c\t.", max_size=4), max_size=3))
+@given(st.lists(st.text("aB É\n\x1c\t._1", max_size=4), max_size=3))
 def test_texts_are_prepared_together_as_one_by_one(texts):
     assert lower_and_collapsed(texts) == [" ".join(text.lower().split()) for text in texts]
+    assert lower_and_alphanumeric(texts) == list(map(chained(PLAIN), texts))
+
+
+@pytest.mark.parametrize("value", ["B_1 é", "b 1 e", "", None, 7])
+def test_records_have_the_features_that_they_have_once_stored(value):
+    number = Field("number", compare="numeric", invalid="missing")
+    items = RecordItems(Record([Field("name", prepare=PLAIN), Field("town"), number]))
+    records = [{"name": "A-b", "town": value}, {"name": value}, {"number": value, "town": None}]
+    records += [{"number": "7.0"}, {"name": "a  B", "town": "", "number": "x"}]
+    direct, stored = items.features_of(records), items.features(list(map(items.encode, records)))
+    assert len(direct) == len(stored)
+    for name, column in stored.columns.items():
+        assert direct.columns[name].values == column.values
+        assert direct.columns[name].codes.tolist() == column.codes.tolist()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": "x" * 65_536}, {"name": "\ud800"}, {"nam": "x"}, {"age": "x"}]
+)
+def test_records_that_cannot_be_stored_have_no_features(wrong):
+    with pytest.raises(BadItemError):
+        RecordItems(Record([Field("name"), Field("age", compare="numeric")])).features_of([wrong])
 
 
 def test_a_list_is_a_text_where_the_field_has_a_separator():

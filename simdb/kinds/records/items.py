@@ -48,6 +48,7 @@ MAXIMUM_VALUE_BYTES = 65_535
 _INTEGERS = range(-(2**63), 2**63)
 _DEGREES = r"[-+]?\d{1,3}(?:\.\d{1,18})?"
 _SEPARATORS = re.compile(r"[\W_]+")
+_SEPARATORS_OF_LINE = re.compile(r"[^a-z0-9\n]+")  # of small ASCII letters
 _DIGITS = re.compile(r"\d+")
 _PLACE = re.compile(rf"\s*({_DEGREES})\s*[,; ]\s*({_DEGREES})\s*", re.ASCII)
 _DATE = re.compile(r"\s*(\d{4})(-?)(\d{2})\2(\d{2})\s*", re.ASCII)
@@ -106,6 +107,7 @@ TRANSFORMATIONS: dict[str, Transform] = {
     "metaphone": lambda text: _sounds("metaphone", text),
 }
 USUAL = ("lowercase", "collapse")
+PLAIN = ("lowercase", "unaccented", "alphanumeric")
 _UNEVEN = ("  ", " \n", "\n ", *map(chr, (9, 11, 12, 13, 28, 29, 30, 31)))  # what collapses
 COUNTED = re.compile(r"(first|last):0*[1-9][0-9]{0,7}")  # of characters
 
@@ -148,6 +150,21 @@ def lower_and_collapsed(texts: list[str]) -> list[str]:
     if is_even:
         return whole.lower().split("\n")
     return [" ".join(text.lower().split()) for text in texts]
+
+
+def lower_and_alphanumeric(texts: list[str]) -> list[str]:
+    """Return many texts in small letters without accents and punctuation, if all are ASCII."""
+    whole = "\n".join(texts)
+    if not whole.isascii() or whole.count("\n") != len(texts) - 1:
+        return list(map(chained(PLAIN), texts))
+    lines = _SEPARATORS_OF_LINE.sub(" ", whole.lower()).split("\n")
+    return [text.strip(" ") for text in lines]
+
+
+PREPARED_AT_ONCE: dict[tuple[str, ...], Callable[[list[str]], list[str]]] = {
+    USUAL: lower_and_collapsed,
+    PLAIN: lower_and_alphanumeric,
+}
 
 
 class Equivalents:
@@ -406,9 +423,8 @@ class _Reader:
         return RecordColumn(codes, kept, list(map(self._equivalents.replaced, kept)), [], [])
 
     def _prepare_many(self, texts: list[str]) -> list[str]:
-        if tuple(self.field.prepare) == USUAL:
-            return lower_and_collapsed(texts)
-        return list(map(self._prepare, texts))
+        at_once = PREPARED_AT_ONCE.get(tuple(self.field.prepare))
+        return list(map(self._prepare, texts)) if at_once is None else at_once(texts)
 
     def _read(self, read: Callable[[str, Value], Read | None], value: Value) -> Read | None:
         """The part of a value that is compared; None if it is missing, or taken for it."""
@@ -435,7 +451,7 @@ class RecordItems(Items):
         self._names = tuple(field.name for field in settings.fields)
         self._known = frozenset(self._names)
         self._readers = tuple(map(_Reader, settings.fields))
-        self._are_texts = all(reader.is_text for reader in self._readers)
+        self._read_otherwise = [reader for reader in self._readers if not reader.is_text]
         ruled = {name for rule in settings.rules for part in rule for name in part.names}
         self._used = tuple(bool(field.weight) or field.name in ruled for field in settings.fields)
 
@@ -455,10 +471,9 @@ class RecordItems(Items):
                 f"the record has a field {wrong!r}, but the fields are {', '.join(self._names)}; "
                 "a field of weight 0 keeps values that are not scored"
             )
-        if self._are_texts and len(item) == len(self._names):
-            whole = _encoded_texts(list(map(item.__getitem__, self._names)))
-            if whole is not None:
-                return whole
+        whole = self._encoded_texts(item)
+        if whole is not None:
+            return whole
         forms = bytearray(len(self._names))
         numbers: list[int | float] = []
         texts: list[str] = []
@@ -485,6 +500,16 @@ class RecordItems(Items):
                 numbers.append(number)
         return bytes(forms) + _pattern(bytes(forms))[0].pack(*numbers) + "".join(texts).encode()
 
+    def _encoded_texts(self, item: Mapping[str, Any]) -> bytes | None:
+        """Return the stored form of a record that has an ASCII text for each field; else None."""
+        if len(item) < len(self._names):
+            return None
+        whole = _encoded_texts(list(map(item.__getitem__, self._names)))
+        if whole is not None:
+            for reader in self._read_otherwise:
+                reader.check(item[reader.field.name])
+        return whole
+
     def decode(self, data: bytes | memoryview) -> dict[str, Any]:
         stored = bytes(data)
         rows = zip(self._names, _decoded(stored, len(self._names)), stored, strict=False)
@@ -502,6 +527,25 @@ class RecordItems(Items):
             except BadItemError as error:
                 raise CorruptionError(f"a stored record cannot be read: {error}") from error
         return RecordFeatures(columns, len(items))
+
+    def features_of(self, records: Sequence[Mapping[str, Any]]) -> RecordFeatures:
+        """Return the features of records that are not stored; BadItemError if one cannot be."""
+        if not all(map(self._known.issuperset, records)):
+            return self.features(list(map(self.encode, records)))
+        columns = {}
+        for reader, used in zip(self._readers, self._used, strict=True):
+            name = reader.field.name
+            values = [record.get(name) for record in records]
+            if not {*map(type, values)} <= {str, type(None)}:
+                return self.features(list(map(self.encode, records)))
+            for value in dict.fromkeys(values):
+                if value is not None:
+                    text_size(name, value)
+                    if not reader.is_text:
+                        reader.check(value)
+            if used:
+                columns[name] = reader.column(values)
+        return RecordFeatures(columns, len(records))
 
     def differences(self, field: str) -> Differences:
         """The function that computes how records differ in a field; by 0 or 1 if in no number."""

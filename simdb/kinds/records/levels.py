@@ -19,7 +19,7 @@ from simdb.exact.thresholds import Threshold
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.kinds.records.items import RecordFeatures
 from simdb.kinds.records.points import RecordMeasure
-from simdb.kinds.records.rules import RecordFamily, common_keys
+from simdb.kinds.records.rules import RecordFamily, common_keys, used_columns
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field, Record
@@ -69,7 +69,8 @@ class RecordAgreement(Agreement):
     def proposed(self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s) -> UInt64s:
         masks = np.zeros(left.size, np.uint64)
         for rule, own in enumerate(self._family.columns):
-            same = common_keys(ones[left, own], others[right, own]) > 0
+            keys, other_keys = used_columns(ones[:, own]), used_columns(others[:, own])
+            same = common_keys(keys[left], other_keys[right]) > 0
             masks |= same.astype(np.uint64) << np.uint64(rule)
         return masks
 

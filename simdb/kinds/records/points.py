@@ -14,9 +14,8 @@ to a hundredth of a point or less. What is cut depends on the two records and th
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -290,6 +289,7 @@ def _cosines(
     """Compare texts by the cosine of their words, each counted and weighed by how rare it is."""
     from scipy.sparse import csr_array
 
+    frequent = dict(cast("tuple[tuple[str, int], ...]", field.frequencies))
     places: dict[str, int] = {}
     weights: list[int] = []
     sides = []
@@ -303,7 +303,7 @@ def _cosines(
             for word in own:
                 if word not in places:
                     places[word] = len(places)
-                    weights.append(_rarity(field, word))
+                    weights.append(_rarity(frequent, word))
                 words.append(places[word])
         sides.append((np.array(words, np.int64), sizes, rows))
     matrices, lengths = [], np.ones(left.size)
@@ -319,17 +319,11 @@ def _cosines(
     return _of_reals(np.minimum(1.0, products / np.maximum(lengths, 1.0)))
 
 
-def _rarity(field: Field, word: str) -> int:
+def _rarity(frequent: Mapping[str, int], word: str) -> int:
     """Return 1 + ln((1 + n) / (1 + f)) of a word in f of n texts, in thousandths."""
-    texts = _frequency(field, "", 0)
-    share = (1 + texts) / (1 + min(texts, _frequency(field, word, 1)))
+    texts = frequent.get("", 0)
+    share = (1 + texts) / (1 + min(texts, frequent.get(word, 1)))
     return round(IDF_UNITS * (1 + math.log(share)))
-
-
-def _frequency(field: Field, word: str, unknown: int) -> int:
-    known = cast("tuple[tuple[str, int], ...]", field.frequencies)
-    place = bisect_left(known, (word,))
-    return known[place][1] if place < len(known) and known[place][0] == word else unknown
 
 
 def frequencies(field: Field, column: RecordColumn) -> dict[str, int]:

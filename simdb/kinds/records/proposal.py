@@ -31,7 +31,7 @@ from simdb.kinds.records import (
     Rule,
     Within,
 )
-from simdb.kinds.records.items import RecordItems, as_float
+from simdb.kinds.records.items import PLAIN, RecordItems, as_float
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -45,7 +45,6 @@ SHARE_OF_NUMBERS = 0.95
 DIGITS_OF_A_CODE = 4
 YEARS = range(1500, 2200)
 TYPED = 2_000  # values of a column, by which it is told what it holds
-_TEXT = ("lowercase", "unaccented", "alphanumeric")
 _RULES_AT_ONCE = 8
 
 
@@ -206,20 +205,21 @@ def _text_field(name: str, texts: Sequence[str], distinct: Sequence[set[str]]) -
     """Propose how texts are compared, by some of them and by all that differ on each side."""
     words = Counter(len(text.split()) for text in texts)
     if sum(count * times for count, times in words.items()) / len(texts) >= WORDS_OF_A_TEXT:
-        return Field(name, compare="cosine", prepare=_TEXT), "long texts, by their words"
+        return Field(name, compare="cosine", prepare=PLAIN), "long texts, by their words"
     few = max(map(len, distinct)) <= min(FEW_VALUES, len(texts) / 10)
     if few and distinct[0] & distinct[-1]:
-        return Field(name, compare="exact", prepare=_TEXT), "few different values"
+        return Field(name, compare="exact", prepare=PLAIN), "few different values"
     with_digits = sum(any(map(str.isdigit, text)) for text in texts)
     if words[1] >= 0.8 * len(texts) and with_digits <= 0.05 * len(texts):
-        return Field(name, compare="jaro-winkler", prepare=_TEXT), "names"
+        return Field(name, compare="jaro-winkler", prepare=PLAIN), "names"
     tolerance = max(2, min(20, round(sum(map(len, texts)) / len(texts) / 2)))
-    return Field(name, compare="levenshtein", tolerance=tolerance, prepare=_TEXT), "short texts"
+    return Field(name, compare="levenshtein", tolerance=tolerance, prepare=PLAIN), "short texts"
 
 
 def _numbers(values: Sequence[Any]) -> list[float] | None:
     """Return the values that are numbers; None where too many are none."""
-    numbers = list(filter(math.isfinite, map(as_float, values)))
+    known = {value: as_float(value) for value in dict.fromkeys(values)}
+    numbers = list(filter(math.isfinite, map(known.__getitem__, values)))
     return numbers if len(numbers) >= SHARE_OF_NUMBERS * len(values) else None
 
 
@@ -247,8 +247,7 @@ class _Estimate:
         self.most = PAIRS_A_ROW * self.rows
         # Any field may be looked at: all are scored.
         items = RecordItems(Record(fields))
-        encoded = list(map(items.encode, chain.from_iterable(samples)))
-        self._features = items.features(encoded)
+        self._features = items.features_of([*chain.from_iterable(samples)])
         self._ends = np.cumsum([*map(len, samples)])[:-1]
         self._times = rows[0] * rows[-1] / max(1, len(samples[0]) * len(samples[-1]))
 

@@ -70,7 +70,8 @@ def sorted_pairs(
     counts: Mapping[str, int] | Sequence[tuple[str, int]],
 ) -> tuple[tuple[str, int], ...]:
     """Return counts as sorted pairs, which can be hashed and stored."""
-    return tuple(sorted(dict(counts).items()))
+    known = dict(counts)
+    return tuple((name, known[name]) for name in sorted(known))
 
 
 def require_transformations(owner: str, given: object) -> tuple[str, ...]:
@@ -446,15 +447,21 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
         digest = _digests(secret)
 
         def keys(sets: list[list[str]]) -> UInt64s:
-            ranks = {
-                piece: (frequencies.get(piece, 1), digest(piece))
+            rising = sorted(
+                (frequencies.get(piece, 1), digest(piece), piece)
                 for piece in {*chain.from_iterable(sets)}
-            }
+            )
+            ranks = {piece: rank for rank, (_, _, piece) in enumerate(rising)}
+            words = np.array([word for _, word, _ in rising], np.uint64)
             hashed = np.zeros((len(sets), RAREST_WORDS), np.uint64)
+            prefixes: dict[int, int] = {}
             for row, pieces in enumerate(sets):
-                ordered = sorted(ranks[piece] for piece in {*pieces})
-                count = min(least.prefix_length(len(ordered)), RAREST_WORDS)
-                hashed[row, :count] = [word for _, word in ordered[:count]]
+                ordered = sorted({ranks[piece] for piece in pieces})
+                size = len(ordered)
+                if size not in prefixes:
+                    prefixes[size] = min(least.prefix_length(size), RAREST_WORDS)
+                count = prefixes[size]
+                hashed[row, :count] = words[ordered[:count]]
             return hashed
 
         return keys
@@ -732,9 +739,18 @@ class RecordFamily(Family):
 def common_keys(left: UInt64s, right: UInt64s) -> Int64s:
     """Count the keys, in rows without repeats, that two rows each have in common; 0 is none."""
     common = np.zeros(len(left), np.int64)
-    for column in left.T:
-        common += (column != 0) & (right == column[:, np.newaxis]).any(axis=1)
+    others = list(map(np.ascontiguousarray, used_columns(right).T))
+    for column in map(np.ascontiguousarray, used_columns(left).T):
+        same = np.zeros(len(left), np.bool_)
+        for other in others:
+            same |= column == other
+        common += same & (column != 0)
     return common
+
+
+def used_columns(keys: UInt64s) -> UInt64s:
+    """Return the columns in which any row has a key: few where there may be many."""
+    return keys[:, keys.any(axis=0)]
 
 
 def proposed_between(keys: UInt64s, others: UInt64s) -> int:
