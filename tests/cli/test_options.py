@@ -46,10 +46,10 @@ def test_quiet_stands_before_or_after_the_command(store, tmp_path):
         assert run(*command[:place], "-q", *command[place:]).stderr == ""
 
 
-SILENT = {"recipe", "get", "stats", "plan"}  # what they print is the answer
+SILENT = {"recipe", "get", "stats", "plan", "list"}  # what they print is the answer
 SHORT = {
-    *("changes", "create", "delete", "explain", "get", "group", "plan", "recipe", "serve"),
-    *("show", "spark", "stats", "warm", "rename", "drop"),
+    *("changes", "create", "delete", "explain", "get", "group", "list", "plan", "recipe"),
+    *("serve", "show", "spark", "stats", "warm", "rename", "drop"),
 }
 
 
