@@ -55,7 +55,8 @@ def test_nothing_temporary_is_left_however_often_the_end_is_told(tmp_path, signa
         for number in signals:
             process.send_signal(number)
             time.sleep(0.01)
-        assert process.wait(PATIENCE) == 130
+        # Python ends by the signal itself if it came within ``exec``; a shell calls that 130, too.
+        assert process.wait(PATIENCE) in (130, -signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.read().startswith(b"simdb: interrupted; ")
     assert list(tmp_path.iterdir()) == []
