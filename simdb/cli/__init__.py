@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+from simdb.cli import collector
+
 
 def main() -> None:
     """Run the command line; the exit code tells what came of it."""
     # Arrow's own allocator gives pages back that the next batch of a table takes again.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    collector.rest()
     try:
         from simdb.cli.app import app
         from simdb.cli.failures import interrupt_again
@@ -23,3 +26,5 @@ def main() -> None:
         app()
     except KeyboardInterrupt:  # while modules are imported or options read: nothing has begun
         sys.exit(130)
+    finally:
+        collector.finish()

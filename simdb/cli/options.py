@@ -30,6 +30,7 @@ import typer
 from typer.models import OptionInfo
 
 from simdb import kinds
+from simdb.cli import collector
 from simdb.errors import ConfigurationError, UnknownKindError, UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.kinds import Kind
@@ -65,6 +66,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def with_groups(**given: Any) -> None:
         for name, (group, options) in groups.items():
             given[name] = group(**{option: given.pop(option) for option in options})
+        collector.resume()
         command(**given)
 
     # typer reads both.

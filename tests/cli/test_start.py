@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from inspect import cleandoc
 from itertools import chain
 
 import pytest
 from typer.testing import CliRunner
 
+from simdb.cli import collector
 from simdb.cli.app import COMMANDS, app, documented, function_of
 from tests.support.commands import done, run, write_rows
 from tests.support.processes import CHECKOUT, interpreted
@@ -68,6 +70,16 @@ def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, argum
     assert not {name.partition(".")[0] for name in loaded} & SLOW
     others = {f"simdb.cli.{name}" for name in chain.from_iterable(COMMANDS.values())}
     assert others & loaded <= {f"simdb.cli.{arguments[0]}"}
+
+
+def test_the_collector_of_cycles_rests_until_a_command_begins(tmp_path):
+    collector.rest()
+    try:
+        assert not gc.isenabled()
+        done("create", tmp_path / "s.simdb", "c")
+        assert gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_the_help_lists_every_command_in_its_group():
