@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 from simdb.results import Key
 
 BUCKETS_TOLD = 3
+RARE = "rare "  # how the parts of the exact index begin
 Span: TypeAlias = tuple[int, int]  # of a text: where it begins and ends, in code points
 
 
@@ -59,7 +60,8 @@ class PairExplanation:
         similar: whether the two are within it.
         unit, facets: what they are compared by; see ``Facet``. None where a kind tells none.
         met_by: what of the indexes both share: bands, rules or prefixes, in words.
-        met: whether the probable index makes them candidates; None without one.
+        met: whether the probable index makes them candidates; None without one. Some indexes ask
+            for more than one shared part.
         probability: that an index with the same settings, under other random functions, would;
             None without one, or where none is stated.
         shown: makes text of an item of the kind.
@@ -125,31 +127,43 @@ class PairExplanation:
         }
 
     def counts(self) -> dict[str, int]:
-        """Count the facets that both items have, and those that one has alone."""
-        sides = [(facet.left is not None, facet.right is not None) for facet in self.facets]
-        only = {"only_left": sides.count((True, False)), "only_right": sides.count((False, True))}
-        return {"common": sides.count((True, True)), **only}
+        """Count the facets that are common, those that differ, and those that one has alone."""
+        counts = dict.fromkeys(("common", "different", "only_left", "only_right"), 0)
+        for facet in self.facets:
+            if facet.left is None or facet.right is None:
+                counts["only_right" if facet.left is None else "only_left"] += 1
+            else:
+                counts["common" if facet.share == 1 else "different"] += 1
+        return counts
 
     def __repr__(self) -> str:
         """Tell it in a few lines."""
         return "\n".join(self.lines())
+
+    def counted(self, left: str = "on the left", right: str = "on the right") -> str:
+        """Return the counts in words; those that differ only where there are such."""
+        counts = self.counts()
+        different = f"{counts['different']:,} different, " if counts["different"] else ""
+        return (
+            f"{counts['common']:,} common, {different}{counts['only_left']:,} only {left}, "
+            f"{counts['only_right']:,} only {right}"
+        )
 
     def lines(self, most: int = 5) -> Iterator[str]:
         """Yield it line by line, with at most so many of the facets that differ."""
         verdict = "similar" if self.similar else "not similar"
         yield f"{self.measured} {self.value:.6f}, {verdict}: the bound is {self.bound:g}"
         if self.facets:
-            counts = self.counts()
-            yield (
-                f"{self.unit}: {counts['common']:,} common, {counts['only_left']:,} only on the "
-                f"left, {counts['only_right']:,} only on the right"
-            )
+            yield f"{self.unit}: {self.counted()}"
         some = self.differing[:most]
         yield from (f"  {_told(facet)}" for facet in some)
         if len(self.differing) > len(some):
             yield f"  and {len(self.differing) - len(some):,} more that differ"
         if self.met is not None:
-            yield f"the index {'makes' if self.met else 'does not make'} them candidates"
+            shares = any(not name.startswith(RARE) for name in self.met_by)
+            why = ": what it has of both is not enough" if shares and not self.met else ""
+            makes = "makes" if self.met else "does not make"
+            yield f"the probable index {makes} them candidates{why}"
         shown = ", ".join(self.met_by[:BUCKETS_TOLD])
         others = len(self.met_by) - BUCKETS_TOLD
         more = f" and {others:,} more" if others > 0 else ""
@@ -165,7 +179,11 @@ def _told(facet: Facet) -> str:
         side = "right" if facet.left is None else "left"
         return f"only {side}: {facet.what!r}"
     share = f" ({facet.share:.2f} of {facet.weight:g})" if facet.weight != 1 or facet.share else ""
-    return f"{facet.what!r}: {facet.left!r} and {facet.right!r}{share}"
+    return f"{facet.what!r}: {_side(facet.left)} and {_side(facet.right)}{share}"
+
+
+def _side(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else repr(value)
 
 
 def plain(value: Any) -> Any:

@@ -14,15 +14,13 @@ from simdb.answers.method import number_of
 from simdb.arrays import Bools
 from simdb.batches.signer import Agreement, Signed
 from simdb.errors import CorruptionError
-from simdb.evidence import Evidence, PairExplanation
+from simdb.evidence import RARE, Evidence, PairExplanation
 from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Opened
 from simdb.results import Key
 from simdb.storage.tables.layout import Document
-
-RARE = "rare {} {!r}"
 
 
 class Probe(NamedTuple):
@@ -129,4 +127,4 @@ def _rare(opened: Opened, evidence: Evidence, one: bytes, other: bytes, bound: B
     symbols = dict(zip(alone.tolist(), sets.values.tolist(), strict=True))
     met = np.intersect1d(looked_up, posted).tolist()
     unit = evidence.unit.removesuffix("s")
-    return [RARE.format(unit, evidence.names.get(symbols[place])) for place in met]
+    return [f"{RARE}{unit} {evidence.names.get(symbols[place])!r}" for place in met]

@@ -20,6 +20,7 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
+from simdb.errors import UsageError
 from simdb.files.writing import written_together
 from simdb.results import Group
 
@@ -57,6 +58,8 @@ def groups(
 
     Example: simdb groups corpus.simdb documents --method star
     """
+    if among.metadata and not telling.as_json and telling.output is None:
+        raise UsageError("--metadata needs --json or --output: a line of words has no place for it")
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         earlier = Path(state).read_bytes() if state and Path(state).exists() else None

@@ -47,6 +47,7 @@ def join(
         typer.Option(
             "--since",
             metavar="N",
+            min=0,
             help="Only pairs with an item that was added to LEFT since then.",
         ),
     ] = None,
@@ -98,6 +99,7 @@ def join(
             budget=budget,
             **asked,
         )
-        why = partial(source.explain_pair, other=other) if explain else None
+        within = question.of_reasons(measure, telling.note) if explain else {}
+        why = partial(source.explain_pair, other=other, **within) if explain else None
         show_pairs(found, other.kind, telling, bar, of_join=True, why=why)
     tell_unmet(asked, telling.note)

@@ -214,6 +214,13 @@ class Question(Bound):
         guarantee = "exact" if self.exact else self.guarantee
         return {**Bound.of(self, kind), "guarantee": guarantee, "min_recall": self.min_recall}
 
+    def of_reasons(self, measure: str, note: Callable[[str], None]) -> dict[str, Any]:
+        """Return the bound that reasons name, which are of one measure whatever was asked for."""
+        if measure == "jaccard":
+            return self.given()
+        note(f"--explain names the Jaccard similarity, beside the {measure} that was asked for")
+        return {}
+
 
 def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
     """Return an option that is told with what holds where it is not given."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeAlias
 
 import typer
@@ -53,7 +54,10 @@ def pairs(
     since: Annotated[
         int | None,
         typer.Option(
-            "--since", metavar="N", help="Only pairs with an item that was added since then."
+            "--since",
+            metavar="N",
+            min=0,
+            help="Only pairs with an item that was added since then; 'simdb add --json' prints N.",
         ),
     ] = None,
     among: Carrying,
@@ -74,7 +78,8 @@ def pairs(
     with stored.viewed() as source, telling.bar() as bar:
         asked = {**question.of(source.kind), **among.given()}
         found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
-        why = source.explain_pair if explain else None
+        within = question.of_reasons(measure, telling.note) if explain else {}
+        why = partial(source.explain_pair, **within) if explain else None
         show_pairs(found, source.kind, telling, bar, why=why)
     tell_unmet(asked, telling.note)
 

@@ -187,6 +187,7 @@ def search(
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         wanted = {**question.of(kind), **among.given(), "measure": measure}
+        within = question.of_reasons(measure, telling.note) if explain else question.given()
         answers: list[simdb.Matches] = []
 
         if exists:
@@ -203,7 +204,9 @@ def search(
                 answers[:] = [answer]
                 matches = [match for match in answer if own is None or match.key != own]
                 for match in matches[:limit]:
-                    why = source.explain_match(item, match.key) if explain or show else None
+                    why = None
+                    if explain or show:
+                        why = source.explain_match(item, match.key, **within)
                     yield probe, match, why
 
         lines = (
@@ -217,7 +220,8 @@ def search(
                 print_json_line(line)
                 count += 1
         elif count is None:
-            count = _print_matches(found(), source, explain=explain, show=show)
+            name = "given" if own is None else shown_key(own)
+            count = _print_matches(found(), source, name, explain=explain, show=show)
     sys.stdout.flush()
     told = {} if not answers else promised(answers[0])
     words = f"; {promise(answers[0], kind)}" if answers else ""
@@ -248,17 +252,17 @@ def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:
 
 
 def _print_matches(
-    found: Iterator[_Found], source: simdb.CollectionView, *, explain: bool, show: bool
+    found: Iterator[_Found], source: simdb.CollectionView, given: str, *, explain: bool, show: bool
 ) -> int:
     """Print matches as a table with the beginnings of the items; return how many there were.
 
-    Where reasons or differences are wanted, one after the other.
+    Where reasons or differences are wanted, one after the other. A single probe is named ``given``.
     """
     table: list[list[str]] = []
     count = 0
     for probe, match, why in found:
         if why is not None:
-            name = "given" if probe is None else shown_key(probe)
+            name = given if probe is None else shown_key(probe)
             print(f"{match.value:.6f}\t{name}\t{shown_key(match.key)}")
             if explain:
                 print_reasons(why)

@@ -137,7 +137,8 @@ function pieces(parts, name) {
 
 function facets(evidence) {
   const whole = made("div");
-  whole.append(made("p", `${evidence.unit}: ${evidence.common} common, ${evidence.only_left} only here, ` +
+  const different = evidence.different ? `${evidence.different} different, ` : "";
+  whole.append(made("p", `${evidence.unit}: ${evidence.common} common, ${different}${evidence.only_left} only here, ` +
     `${evidence.only_right} only in the stored item`, "quiet"));
   for (const one of evidence.differing || []) {
     const line = made("p");

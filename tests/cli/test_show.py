@@ -120,6 +120,20 @@ def test_pairs_and_joins_are_explained(store: Path) -> None:
     assert joined[0]["evidence"]["similar"]
 
 
+def test_reasons_name_the_bound_that_was_asked_for_and_both_keys(store: Path) -> None:
+    for told in (
+        done("pairs", store, "t", "--explain", "--threshold", 0.7),
+        done("search", store, "t", "--key", "a", "--explain", "--threshold", 0.7),
+        done("join", store, "t", "t", "--explain", "--threshold", 0.7),
+    ):
+        assert "0.769231\ta\tb" in told.stdout
+        assert "similar: the bound is 0.7" in told.stdout
+    told = done("pairs", store, "t", "--explain", "--threshold", 0.8, "--measure", "dice")
+    assert "names the Jaccard similarity" in told.stderr
+    assert "similar: the bound is 0.6" in told.stdout
+    assert "needs --json or --output" in failed("groups", store, "t", "--metadata")
+
+
 def test_removed_rows_carry_what_they_were_removed_for(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "in.jsonl", ROWS)
     wanted: Any = (
