@@ -1718,7 +1718,8 @@ class Collection(CollectionView):
         What is not given stays; bands and rows are planned anew unless both are given, and stand in
         the place of a cascade, as a row_budget does. Others may read and write meanwhile, and see
         the old index until one transaction switches. With nothing but ``compression`` or
-        ``drop_compression`` the index stays as it is, and only the documents are stored anew.
+        ``drop_compression`` the index stays as it is, and only the documents are stored anew. It
+        also stays where only what records score changes, such as the weights of their fields.
 
         Args:
             kind: what the items are; the same kind with other settings.

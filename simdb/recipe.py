@@ -161,6 +161,14 @@ class Recipe:
             ) from error
         return recipe
 
+    def signs_alike(self, other: Recipe) -> bool:
+        """Whether items have the same signatures and bucket keys by another recipe."""
+        return self.kind.signs_alike(other.kind) and all(
+            getattr(self, part.name) == getattr(other, part.name)
+            for part in fields(Recipe)
+            if part.name not in ("kind", "threshold")
+        )
+
     @property
     def fingerprint(self) -> str:
         """32 hexadecimal digits, the same for equal recipes only: what guards signatures."""

@@ -58,6 +58,7 @@ METHODS_KEPT = 256
 # What the chosen method may look at before a cheaper one is looked for.
 FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
 FEW_OF_SET = 16  # pairs of each set of symbols
+FEW_OF_ALL = 100  # one of so many pairs of what is slow to prepare: to compare all takes longer
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,8 @@ def _few(question: Question, task: Task) -> float:
         return FEW_ITEMS
     if task.right.settings.kind.has_symbols:  # to load them all is worth it for many pairs each
         return max(FEW_PAIRS, FEW_OF_SET * task.counts.live)
+    if task.right.signer.measure.is_slow_to_prepare:
+        return max(FEW_PAIRS, task.everything / FEW_OF_ALL)
     return FEW_PAIRS
 
 

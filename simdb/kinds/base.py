@@ -568,6 +568,13 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Whether items of other settings of the kind have the same stored form."""
         return True
 
+    def signs_alike(self, other: Self) -> bool:
+        """Whether items have the same signatures and bucket keys under other settings of the kind.
+
+        A rebuild then leaves the index as it is.
+        """
+        return False
+
     def inner_similarity(self, similarity: Fraction) -> Fraction:
         """Return a similarity as ``measure`` has it; ConfigurationError if no items reach it."""
         return similarity

@@ -140,8 +140,12 @@ def rebuild(
     cut off, and reserved, so that nobody takes it for that. Items added meanwhile are signed as
     well; the last few of them under the lock. What the old index leaves may stay listed as garbage
     in its turn. StorageError if the present settings are no longer ``before``, which those were
-    made from; nothing has changed then.
+    made from; nothing has changed then. Where items are signed alike under both, only the settings
+    are written.
     """
+    if settings != before and settings.signs_alike(before):
+        _settle(access, before, settings)
+        return
     collect_garbage(access)
     signer = Signer(settings)
     order, made_at = SymbolOrder(), 0
@@ -183,6 +187,14 @@ def rebuild(
             if progress is not None:
                 progress(Progress("signing", done, None))
     clear_up(access)
+
+
+def _settle(access: WriteAccess, before: CollectionSettings, settings: CollectionSettings) -> None:
+    """Write settings under which the index stays as it is."""
+    with access.write() as transaction:
+        now = catalogue.require_unchanged(transaction, before)
+        CollectionWriter(transaction, settings.number).save()
+        catalogue.write_settings(transaction, replace(settings, key_sources=now.key_sources))
 
 
 def _signed_next(

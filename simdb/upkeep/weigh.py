@@ -40,7 +40,7 @@ from simdb.upkeep.calibrate import Sides, items_of
 
 BYTES_A_CANDIDATE = 64  # of memory, while weights are learnt
 LEAST_PAIRS = 10_000  # that are learnt from, however little memory there is
-DRAWN_AT_ONCE = 65_536  # random pairs: their items are there as a whole
+DRAWN_AT_ONCE = 131_072  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
 MOST_FREQUENT = 1_000  # values of a field, whose equality says less
 FEW = 5  # pairs that say little

@@ -192,6 +192,24 @@ def test_bytes_that_no_record_has_are_corruption(data):
         ITEMS.features([data])
 
 
+def test_texts_are_read_together_as_one_by_one():
+    items = RecordItems(Record(fields=[Field("name"), Field("town")]))
+    rows = [{"name": "ann", "town": "ulm"}, {"name": "", "town": "bonn"}, {"name": "b", "town": ""}]
+    stored = [items.encode(row) for row in rows]
+
+    def read(data: list[bytes]) -> list[list[str | None]]:
+        columns = items.features(data).columns.values()
+        return [[[*one.values, None][code] for code in one.codes[:3]] for one in columns]
+
+    expected = [["ann", None, "b"], ["ulm", "bonn", None]]
+    for other in ([], [{"name": "zoë", "town": "york"}], [{"name": "eve"}]):
+        assert read([*stored, *map(items.encode, other)]) == expected
+    moved = [stored[0][:-1], stored[1][:6] + b"x" + stored[1][6:], stored[2]]
+    for damaged in (moved, [*stored, stored[0][:4]], [stored[0] + b"x", stored[1][:-1]]):
+        with pytest.raises(CorruptionError):
+            read(damaged)
+
+
 def test_a_stored_value_that_its_field_refuses_is_corruption():
     loose = RecordItems(Record(fields=[Field("name"), Field("born"), *KINDS.fields[2:]]))
     with pytest.raises(CorruptionError, match="'born' is compared as a date"):

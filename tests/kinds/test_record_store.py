@@ -172,6 +172,27 @@ def test_rebuilding_with_other_weights_and_rules_is_as_adding_anew(tmp_path):
         assert scored(people.pairs()) == before
 
 
+def test_rebuilding_with_other_weights_alone_leaves_the_index_as_it_is(tmp_path):
+    def index() -> int:
+        with people._opened() as opened:
+            return int(opened.reader.manifest.index.number)
+
+    rows = some_people(7)
+    name = KIND.fields[0].changed(weight=90, levels=[(1, 90), ("0.8", 30)], missing=20)
+    weighed = KIND.changed(fields=[name, *KIND.fields[1:]])
+    read_otherwise = weighed.changed(fields=[name.changed(prepare="letters"), *KIND.fields[1:]])
+    with opened(tmp_path / "s", rows) as (people,):
+        first = index()
+        people.rebuild(weighed, threshold="0.5")
+        assert index() == first
+        assert scored(people.pairs()) == in_memory(weighed, "0.5", rows)
+        assert people.check(deep=True).sound
+        for again in (weighed, read_otherwise):
+            people.rebuild(again)
+            assert index() > first
+            first = index()
+
+
 @pytest.mark.parametrize(
     "fields", [KIND.fields[:2], KIND.fields[::-1], [simdb.Field("nom"), *KIND.fields[1:]]]
 )

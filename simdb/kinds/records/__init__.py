@@ -425,6 +425,16 @@ class Record(Kind, frozen=True):
     def stores_alike(self, other: Self) -> bool:
         return [field.name for field in self.fields] == [field.name for field in other.fields]
 
+    def signs_alike(self, other: Self) -> bool:
+        return self._signed == other._signed
+
+    @property
+    def _signed(self) -> tuple[Any, ...]:
+        """What signatures depend on: how values are read, which are looked at, and the rules."""
+        unsigned = {"tolerance": 1, "missing": 0, "levels": (), "frequencies": (), "frequent": ()}
+        fields = [field.changed(weight=int(field.weight > 0), **unsigned) for field in self.fields]
+        return fields, self.rules
+
     def candidate_stats(
         self, family: Family, signatures: Callable[[], Iterator[UInt16s]], live: int
     ) -> dict[str, Any]:

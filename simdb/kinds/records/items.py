@@ -516,8 +516,7 @@ class RecordItems(Items):
         return {name: value for name, value, form in rows if form != ABSENT}
 
     def features(self, items: Sequence[bytes | memoryview]) -> RecordFeatures:
-        rows = [_decoded(bytes(item), len(self._names)) for item in items]
-        by_field = zip(*rows, strict=True) if rows else [()] * len(self._names)
+        by_field = _decoded_together(items, len(self._names))
         columns = {}
         for reader, used, values in zip(self._readers, self._used, by_field, strict=True):
             if not used:
@@ -601,6 +600,30 @@ def _number_of(value: Value) -> tuple[int, int | float]:
     if isinstance(value, int):
         return INTEGER, value
     return FLOAT, cast("float", value)
+
+
+def _decoded_together(
+    items: Sequence[bytes | memoryview], count: int
+) -> Sequence[Sequence[Value | None]]:
+    """Return the values of many records, a column for each field.
+
+    Where all have an ASCII text for each field, as most tables do, they are cut out of one string.
+    """
+    stored = list(map(bytes, items))
+    forms = bytes([STRING]) * count
+    begin = count + _pattern(forms)[0].size
+    if all(item.startswith(forms) for item in stored):
+        numbers = np.frombuffer(b"".join([item[count:begin] for item in stored]), np.uint8)
+        strings = b"".join([item[begin:] for item in stored])
+        if numbers.size == len(stored) * (begin - count) and strings.isascii():
+            sizes = numbers.view("<u2").astype(np.int64)
+            whole = sizes.reshape(-1, count).sum(axis=1) + begin
+            if np.array_equal(whole, list(map(len, stored))):
+                text, ends = strings.decode(), [0, *np.cumsum(sizes).tolist()]
+                values = [text[start:end] for start, end in pairwise(ends)]
+                return [values[field::count] for field in range(count)]
+    rows = [_decoded(item, count) for item in stored]
+    return list(zip(*rows, strict=True)) if rows else [()] * count
 
 
 def _decoded(data: bytes, count: int) -> list[Value | None]:

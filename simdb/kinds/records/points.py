@@ -30,6 +30,7 @@ from simdb.kinds.distances import (
     pair_winklers,
 )
 from simdb.kinds.records.items import Place, RecordColumn, RecordFeatures
+from simdb.lsh.family import mixed
 from simdb.ragged import offsets_of
 
 if TYPE_CHECKING:
@@ -166,8 +167,9 @@ def _shares(
 ) -> Shares:
     """Return the shares of pairs of values that are there."""
     compare = COMPARERS[field.compare]
+    is_equal = left == _in_codes_of(one, other)[right]
     if field.is_text:
-        unequal = np.flatnonzero(left != _in_codes_of(one, other)[right])
+        unequal = np.flatnonzero(~is_equal)
         shares = Shares.of(np.ones(left.size, np.int64), 1)
         some = _once(compare, field, (one, other), left[unequal], right[unequal])
         shares.numerators[unequal], shares.denominators[unequal] = some
@@ -179,7 +181,7 @@ def _shares(
         # Equality of a frequent value gets less.
         known = dict(cast("tuple[tuple[str, int], ...]", field.frequent))
         less = np.array([known.get(value, 0) for value in one.values], np.int64)[left]
-        places = np.flatnonzero((less > 0) & (left == _in_codes_of(one, other)[right]))
+        places = np.flatnonzero((less > 0) & is_equal)
         shares.numerators[places] = field.weight - less[places]
         shares.denominators[places] = field.weight
     return shares
@@ -463,7 +465,7 @@ def _once(
     left: Int64s,
     right: Int64s,
 ) -> Shares:
-    """Compare each pair of values once, however many records have it."""
+    """Compare each pair of values once, if many records have the same."""
     if not left.size:
         return Shares.of(left, 1)
     width = len(columns[1].values)
@@ -474,7 +476,16 @@ def _once(
         seen[pairs] = True
         different = np.flatnonzero(seen)
         places = (np.cumsum(seen) - 1)[pairs]
+    elif _mostly_differ(pairs):
+        return compare(field, *columns, left, right)
     else:
         different, places = np.unique(pairs, return_inverse=True)
     shares = compare(field, *columns, different // width, different % width)
     return Shares(shares.numerators[places], shares.denominators[places])
+
+
+def _mostly_differ(pairs: Int64s) -> bool:
+    """Whether at least half of the pairs of values differ from all others, judged by hashes."""
+    marked = np.zeros(4 << pairs.size.bit_length(), np.bool_)
+    marked[mixed(pairs.view(np.uint64)) % np.uint64(marked.size)] = True
+    return 2 * int(np.count_nonzero(marked)) > pairs.size

@@ -44,6 +44,7 @@ FEW_VALUES = 20
 SHARE_OF_NUMBERS = 0.95
 DIGITS_OF_A_CODE = 4
 YEARS = range(1500, 2200)
+_NO_VALUES = (bool, list, dict, bytes)
 TYPED = 2_000  # values of a column, by which it is told what it holds
 _RULES_AT_ONCE = 8
 
@@ -160,9 +161,9 @@ def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
         ]
         return f"has no value in the {' and the '.join(without)} table"
     both = [*chain.from_iterable(sides)]
-    if not is_chosen and any(isinstance(value, bool | list | dict | bytes) for value in both):
+    if not is_chosen and any(issubclass(one, _NO_VALUES) for one in {*map(type, both)}):
         return "holds neither texts nor numbers"
-    if not is_chosen and len({str(value) for value in both}) == 1:
+    if not is_chosen and len({*map(str, both)}) == 1:
         return "is the same everywhere"
     return None
 
@@ -288,18 +289,21 @@ def _meetings(family: RecordFamily, signed: Sequence[UInt16s], number: int) -> i
 
 def _rules(estimate: _Estimate) -> dict[Rule, float]:
     """Return rules of one field each, and of two for fields that make none alone."""
-    ladders = {field.name: _ladder(field) for field in estimate.fields}
-    fitting = estimate.fitting([(part,) for parts in ladders.values() for part in parts])
     chosen: dict[Rule, float] = {}
     others = []
-    for parts in ladders.values():
-        rule = next(((part,) for part in parts if (part,) in fitting), None)
-        if rule is None:
-            others.append(parts[-1])
-        else:
-            chosen[rule] = fitting[rule]
-    pairs = estimate.fitting([*combinations(others, 2)])
-    chosen |= dict(sorted(pairs.items(), key=lambda one: one[1]))
+    for parts in map(_ladder, estimate.fields):
+        widest: dict[Rule, float] = {}
+        for part in parts:
+            ((_, pairs),) = estimate.of([(part,)])
+            if pairs > estimate.most:
+                break  # those that follow propose these pairs too
+            if pairs:
+                widest = {(part,): pairs}
+        if not widest:
+            others.append(parts[0])
+        chosen |= widest
+    of_two = estimate.fitting([*combinations(others, 2)])
+    chosen |= dict(sorted(of_two.items(), key=lambda one: one[1]))
     if not chosen and len(others) > 2:
         chosen = estimate.fitting([tuple(others)])
     if not chosen:
@@ -327,12 +331,12 @@ def _cheapest(chosen: Mapping[Rule, float], most: float) -> dict[Rule, float]:
 
 
 def _ladder(field: Field) -> list[Part]:
-    """Return rules for a field alone, the most forgiving one first."""
+    """Return rules for a field alone, the strictest one first."""
     name = field.name
     if field.compare == "cosine":
-        return [Alike(name, 0.4, recall=1), Alike(name, 0.6, recall=1), Equal(name)]
+        return [Equal(name), Alike(name, 0.6, recall=1), Alike(name, 0.4, recall=1)]
     if field.compare == "numeric":
         return [Within(name, field.tolerance)]
     if field.compare in ("levenshtein", "jaro-winkler") and field.prepare != ("digits",):
-        return [Edits(name, 1), Equal(name)]
+        return [Equal(name), Edits(name, 1)]
     return [Equal(name)]

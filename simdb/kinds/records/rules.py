@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, pairwise, product
 from types import UnionType
@@ -51,6 +52,7 @@ _SECRET_WORDS = 4
 _NO_DIGEST = bytes(8)
 _KEEPS_SOMETHING = ("lowercase", "first", "last")
 _ROUNDED = 1e-9  # what cells on the Earth are larger than they need be
+_LENGTHS_KEPT = 256  # of texts, how they are cut
 _LARGEST_CHOICE = 4_096  # of fields that differ, and how much: see certain_loss
 
 Fields: TypeAlias = Mapping[str, "Field"]
@@ -615,19 +617,26 @@ def _pieces(text: str, edits: int, gap: int) -> Iterator[str]:
 
     Two near texts have one in common: the longer one has it of the length of the shorter.
     """
+    for name, begin, end in _cuts(len(text), edits, gap):
+        yield name + text[begin:end]
+
+
+@lru_cache(maxsize=_LENGTHS_KEPT)
+def _cuts(size: int, edits: int, gap: int) -> list[tuple[str, int, int]]:
+    """Return the name of each piece of a text of some characters, and where it begins and ends."""
     segments = edits + 1
     least = segments + gap * edits  # characters that can be cut
-    if len(text) < least + edits:
-        yield "short"
-    for length in range(max(least, len(text) - edits), len(text) + 1):
-        size, more = divmod(length - gap * edits, segments)
+    cuts = [("short", 0, 0)] if size < least + edits else []
+    for length in range(max(least, size - edits), size + 1):
+        own, more = divmod(length - gap * edits, segments)
         start = 0
         for number in range(segments):
-            own = size + (number >= segments - more)  # the last ones have one character more
-            places = _window(number, start, edits, len(text) - length, len(text) - own)
-            for place in places:
-                yield f"{length} {number} {text[place : place + own]}"
+            if number == segments - more:
+                own += 1  # the last ones have one character more
+            places = _window(number, start, edits, size - length, size - own)
+            cuts += [(f"{length} {number} ", place, place + own) for place in places]
             start += own + gap
+    return cuts
 
 
 # -- candidates -----------------------------------------------------------------------------------
