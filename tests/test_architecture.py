@@ -51,7 +51,7 @@ ALLOWED_IMPORTS = {
     "planning": {"kinds", "storage"} | MATHEMATICS | BOTTOM,
     "collection": {*ROOMS[:-1]} | BELOW_ROOMS,
     "database": {"collection", *ROOMS} | BELOW_ROOMS,
-    "spark": {"collection", "kinds", "recipe", "steps"} | MATHEMATICS | BOTTOM,
+    "spark": {"collection", "database", "kinds", "recipe", "steps"} | MATHEMATICS | BOTTOM,
     "frames": {"collection", "database", "exact", "kinds"} | BOTTOM,
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,

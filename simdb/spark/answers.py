@@ -14,6 +14,7 @@ from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind
 from simdb.recipe import Recipe
+from simdb.spark import large
 from simdb.spark.frames import OnBatches, Stages, mapped, together
 from simdb.spark.sessions import functions
 from simdb.steps.graph import PAIRS_OF_TASK, blocks_of
@@ -125,7 +126,7 @@ def groups(
     """
     made = _recipe(recipe, kind, threshold, max_distance, seed)
     run = _Run.of([frame], made, guarantee, (key, item, order), work=work, on_bad=on_bad)
-    found = run.decided("groups", steps.groups, steps.GROUPED)
+    found = run.decided("groups", large.groups, steps.GROUPED)
     f = functions()
     copies, label = run.copies, f.coalesce("first", "of").alias("first")
     grouped = found.withColumnRenamed("number", "of")
@@ -162,7 +163,7 @@ def dedupe(
     """
     made = _recipe(recipe, kind, threshold, max_distance, seed)
     run = _Run.of([frame], made, guarantee, (key, item, order), work=work, on_bad=on_bad)
-    found = run.decided("dropped", steps.dedupe, steps.DROPPED)
+    found = run.decided("dropped", large.dedupe, steps.DROPPED)
     f = functions()
     dropped = found.withColumnRenamed("number", "of")
     copies = run.copies.join(dropped, "of", "left").select(

@@ -178,7 +178,8 @@ class Reference:
         vertices, labels = graph.components(*sides)
         rows = self._gathered(kept, dict(zip(vertices.tolist(), labels.tolist(), strict=True)))
         gathered = arrow.library().Table.from_batches([rows], schemas.GATHERED.arrow)
-        found = self._run(step, schema, gathered, sort=["group"], exact=self.exact)
+        sort = ["group", "number"]
+        found = self._run(step, schema, gathered, sort=sort, exact=self.exact)
         return zip(*(column.to_pylist() for column in found.columns), strict=True)
 
     def _gathered(self, kept: Any, label_of: Mapping[int, int]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -38,29 +39,54 @@ def whole_groups(batches: Iterable[Any], key: str, most: int = MOST_BYTES) -> It
     A piece may hold many groups. UsageError: the engine has not sorted the rows, on which every
     answer depends; or a group has more than 2 GiB in a column.
     """
+    for _, piece in pieces(batches, key, most):
+        yield piece
+
+
+def pieces(
+    batches: Iterable[Any], key: str, most: int = MOST_BYTES, largest: float = inf
+) -> Iterator[tuple[int | None, Any]]:
+    """Do as ``whole_groups``, but cut a group of more bytes than ``largest``.
+
+    Yields the name of the group that is cut, whose pieces follow one another; None for a piece of
+    whole groups.
+    """
     held: list[Any] = []
     size, full = 0, most
     last: int | None = None
+    cut_group: int | None = None  # of which pieces were handed on
     for batch in batches:
         if not batch.num_rows:
             continue
-        keys = numbers_of(batch.column(key))
+        keys, rest = numbers_of(batch.column(key)), batch
         if (keys[1:] < keys[:-1]).any() or (last is not None and keys[0] < last):
             raise UsageError(f"the rows of a task are not sorted by {key!r}")
-        held.append(batch)
-        size += batch.nbytes
         last = int(keys[-1])
+        if cut_group is not None:
+            more = int(np.searchsorted(keys, cut_group, "right"))
+            if more:
+                yield cut_group, batch.slice(0, more)
+            rest = batch.slice(more)
+        if not rest.num_rows:
+            continue
+        cut_group = None
+        held.append(rest)
+        size += rest.nbytes
         if size < full:
             continue
         whole = joined(held)
         cut = int(np.searchsorted(numbers_of(whole.column(key)), last))  # the last may go on
         if cut:
-            yield whole.slice(0, cut)
+            yield None, whole.slice(0, cut)
         held = [whole.slice(cut)]
         size = held[0].nbytes
+        if size > largest:
+            yield last, held[0]
+            held, size, full, cut_group = [], 0, most, last
+            continue
         full = max(most, 2 * size)  # a large group is not copied with every batch
     if held:
-        yield joined(held)
+        yield None, joined(held)
 
 
 def joined(parts: list[Any]) -> Any:

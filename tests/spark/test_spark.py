@@ -25,6 +25,7 @@ import simdb.spark
 from simdb import steps
 from simdb.errors import BadItemError, ConfigurationError, MissingExtraError, UsageError
 from simdb.spark import frames, sessions
+from tests.steps.test_reference import SERVED, dropped_by, table_of
 from tests.support.commands import done, run
 from tests.support.kind_cases import CASES
 
@@ -152,6 +153,39 @@ def test_many_small_cases_in_one_job_are_answered_as_each_alone(spark, cases, ra
     with tempfile.TemporaryDirectory() as work:
         found = simdb.spark.pairs(made, simdb.Set(), **asked, guarantee="exact", work=work)
         assert listed(found) == expected
+
+
+@on_spark
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        (name, exact)
+        for name, case in SERVED.items()
+        for exact in (False, True)
+        if case.kind.has_symbols or not exact
+    ],
+)
+def test_every_kind_that_is_served_gets_the_answers_of_a_store(spark, name, exact, tmp_path):
+    case = SERVED[name]
+    random = np.random.default_rng(3)
+    items = case.many(random)
+    items += [items[place] for place in random.integers(0, len(items), 9)]
+    options = {**case.bound, **({"recall": 0.99} if name == "bits:40:hamming" else {})}
+    recipe = simdb.Recipe.of(case.kind, **options, seed=1)
+    guarantee: Any = "exact" if exact else "probable"
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        whole = db.collection("whole", recipe=recipe)
+        whole.add_many(enumerate(items))
+        pairs = pairs_of(whole.pairs(guarantee=guarantee), list(range(len(items))))
+        dropped = dropped_by(db.collection("kept", recipe=recipe), items)
+    frame = spark.createDataFrame(table_of(case.kind, items)).repartition(3)
+    asked: Any = {"recipe": recipe, "key": "number", "item": "item", "guarantee": guarantee}
+    asked["work"] = str(tmp_path / "work")
+    assert listed(simdb.spark.pairs(frame, **asked)) == pairs
+    assert len(pairs) > len(dropped) > 8
+    if not exact:
+        assert listed(simdb.spark.dedupe(frame, **asked, order="number")) == dropped
 
 
 @on_spark

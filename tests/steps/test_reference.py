@@ -25,7 +25,7 @@ from simdb.steps.reference import Reference
 from tests.support.kind_cases import CASES
 
 CUTS = [(1, 100), (3, 7), (64, 10_000)]
-UNSERVED = ("string", "weighted")  # and these are no column
+UNSERVED = "string"
 SLOW = ("fingerprint:160:160",)  # of which there is another
 SERVED = {
     name: case for name, case in CASES.items() if not name.startswith(UNSERVED) and name not in SLOW
@@ -37,8 +37,13 @@ def table_of(kind, items, first=0):
     """Items as they come back from a store."""
     forms = kind.make_items(bytes(32))
     plain = [kind.plain_item(forms.decode(forms.encode(item))) for item in items]
-    numbers = np.arange(first, first + len(items))
-    return pa.table({"number": numbers, "item": pa.array(plain)})
+    column = pa.array(plain) if kind.name != "weighted" else weighted_column(plain)
+    return pa.table({"number": np.arange(first, first + len(items)), "item": column})
+
+
+def weighted_column(plain):
+    pairs = [[(element, weight) for element, weight in item] for item in plain]
+    return pa.array(pairs, pa.map_(pa.int64(), pa.float64()))
 
 
 def pairs_of(answer):
