@@ -14,6 +14,7 @@ import math
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
@@ -22,7 +23,7 @@ from datetime import date
 from datetime import time as clock
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -31,10 +32,10 @@ from simdb import arrow
 from simdb.arrow import Columns
 from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, OnExisting
 from simdb.database import open_database, open_throwaway
-from simdb.errors import UsageError
+from simdb.errors import NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind, Record, Text
-from simdb.kinds.records.proposal import propose_record
+from simdb.kinds.records.proposal import all_equal, propose_record
 from simdb.policies import Policy, PolicyLike
 from simdb.results import Key, Outcome, Pairs
 
@@ -72,7 +73,8 @@ def dedupe(
         item: the column of the items; several make an object of each row, as records are.
         key: the column of the keys, which are distinct; without it the number of the row, from 0.
         kind: what the items are; texts if not given. Of several columns it is proposed, as records
-            (``propose_record``), and weights are learnt from the table unless there is a threshold.
+            (``propose_record``), and weights are learnt from the table unless there is a threshold;
+            where nothing can be, as of two columns, a warning says so, and equal rows are the same.
         threshold: what is similar enough; 0.8 if not given, or what matches with a probability of
             one half by weights that are learnt.
         max_distance: the same, of kinds that measure a distance.
@@ -179,7 +181,8 @@ def link(
             ``right_item`` or ``right_key`` name others there.
         kind, threshold, max_distance, on_bad: as for ``pairs``. Of several columns without a kind
             it is proposed (``propose_record``); without a threshold weights are learnt, and rows
-            that match with a probability of one half are linked.
+            that match with a probability of one half are linked. Where nothing can be learnt, as
+            of two columns, a warning says so, and rows that are equal in all columns are linked.
         one_to_one, apart: as for ``Collection.join``.
 
     Returns:
@@ -209,7 +212,7 @@ def link(
     tables = [one for one in given if isinstance(one, _Table)]
     learns = kind is None and not any(isinstance(one.item, str) for one in columns)
     if learns:
-        kind = _proposed(tables)
+        kind, bound = _proposed(tables, bound)
         tables = [one.of_fields(kind) for one in tables]
         given = list(tables)
     with ExitStack() as opened:
@@ -221,33 +224,59 @@ def link(
                 made[-1].add_many(one.rows(), on_bad=on_bad)
             sides.append(made[-1] if isinstance(one, _Table) else one)
         if learns and not bound:
-            weights = made[0].learn(other=made[1], one_to_one=one_to_one)
-            bound = {"threshold": weights.threshold()}
+            kind, bound = _learnt(made, one_to_one=one_to_one)
             for one in made:
-                one.rebuild(weights.kind, **bound)
+                one.rebuild(kind, **bound)
         found = sides[0].join(sides[1], one_to_one=one_to_one, apart=apart, **bound)
         return tables[0].made_of(found)
 
 
-def _proposed(tables: Sequence[_Table]) -> Record:
-    """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
+def _proposed(tables: Sequence[_Table], bound: dict[str, Any]) -> tuple[Record, dict[str, Any]]:
+    """Return settings for records of two tables, or of one, and the bound.
+
+    Where rows that lie evenly in the tables say nothing, rows that are equal in all columns are
+    alike.
+    """
     items = [[row[1] for row in table.rows() if isinstance(row[1], Mapping)] for table in tables]
     some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
-    return propose_record(*some, rows=tuple(map(len, items))).kind
+    try:
+        return propose_record(*some, rows=tuple(map(len, items))).kind, bound
+    except NothingAlikeError as error:
+        return _equal_in_all(all_equal(*some), error)
+
+
+def _learnt(made: Sequence[Collection], *, one_to_one: bool = False) -> tuple[Kind, dict[str, Any]]:
+    """Return weights that are learnt of one collection or two, and the bound.
+
+    Where nothing is learnt, rows that are equal in all columns are alike.
+    """
+    try:
+        weights = made[0].learn(other=made[-1] if made[1:] else None, one_to_one=one_to_one)
+    except NothingAlikeError as error:
+        return _equal_in_all(all_equal(fields=cast("Record", made[0].kind).fields), error)
+    return weights.kind, {"threshold": weights.threshold()}
+
+
+def _equal_in_all(kind: Record | None, error: NothingAlikeError) -> tuple[Record, dict[str, Any]]:
+    """Return settings by which equal rows are alike, and the bound; warn that it is so."""
+    if kind is None:
+        raise error
+    told = f"{error.problem}; only rows that are equal in all columns count as the same"
+    warnings.warn(told, stacklevel=4)
+    return kind, {"threshold": 1}
 
 
 def _records_of(
     table: _Table, bound: dict[str, Any], on_bad: OnBad
 ) -> tuple[_Table, Kind, dict[str, Any]]:
     """Return one table and settings for its records; weights are learnt without a bound."""
-    kind = _proposed([table])
+    kind, bound = _proposed([table], bound)
     table = table.of_fields(kind)
     if bound:
         return table, kind, bound
     with _collection_for(table, kind, {"threshold": 0.5}) as rows:
         rows.add_many(table.rows(), on_bad=on_bad)
-        weights = rows.learn()
-    return table, weights.kind, {"threshold": weights.threshold()}
+        return table, *_learnt([rows])
 
 
 def _is_stored(store: str | os.PathLike[str] | None, collection: str) -> bool:

@@ -74,9 +74,9 @@ def learn(
 ) -> None:
     """Learn how much each field of records says about a match.
 
-    For each level of agreement of a field it prints the share of the matches and of other pairs
-    that reach it, and the evidence in bits, learnt without labels or from them. The settings that
-    it writes give 100 points a bit; the collection is not changed.
+    For each level of agreement of a field it prints the evidence in bits, and, without labels, the
+    share of the matches and of other pairs that are on it. The settings that it writes give 100
+    points a bit; the collection is not changed.
 
     Example: simdb learn people.simdb persons --probability 0.9 -o settings.json
     """
@@ -122,13 +122,16 @@ def learn(
 
 
 def _print(found: Weights) -> None:
+    is_labelled = all(level.m is None for field in found.fields for level in field.levels)
+    headings = ("field", "from ", *(() if is_labelled else ("of matches ", "of others ")), "bits ")
     rows = []
     for field in found.fields:
         for level in field.levels:
-            shares = ["" if share is None else f"{share:.2g}" for share in (level.m, level.u)]
+            shares = [f"{share:.2g}" for share in (level.m, level.u) if share is not None]
             rows.append((field.name, f"{level.least:g}", *shares, f"{level.bits:+.2f}"))
-    print_table(("field", "from ", "of matches ", "of others ", "bits "), rows)
-    print(
-        f"{counted(found.pairs, 'pair', 'pairs')} looked at, of which about {found.matches:,.0f} "
-        f"match; before any field {found.prior:+.2f} bits"
-    )
+    print_table(headings, rows)
+    if is_labelled:
+        told = f"{counted(found.pairs, 'labelled pair', 'labelled pairs')}, of which "
+    else:
+        told = f"{counted(found.pairs, 'pair', 'pairs')} looked at, of which about "
+    print(f"{told}{found.matches:,.0f} match; before any field {found.prior:+.2f} bits")

@@ -193,7 +193,7 @@ def link(
                 weights, least = learnt(tables, likely, telling, bar, one_to_one=one_to_one)
                 kind = cast("simdb.Record", weights.kind)
             except NothingAlikeError as error:
-                kind, least = equal_in_all(sides, error, kind.field_names)
+                kind, least = equal_in_all(sides, error, kind.fields)
             for table in tables:
                 table.rebuild(kind, threshold=least)
         pairs = apart.pairs()

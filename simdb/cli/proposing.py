@@ -18,8 +18,7 @@ from simdb.cli.inputs import InputOptions, content_seed
 from simdb.cli.output import ProgressBar, Working, counted, note
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.files import open_rows
-from simdb.kinds.records import MOST_FIELDS
-from simdb.kinds.records.proposal import Proposal, propose_record
+from simdb.kinds.records.proposal import Proposal, all_equal, propose_record
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
 
@@ -196,22 +195,20 @@ def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | No
 
 
 def equal_in_all(
-    sides: Sequence[Side], error: NothingAlikeError, names: Sequence[str] = ()
+    sides: Sequence[Side], error: NothingAlikeError, fields: Sequence[simdb.Field] = ()
 ) -> tuple[simdb.Record, Fraction]:
     """Return settings by which rows are alike that are equal in all columns; warn that it is so.
 
     Args:
         sides: the tables.
         error: why nothing better is known.
-        names: the columns; without them all that both have.
+        fields: how the columns are compared; without them all that both have, as texts.
     """
     note(f"warning: {error.problem}; only rows that are equal in all columns count as the same")
-    columns = [[name for row in side.rows for name in row if name != side.key] for side in sides]
-    names = names or [name for name in dict.fromkeys(columns[0]) if name in {*columns[-1]}]
-    if not names:
+    kind = all_equal(*(side.fields() for side in sides), fields=fields)
+    if kind is None:
         raise error
-    names = names[:MOST_FIELDS]
-    return simdb.Record([simdb.Field(name) for name in names], [names]), Fraction(1)
+    return kind, Fraction(1)
 
 
 def proposed_for_one(

@@ -231,6 +231,22 @@ def test_records_take_several_columns():
     assert kept["x"].tolist() == [1, 3]
 
 
+def test_of_too_few_columns_to_learn_from_equal_rows_are_the_same():
+    def row(number: int, key: int) -> dict[str, object]:
+        return {"id": key, "name": f"n{number**2:x}", "price": number % 9 + 0.5}
+
+    rows = [row(number, number) for number in range(60)]
+    again = [row(number, 100 + number) for number in range(40, 60)]
+    with pytest.warns(UserWarning, match="only rows that are equal in all columns"):
+        links = simdb.link(rows, again, item=["name", "price"], key="id")
+    assert [(one["left"], one["right"]) for one in links] == [(n, 100 + n) for n in range(40, 60)]
+    for item in (["name", "price"], ["name"]):
+        with pytest.warns(UserWarning, match="only rows that are equal in all columns"):
+            assert simdb.dedupe(rows + again, item=item, key="id") == rows
+    with pytest.warns(UserWarning, match="no two rows agree in any column"):
+        assert simdb.pairs([{"name": "ann becker"}, {"name": "zoltan"}], item=["name"]) == []
+
+
 def test_distances_are_told_as_distances():
     frame = pl.DataFrame({"hash": [0, 1, 2**60], "name": ["a", "b", "c"]})
     found = simdb.pairs(frame, item="hash", key="name", kind=simdb.Bits(64), max_distance=2)

@@ -224,6 +224,7 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
     assert "█" in told.stdout
     assert f"match; before any field {weights.prior:+.2f} bits" in told.stdout
     assert "probability" in told.stdout
+    assert "of others" in told.stdout
     done("rebuild", tmp_path / "s", "c0", "--settings", settings, "--threshold", "0.3")
     with simdb.open(tmp_path / "s") as database:
         assert database["c0"].kind == weights.kind
@@ -233,6 +234,9 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
                              "--json").stdout)  # fmt: skip
     assert learnt["pairs"] == 40
     assert learnt["matches"] == 20
+    told = done("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
+    assert "40 labelled pairs, of which 20 match" in told.stdout
+    assert "of others" not in told.stdout  # labels say nothing of either share
     labels.write_text("1\t1\tmaybe\n")
     message = failed("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
     assert "a label is 1 or 0, not 'maybe'" in message

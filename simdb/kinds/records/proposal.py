@@ -139,6 +139,28 @@ def propose_record(
     return Proposal(estimate.counted(Record(made, list(rules))), reasons, left_out, words)
 
 
+def all_equal(*tables: Sequence[Row], fields: Sequence[Field] = ()) -> Record | None:
+    """Return settings by which records are alike from 1 on if they are equal in all fields.
+
+    Args:
+        tables: rows, as for ``propose_record``; their columns are the fields if none are given.
+        fields: of the records.
+
+    Returns:
+        None if the tables share no column.
+    """
+    fields = fields or [_plain_field(name, tables) for name in _shared(tables)[:MOST_FIELDS]]
+    return Record(fields, [[field.name for field in fields]]) if fields else None
+
+
+def _plain_field(name: str, tables: Sequence[Sequence[Row]]) -> Field:
+    """Return a field by which equal values are equal."""
+    types = {type(row.get(name)) for side in tables for row in side} - {type(None)}
+    if float in types:
+        return Field(name, compare="numeric")
+    return Field(name, compare="date" if types == {datetime.date} else "edit")
+
+
 def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
     """Return the names of columns that all have, in the order of the first."""
     names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
