@@ -20,6 +20,7 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, UsageError
@@ -170,8 +171,7 @@ def _without_views(kind: Any) -> Any:
     return kind
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Which columns of a table are what.
 
     Attributes:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
 from simdb.results import Key
 
 BUCKETS_TOLD = 3
@@ -13,8 +15,7 @@ RARE = "rare "  # how the parts of the exact index begin
 Span: TypeAlias = tuple[int, int]  # of a text: where it begins and ends, in code points
 
 
-@dataclass(frozen=True, slots=True)
-class Facet:
+class Facet(Struct, frozen=True):
     """One of the things that two items are compared by.
 
     Attributes:

@@ -18,7 +18,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from dataclasses import replace
 from datetime import date
 from datetime import time as clock
 from itertools import compress
@@ -27,6 +26,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from simdb import arrow
 from simdb.arrow import Columns

@@ -25,8 +25,9 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from simdb.errors import BadItemError, UsageError, WrongTypeError
 from simdb.results import Entry
@@ -44,8 +45,7 @@ _HELP = (
 _MISSING = (1,)  # after (0, value)
 
 
-@dataclass(frozen=True, slots=True)
-class _Term:
+class _Term(Struct, frozen=True):
     """One term: what it looks at, and which values come first."""
 
     field: str  # nothing means the item itself

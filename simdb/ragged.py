@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ragged:
+class Ragged(Struct, frozen=True, eq=False):
     """Rows of 64-bit words, one after the other."""
 
     values: npt.NDArray[np.uint64]  # the words of all rows
@@ -70,8 +71,7 @@ class Ragged:
         return {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WeightedSets(Ragged):
+class WeightedSets(Ragged, frozen=True, eq=False):
     """The symbols of items, rising within each, and their weights."""
 
     weights: npt.NDArray[np.float64]

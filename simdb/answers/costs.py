@@ -13,10 +13,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb.answers.compare import compare_probe_with_stored, live_rows, read_items
 from simdb.arrays import UInt32s
@@ -41,8 +42,7 @@ JOINED_ITEMS = 1_024  # that are joined with each other
 SAMPLED_ITEMS = 256  # whose features are made, or that are picked
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """What is known of the indexes of a collection; nought of one that is not there."""
 
     live: int  # items
@@ -80,8 +80,7 @@ class SampledJoin(NamedTuple):
     met: float  # pairs of postings, as a share of all pairs of items
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Struct, frozen=True):
     """What a method would have to do; of a search and of one collection both sides are the same."""
 
     verb: Verb

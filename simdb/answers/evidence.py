@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isnan
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.answers.buckets import as_probes

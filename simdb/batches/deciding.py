@@ -12,11 +12,12 @@ may be decided anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s
@@ -39,8 +40,7 @@ NONE_LEFT = -1
 _Pairs: TypeAlias = tuple[Int64s, Int64s, Float64s]  # the places of both, and their values
 
 
-@dataclass(slots=True)
-class Decisions:
+class Decisions(Struct):
     """What each row of a batch duplicates.
 
     Attributes:

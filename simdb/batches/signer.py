@@ -7,11 +7,11 @@ written in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 SORTED_ANEW = 8  # of so many items one or fewer: to sort their keys is quicker than to pick them
 
 
-@dataclass(frozen=True, slots=True)
-class Epoch:
+class Epoch(Struct, frozen=True):
     """An order of symbols, with the number by which the postings in it are found."""
 
     number: int
@@ -46,8 +45,7 @@ class Epoch:
         return whole if floor is None else whole.first(floor.prefix_lengths(arranged.sizes))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Prefixes(Ragged):
+class Prefixes(Ragged, frozen=True, eq=False):
     """The first symbols of sets, as places in the order of an epoch, rising within each set."""
 
     epoch: int

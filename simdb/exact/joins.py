@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
@@ -81,8 +82,7 @@ class Portion(Protocol[T_co]):
 ALONE = Workers()
 
 
-@dataclass(frozen=True, slots=True)
-class PairColumns:
+class PairColumns(Struct, frozen=True):
     """Similar pairs as columns."""
 
     left: Int64s  # places of the sets in the input; ``left < right`` in a self-join
@@ -100,8 +100,7 @@ class PairColumns:
         return self.overlaps / self.unions
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
+class _Side(Struct, frozen=True):
     """One side of a join: representatives by rising size, and the classes that they stand for."""
 
     values: UInt64s
@@ -204,8 +203,7 @@ class _Join:
             yield PairColumns(one, other, overlaps[rows], unions[rows])
 
 
-@dataclass(slots=True)
-class _Range:
+class _Range(Struct):
     """A range of the buckets of a join, and how far it is joined."""
 
     join: _Join

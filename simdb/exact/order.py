@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 FREQUENT_LIMIT = 262_144
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArrangedSets(Ragged):
+class ArrangedSets(Ragged, frozen=True, eq=False):
     """Sets as rising keys of an order, without repetition."""
 
 

@@ -23,12 +23,12 @@ class of long lengths, and is compared with all of about that length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt64s
@@ -126,8 +126,7 @@ def near_pairs(
         yield from parts
 
 
-@dataclass(slots=True)
-class _Probes:
+class _Probes(Struct):
     """Some probes of a join, and how far they are joined: a ``Portion`` of it."""
 
     join: Callable[..., int]

@@ -13,7 +13,6 @@ exactly if ``overlap >= ceil(J (s + t) / (1 + J))``, the *needed overlap* of the
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from math import inf
@@ -21,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from simdb.arrays import Bools, Float64s, Int64s
 from simdb.errors import ConfigurationError
@@ -41,8 +41,7 @@ def decimal(value: Fraction) -> str:
     return format(quotient.normalize(), "f") if Fraction(quotient) == value else str(value)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class _Rational:
+class _Rational(Struct, frozen=True, order=True):
     """An exact value, in the units of the measure."""
 
     fraction: Fraction
@@ -51,8 +50,7 @@ class _Rational:
         return decimal(self.fraction)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Threshold(_Rational):
+class Threshold(_Rational, frozen=True, order=True):
     """A threshold of Jaccard similarity: a rational number above 0 and at most 1."""
 
     def __post_init__(self) -> None:
@@ -160,8 +158,7 @@ class Threshold(_Rational):
         return np.where(whole > 0, whole - self.needed_overlaps(2 * whole) + 1, 0)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MaximumDistance(_Rational):
+class MaximumDistance(_Rational, frozen=True, order=True):
     """A largest distance: a rational number of at least 0."""
 
     @classmethod

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from simdb.files.arrays import ArrayReader
 from simdb.files.compression import InputStream
@@ -19,8 +20,7 @@ from simdb.kinds.base import Format
 _OF_FIELDS = {"id_field", "text_field", "make_keys"}
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(Struct, frozen=True):
     """What simdb knows of a format.
 
     Attributes:

@@ -12,12 +12,12 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain, pairwise
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
@@ -87,8 +87,7 @@ def prepared_ignored(described: Mapping[str, Any]) -> dict[str, Any]:
     return {**described, **told}
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """The form in which texts are compared; ``kinds.text.Text`` says what each setting means."""
 
     unicode: NormalForm = "NFC"

@@ -12,12 +12,13 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
@@ -236,8 +237,7 @@ class String(Kind, frozen=True):
 # -- items and their measure ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StringFeatures:
+class StringFeatures(Struct, frozen=True, eq=False):
     """Strings as they are compared: code points one after the other, and a bag of each.
 
     ``kernels.strings.Strings`` says what a bag is.

@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import comb, factorial
@@ -41,13 +40,11 @@ _TERMS_OF_E = 40  # of its series
 # -- what items are signed by, and what signatures become ----------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SymbolSets(Ragged):
+class SymbolSets(Ragged, frozen=True, eq=False):
     """The symbols of items in order of occurrence, repeats possible."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BucketKeys(Ragged):
+class BucketKeys(Ragged, frozen=True, eq=False):
     """The bucket keys of items.
 
     Attributes:

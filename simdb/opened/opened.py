@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeVar, cast
 
+from msgspec import Struct
+
 from simdb.batches.signer import Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
 from simdb.opened.catalogue import CollectionSettings, present_settings
@@ -31,8 +33,7 @@ DEFAULT_MEMORY = 2**30
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Resources:
+class Resources(Struct, frozen=True):
     """What the database lends: bytes of memory, threads, and whether it is still open."""
 
     memory: int = DEFAULT_MEMORY
@@ -40,8 +41,7 @@ class Resources:
     require_open: Callable[[], None] = lambda: None  # raises unless database and snapshot are
 
 
-@dataclass(frozen=True, slots=True)
-class WriteAccess:
+class WriteAccess(Struct, frozen=True):
     """The open file for as long as a change takes, with what this opening of it grants."""
 
     environment: Environment

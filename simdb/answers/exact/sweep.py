@@ -13,13 +13,13 @@ for every item number.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import xxhash
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
@@ -471,8 +471,7 @@ def _shared_only(keys: UInt64s, columns: UInt32s) -> KeysAndColumns:
 # -- identical items ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ItemClasses:
+class ItemClasses(Struct, frozen=True):
     """What is known of all items, by item number."""
 
     sizes: Int64s  # symbols of each item; 0 of those that are not stored

@@ -40,12 +40,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import UInt8s, UInt32s, UInt64s
@@ -182,8 +182,7 @@ class RunDirectory(Fields):
                 return
 
 
-@dataclass(slots=True)
-class MergeCounters:
+class MergeCounters(Struct):
     """What merging did, for tests and benchmarks."""
 
     steps: int = 0

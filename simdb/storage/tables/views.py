@@ -10,10 +10,10 @@ is until it is deleted, so its address holds for every snapshot whose directory 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
@@ -43,8 +43,7 @@ class Found(NamedTuple):
     positions: UInt32s
 
 
-@dataclass(slots=True)
-class _CachedRun:
+class _CachedRun(Struct):
     """What is known of the chunks of a run, from chunk ``base`` on."""
 
     base: int
