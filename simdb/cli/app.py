@@ -51,7 +51,7 @@ class _OnDemand(UserDict[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
-            from simdb.cli.options import grouped  # knows all kinds, which the help does not need
+            from simdb.cli.options import grouped  # loads numpy, which the help does not need
 
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
             alone.command(name, cls=Command)(grouped(function_of(name)))

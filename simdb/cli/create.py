@@ -9,8 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 import simdb
-from simdb.cli.options import Bound, Groups, GroupsAt, IndexOptions, KindOptions
+from simdb.cli.options import Bound, Groups, GroupsAt
 from simdb.cli.output import Telling, note
+from simdb.cli.settings import IndexOptions, KindOptions
 from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold

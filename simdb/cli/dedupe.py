@@ -26,10 +26,11 @@ from simdb.arrays import Bools, Int64s
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
-from simdb.cli.options import Bound, KindOptions, Recall, SyncMode, rational
+from simdb.cli.options import Bound, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working
 from simdb.cli.proposing import RuleChoices, equal_in_all, looked_at, proposed_for_one
 from simdb.cli.report import as_given, require_page
+from simdb.cli.settings import KindOptions, Recall
 from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError

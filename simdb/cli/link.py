@@ -17,7 +17,7 @@ import simdb
 from simdb.arrow import with_column
 from simdb.cli.dedupe import Places
 from simdb.cli.inputs import UnstoredInputs, require_no_input
-from simdb.cli.options import Apart, KindOptions, rational
+from simdb.cli.options import Apart, rational
 from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
     RuleChoices,
@@ -29,6 +29,7 @@ from simdb.cli.proposing import (
     stored,
     tell_choice,
 )
+from simdb.cli.settings import KindOptions
 from simdb.errors import NothingAlikeError, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there

@@ -19,9 +19,10 @@ import simdb
 from simdb.cli.create import index_in_words
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import InputOptions, UnstoredInputs
-from simdb.cli.options import Bound, KindOptions, PlanOptions, rational
+from simdb.cli.options import Bound, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.cli.pictures import picture
+from simdb.cli.settings import KindOptions, PlanOptions
 from simdb.errors import UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.files.inputs import require_there

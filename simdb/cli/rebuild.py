@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 import typer
 
 from simdb.cli.create import indexes_of, report_of
-from simdb.cli.options import Bound, Groups, GroupsAt, OtherIndexOptions, OtherKindOptions
+from simdb.cli.options import Bound, Groups, GroupsAt
 from simdb.cli.output import Working
+from simdb.cli.settings import OtherIndexOptions, OtherKindOptions
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 import simdb
-from simdb.cli.options import Bound, KindOptions
+from simdb.cli.options import Bound
 from simdb.cli.output import Telling
+from simdb.cli.settings import KindOptions
 from simdb.errors import UsageError
 
 _PLACE = "place in the files"  # of a row, a column of the command's own; messages name it

@@ -7,7 +7,8 @@ import json
 import pytest
 
 import simdb
-from simdb.cli.options import Bound, KindOptions
+from simdb.cli.options import Bound
+from simdb.cli.settings import KindOptions
 from simdb.errors import ConfigurationError, UsageError
 from tests.support.commands import done, run
 

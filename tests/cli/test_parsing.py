@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 from simdb.cli.app import app
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed
-from simdb.cli.options import KindOptions, key_from
+from simdb.cli.options import key_from
 from simdb.cli.output import ProgressBar, excerpt
+from simdb.cli.settings import KindOptions
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.rows import ReadingOptions
 from simdb.files.writing import printable

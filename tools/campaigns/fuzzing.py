@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import simdb
-from simdb.cli.options import KindOptions
+from simdb.cli.settings import KindOptions
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
 from simdb.kinds.ratings import Stars
