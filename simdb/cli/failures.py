@@ -32,6 +32,7 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 _SHORTLY = 0.05  # seconds
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
 _COMMANDS = {"rebuild": "simdb rebuild"}
@@ -57,6 +58,8 @@ class CommandGroup(TyperGroup):
         except Exception as error:  # noqa: BLE001 - none is passed over: each is told
             code = _reported(error)
         if standalone:
+            for late in _ENDINGS:  # Python gives them back their usual, deadly meaning
+                signal.signal(late, signal.SIG_IGN)
             sys.exit(code)
         return code
 
@@ -102,9 +105,13 @@ def _end_politely(number: int, frame: FrameType | None) -> None:
 
     A closed terminal is told by more than one signal: the others must not end that.
     """
-    for other in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(other, signal.SIG_IGN)
+    for other in _ENDINGS:
+        signal.signal(other, _pass_over)  # where one has come by now, SIG_IGN would be reported
     signal.default_int_handler(number, frame)
+
+
+def _pass_over(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the end has begun."""
 
 
 def _reported(error: Exception, about: Mapping[str, str] | None = None) -> int:

@@ -12,6 +12,7 @@ import pytest
 import simdb
 from simdb import collection, frames, results
 from simdb.answers import choose
+from simdb.kinds import tokenisers
 from simdb.opened import catalogue
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,6 +36,7 @@ def python_blocks() -> Iterator[Any]:
 def test_a_python_block_runs_twice_in_an_empty_folder(block, printed, tmp_path, monkeypatch):
     """Twice, since a script is run again tomorrow on the store of today."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tokenisers, "_TOKENISERS", dict(tokenisers._TOKENISERS))
     code = compile(block, "block.py", "exec")
     for _ in range(2):
         output = io.StringIO()
