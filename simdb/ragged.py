@@ -92,14 +92,18 @@ def as_bytes(strings: Sequence[bytes | memoryview]) -> list[bytes]:
     """Return byte strings as objects of their own, which Python's collector need not visit."""
     if not isinstance(strings, ByteStrings):
         return list(map(bytes, strings))
+    width = int(strings.offsets[1]) if len(strings) else 0
+    if width and (np.diff(strings.offsets) == width).all():
+        return cut_rows(strings.values.reshape(-1, width))
     whole, bounds = strings.values.tobytes(), strings.offsets.tolist()
     return [whole[begin:end] for begin, end in pairwise(bounds)]
 
 
 def cut_rows(rows: npt.NDArray[Any]) -> list[bytes]:
     """Return the rows of an array as bytes each."""
-    data, width = rows.tobytes(), rows.shape[1] * rows.itemsize
-    return [data[begin : begin + width] for begin in range(0, len(data), width)]
+    whole = np.ascontiguousarray(rows).view(f"V{rows.shape[1] * rows.itemsize}")
+    found: list[bytes] = whole.ravel().tolist()
+    return found
 
 
 def cut_out(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdb.kinds.base import joined, lengths_of
-from simdb.ragged import ByteStrings, cut_out, distinct_of
+from simdb.ragged import ByteStrings, as_bytes, cut_out, distinct_of
 
 STRINGS = [b"one", b"", b"three", b"4"]
 
@@ -28,8 +28,15 @@ def test_a_column_of_strings_is_a_sequence_of_them(strings):
 
 def test_rows_of_an_array_are_strings_of_one_width():
     rows = ByteStrings.of_rows(np.array([[1, 2], [3, 4]], "<u2"))
-    assert list(rows) == [b"\1\0\2\0", b"\3\0\4\0"]
+    assert list(rows) == as_bytes(rows) == [b"\1\0\2\0", b"\3\0\4\0"]
     assert rows[1].readonly
+
+
+@pytest.mark.parametrize("some", [slice(4), slice(0), slice(0, 1), slice(1, 2)])
+def test_strings_become_objects_whether_they_are_of_one_width_or_not(strings, some):
+    found = as_bytes(strings[some])
+    assert found == STRINGS[some]
+    assert all(type(one) is bytes for one in found)
 
 
 @pytest.mark.parametrize("some", [slice(1, 3), slice(2), slice(2, None), slice(3, 1), slice(9, 12)])

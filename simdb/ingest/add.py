@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -116,7 +116,7 @@ class Fates:
             return []
         if there.issubset(actions):
             return list(range(len(self.actions)))
-        return [row for row, action in enumerate(self.actions) if action in actions]
+        return list(compress(range(len(self.actions)), map(actions.__contains__, self.actions)))
 
 
 class BatchAdder:
@@ -470,14 +470,14 @@ def insert_rows(
     pool: Executor | None = None,
 ) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
-    columns = list(map(ByteStrings.of, (batch.keys, batch.items, batch.metadata)))
+    keys, items, metadata = map(ByteStrings.of, (batch.keys, batch.items, batch.metadata))
     packed = batch.packed
     if len(kept) < len(batch.rows):
         places = np.array(kept, np.int64)
-        columns = [picked(column, places) for column in columns]
+        keys = writer.some_keys(keys, places)
+        items, metadata = picked(items, places), picked(metadata, places)
         signed = signed.select(places)
         packed = None if packed is None else packed.select(places)
-    keys, items, metadata = columns
     first = writer.insert(keys, items, metadata, pool, packed)
     numbers = np.arange(first, first + len(kept), dtype=np.uint32)
     postings.insert(writer, writer.manifest.index, current_epoch(writer), numbers, signed)

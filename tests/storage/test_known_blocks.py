@@ -94,3 +94,24 @@ def test_a_snapshot_before_compacting_takes_nothing_over_from_after_it(tmp_path)
             with collection._handle.read() as new:
                 assert count(new) == stored - 40
             assert count(old) == stored
+
+
+def test_documents_and_keys_are_the_same_found_one_by_one_and_block_by_block(tmp_path, monkeypatch):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Text(), seed=1, compression="zstd")
+        collection.add_many((f"key {number}", "text " * number) for number in range(400))
+        collection.delete("key 7")
+        numbers = np.arange(0, 420, 5, dtype=np.uint32)
+        found = []
+        with collection._handle.read() as snapshot:
+            reader = CollectionReader(snapshot, collection._present.settings.number)
+            for few in (0, numbers.size):
+                monkeypatch.setattr("simdb.storage.collection.reader.FEW", few)
+                positions, keys = reader.keys_of(numbers)
+                documents = [
+                    (position, *map(bytes, document[1:]))
+                    for position, document in reader.documents_of(numbers)
+                ]
+                found.append((positions.tolist(), list(map(bytes, keys)), documents))
+        assert found[0] == found[1]
+        assert len(found[0][0]) == 80

@@ -6,6 +6,7 @@ Items come one by one, as documents, or in bulk: whole blocks, without an object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,15 @@ class Names(NamedTuple):
     order: Int64s
     column: ByteStrings
     listed: list[bytes]
+
+    def select(self, places: Int64s) -> Names:
+        """Return the names of some of the keys, given by ascending places."""
+        new_places = np.full(self.order.size, -1)
+        new_places[places] = np.arange(places.size)
+        order = new_places[self.order]
+        stays = order >= 0
+        column = layout.picked(self.column, np.flatnonzero(stays))
+        return Names(order[stays], column, list(compress(self.listed, stays.tolist())))
 
 
 class _State(NamedTuple):
@@ -153,6 +163,12 @@ class CollectionReader:
             names = layout.picked(keys, order, owner_prefix(self.number))
             self._last_named = keys, Names(order, names, as_bytes(names))
         return self._last_named[1]
+
+    def some_keys(self, keys: ByteStrings, places: Int64s) -> ByteStrings:
+        """Return some encoded user keys; what is known of all serves for these."""
+        some = layout.picked(keys, places)
+        self._last_named = some, self._named(keys).select(places)
+        return some
 
     def find_many(self, keys: ByteStrings) -> Int64s:
         """Return the item numbers of many encoded user keys, -1 for those not stored."""
@@ -303,7 +319,7 @@ class CollectionReader:
 
         If they are not to be ``whole``, items that lie elsewhere are not read.
         """
-        if numbers.size <= FEW:
+        if self._lie_apart(numbers):
             for position, number in enumerate(numbers.tolist()):
                 found = self.document(number, whole=whole)
                 if found is not None:
@@ -313,6 +329,11 @@ class CollectionReader:
             documents = zip(wanted.tolist(), self._documents(block, places), strict=True)
             for position, document in documents:
                 yield position, self._whole(document) if whole else document
+
+    def _lie_apart(self, numbers: UInt32s) -> bool:
+        """Whether most of the documents of some numbers lie in a block of their own."""
+        size = self.manifest.item_bytes if self.items is None else 0
+        return numbers.size <= max(FEW, size // blocks.TARGET_BYTES)
 
     def _documents(self, block: Block, places: Int64s) -> Iterator[Document]:
         """Yield the documents at some places of a block; many are verified by one kernel."""
@@ -336,6 +357,8 @@ class CollectionReader:
 
         Every record is verified, without an object for each.
         """
+        if self._lie_apart(numbers):
+            return self._keys_one_by_one(numbers)
         positions, parts = [np.empty(0, np.int64)], []
         for block, wanted, places in self.documents.locate(numbers):
             cut = _cut_records(block, places)
@@ -345,6 +368,17 @@ class CollectionReader:
         values = np.concatenate([np.empty(0, np.uint8), *(part.values for part in parts)])
         sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
         return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
+
+    def _keys_one_by_one(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
+        positions: list[int] = []
+        keys: list[bytes | memoryview] = []
+        for position, number in enumerate(numbers.tolist()):
+            block = self.documents.find(number)
+            place = None if block is None else block.place(number)
+            if block is not None and place is not None:
+                positions.append(position)
+                keys.append(layout.document_key(number, block.verified_record(place)))
+        return np.array(positions, np.int64), ByteStrings.of(keys)
 
     def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
         """Return the positions in ascending item numbers of those stored, and encoded metadata.

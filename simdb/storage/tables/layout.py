@@ -428,6 +428,19 @@ def decode_document(
 
     ``codec`` returns what reads frames that refer to a dictionary.
     """
+    key, body, flags, item_size = _cut_document(number, record)
+    if flags:
+        body = unpacked(number, body, flags, item_size, codec)
+    return Document(number, key, body[:item_size], body[item_size:])
+
+
+def document_key(number: int, record: memoryview) -> memoryview:
+    """Return the encoded key of a document record; the item may be compressed."""
+    return _cut_document(number, record)[0]
+
+
+def _cut_document(number: int, record: memoryview) -> tuple[memoryview, memoryview, int, int]:
+    """Return key and body of a document record, the flags, and the size of the item."""
     item = end = DOCUMENT_HEADER.size
     flags = item_size = 0
     if len(record) >= end:
@@ -437,10 +450,7 @@ def decode_document(
         end = item if flags else item + item_size
     if len(record) < end:
         raise CorruptionError(f"item number {number}: the record is cut short")
-    body, key = record[item:], record[DOCUMENT_HEADER.size : item]
-    if flags:
-        body = unpacked(number, body, flags, item_size, codec)
-    return Document(number, key, body[:item_size], body[item_size:])
+    return record[DOCUMENT_HEADER.size : item], record[item:], flags, item_size
 
 
 def unpacked(
