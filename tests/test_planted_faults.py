@@ -98,6 +98,13 @@ FAULTS = (
     ),
     Fault(
         "kinds",
+        "kinds/contrast.py",
+        "if name in others:",
+        "if name not in others:",
+        "tests/kinds/test_contrast.py",
+    ),
+    Fault(
+        "kinds",
         "kinds/bits.py",
         "return self.length == other.length",
         "return True",

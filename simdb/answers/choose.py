@@ -48,6 +48,7 @@ from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLow
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
+from simdb.kinds.contrast import contrast
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Alternative, Explanation
@@ -373,8 +374,8 @@ def require_alike(left: CollectionSettings, right: CollectionSettings) -> None:
     """Raise ConfigurationError unless the items of both collections are of one kind."""
     if left.kind != right.kind:
         raise ConfigurationError(
-            f"collections of different kinds cannot be joined: {left.name!r} has {left.kind}, "
-            f"{right.name!r} has {right.kind}"
+            f"collections {left.name!r} and {right.name!r} cannot be joined, as their settings "
+            f"differ: for {left.name!r} {contrast(left.kind, right.kind)}"
         )
 
 

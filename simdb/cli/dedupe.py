@@ -57,6 +57,7 @@ from simdb.files.writing import (
     require_fitting_name,
     written_together,
 )
+from simdb.kinds.contrast import contrast
 from simdb.policies import Policy
 from simdb.reports import Removed
 from simdb.reports import report as page_of
@@ -393,18 +394,9 @@ class _Wanted:
         if name not in database:
             return None
         found = database[name]
-        wanted, present = (
-            kind.describe() for kind in (self.described.changed(found.kind), found.kind)
-        )
-        others = [
-            f"{setting.replace('_', ' ')} is {json.dumps(present[setting])}"
-            for setting in present
-            if wanted[setting] != present[setting]
-        ]
+        others = contrast(found.kind, self.described.changed(found.kind))
         if others:
-            raise ConfigurationError(
-                f"the collection {name!r} has other settings: {', '.join(others)}"
-            )
+            raise ConfigurationError(f"the collection {name!r} has other settings: {others}")
         if self.recall is not None and rational(self.recall, name="recall") != found.recall:
             raise ConfigurationError(
                 f"the collection {name!r} was created for a recall of {float(found.recall):g}"

@@ -88,6 +88,10 @@ _WORD = re.compile(r"\w+")
 class Shingling(Settings, frozen=True, tag_field="of"):
     """What a text is cut into."""
 
+    def __str__(self) -> str:
+        """Return it as ``--shingles`` takes it, such as ``word:3``."""
+        return f"{self.__struct_config__.tag}:{getattr(self, self.__struct_fields__[0])}"
+
 
 class CharacterShingles(Shingling, frozen=True, tag="character"):
     """Every run of ``size`` successive characters (code points) of the text (MMDS 3.2.1).

@@ -18,6 +18,7 @@ from simdb.errors import (
 )
 from simdb.exact.thresholds import decimal
 from simdb.kinds import named
+from simdb.kinds.contrast import contrast
 from simdb.recipe import Recipe, fraction, restored
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import CollectionReader, stored_settings
@@ -190,8 +191,8 @@ def present_settings(
     present = require_settings(transaction, before.name)
     if present.number != before.number and present.kind != before.kind:
         raise ConfigurationError(
-            f"collection {before.name!r} of {before.kind} was dropped; the one of that name is of "
-            f"{present.kind}: open that one"
+            f"collection {before.name!r} was dropped and created again with other settings "
+            f"({contrast(present.kind, before.kind)}); open it again"
         )
     return present
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 
 from simdb.errors import ConfigurationError, Remedy
-from simdb.exact.thresholds import Threshold, ThresholdLike
+from simdb.exact.thresholds import Threshold, ThresholdLike, decimal
 from simdb.kinds import Kind, SketchScheme, require
+from simdb.kinds.contrast import contrast
 from simdb.lsh.planning import PlanRequest
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
@@ -75,14 +77,14 @@ def changed_settings(
     """Return settings in which what is not None has changed; ConfigurationError if it cannot."""
     if kind is not None and type(kind) is not type(present.kind):
         raise ConfigurationError(
-            f"the items of collection {present.name!r} are stored for {present.kind}; they cannot "
-            f"become {kind}"
+            f"collection {present.name!r} cannot be rebuilt as another kind: "
+            f"{contrast(present.kind, kind)}"
         )
     wanted = present.kind if kind is None else kind
     if not present.kind.stores_alike(wanted):
         raise ConfigurationError(
-            f"the items of collection {present.name!r} are stored as those of {present.kind}, not "
-            f"of {wanted}; add them to another collection"
+            f"the stored items of collection {present.name!r} do not fit the new settings "
+            f"({contrast(present.kind, wanted)}); add them to another collection"
         )
     if drop_exact and (request.exact_floor is not None or request.containment):
         raise ConfigurationError("drop_exact=True contradicts exact_floor and containment")
@@ -93,7 +95,8 @@ def changed_settings(
     if bound is None and present.is_probable and not drop_probable:
         if wanted.is_distance != present.kind.is_distance:
             raise ConfigurationError(
-                f"{wanted} and {present.kind} use different measures: give "
+                f"the new settings compare by {_measured(wanted)}, those of collection "
+                f"{present.name!r} by {_measured(present.kind)}: give "
                 f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
         bound = wanted.bound_of(present.threshold)
@@ -121,6 +124,10 @@ def changed_settings(
     return replace(made, key_sources=present.key_sources, groups=present.groups)
 
 
+def _measured(kind: Kind) -> str:
+    return "distance" if kind.is_distance else "similarity"
+
+
 def require_absent(transaction: ReadTransaction, name: str) -> None:
     """Raise ConfigurationError if there is a collection of a name."""
     if catalogue.settings_of(transaction, name) is not None:
@@ -141,14 +148,27 @@ def require_same(present: CollectionSettings, wanted: CollectionSettings, *, see
         names.append("groups")
     differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
     if differing:
-        name = differing[0]
-        what, has, given = name, getattr(present, name), getattr(wanted, name)
-        if name == "secret":
-            what, has, given = "seed", "another", "this"
         raise ConfigurationError(
-            f"collection {present.name!r} has {what} {has}, not {given}",
+            f"collection {present.name!r} has other settings: "
+            f"{_differing(differing[0], present, wanted)}",
             remedies=[
                 Remedy(None, None, "without settings opens it as it is", "collection"),
                 Remedy(None, None, "changes them", "rebuild"),
             ],
         )
+
+
+def _differing(name: str, present: CollectionSettings, wanted: CollectionSettings) -> str:
+    """Say in words what the first setting that differs is, and what it is not."""
+    if name == "kind":
+        return contrast(present.kind, wanted.kind)
+    if name == "secret":
+        return "its seed is another one"
+    has, asked = (getattr(settings, name) for settings in (present, wanted))
+    if name == "recall":
+        has, asked = map(decimal, (has, asked))
+    elif isinstance(has, Fraction) and isinstance(asked, Fraction):
+        kind = present.kind
+        name = "max_distance" if kind.is_distance else name
+        has, asked = (kind.outer_bound(kind.bound_of(value)) for value in (has, asked))
+    return f"{name} is {has}, not {asked}"

@@ -446,7 +446,7 @@ def test_a_collection_that_another_process_makes_meanwhile_is_taken(tmp_path, mo
 
     monkeypatch.setattr(simdb.Database, "create_collection", second)
     done("dedupe", rows, "-o", "-", "--store", tmp_path / "s.simdb", "--id-field", "id")
-    assert 'other settings: shingles is {"of": "character", "size": 9}' in failed(
+    assert "other settings: shingles is character:9, not word:2" in failed(
         *("dedupe", rows, "-o", "-", "--store", tmp_path / "s.simdb", "--id-field", "id"),
         *("--shingles", "word:2"),
     )

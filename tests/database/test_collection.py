@@ -75,7 +75,7 @@ def test_of_two_that_open_one_name_at_once_the_second_opens_what_the_first_made(
     overtaken("c")
     assert [record.key for record in database.collection("c", WORDS).items()] == ["first"]
     overtaken("d", threshold=0.5)
-    with pytest.raises(simdb.ConfigurationError, match=r"threshold 1/2, not 4/5.*rebuild\(\)"):
+    with pytest.raises(simdb.ConfigurationError, match=r"threshold is 0\.5, not 0\.8.*rebuild\(\)"):
         database.collection("d", WORDS)
     assert database["d"].threshold == Fraction(1, 2)
 
@@ -250,7 +250,9 @@ def test_a_dropped_collection_cannot_be_used_and_its_name_is_free(database):
         len(collection)
     again = database.collection("c", simdb.Text(simdb.WordShingles(2)), threshold=0.5)
     assert len(again) == 0
-    with pytest.raises(simdb.ConfigurationError, match="was dropped; the one of that name is of"):
+    with pytest.raises(
+        simdb.ConfigurationError, match=r"was dropped.*\(shingles.size is 2, not 1\)"
+    ):
         len(collection)
     with pytest.raises(simdb.CollectionNotFoundError):
         database.drop_collection("d")
