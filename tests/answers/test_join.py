@@ -130,7 +130,7 @@ def test_collections_of_different_items_are_not_joined(tmp_path: Path) -> None:
     with simdb.open(tmp_path / "s") as db:
         words = db.collection("words", simdb.Text(simdb.WordShingles(2)))
         others = db.collection("others", simdb.Text(simdb.WordShingles(3)))
-        with pytest.raises(ConfigurationError, match="'words' shingles.size is 2, not 3"):
+        with pytest.raises(ConfigurationError, match=r"'words' shingles\.size is 2, not 3"):
             words.join(others, 0.8)
 
 
