@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 CONTEXT = 2  # equal lines shown beside a difference
 GAP = ("...", " ", "...")  # in the place of equal lines that are left out
 MOST_WORDS = 2_000  # of each side that are aligned; the time may grow with the square
+MOST_EQUAL = MOST_WORDS**2  # pairs of equal lines among which those are sought that belong together
 _WORD = re.compile(r"\S+\s*|\s+")
 
 # Pieces of a line, each with whether the other side lacks it there.
@@ -29,9 +31,12 @@ def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
 
     The mark is a blank where the lines are equal, ``<`` or ``>`` where only one side has the line
     and ``|`` where they differ. Of long equal runs only the lines beside a difference are given.
+    Where very many lines are alike, as empty ones are, those between a common beginning and a
+    common end all count as different.
     """
     left_lines, right_lines = left.split("\n"), right.split("\n")
-    matcher = difflib.SequenceMatcher(None, left_lines, right_lines, autojunk=False)
+    keys = _keys_of_lines(left_lines, right_lines)
+    matcher = difflib.SequenceMatcher(None, *keys, autojunk=False)
     last = None
     for group in matcher.get_grouped_opcodes(CONTEXT):
         if last is not None or group[0][1] > 0:
@@ -46,6 +51,30 @@ def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
         last = group[-1]
     if last is not None and last[2] < len(left_lines):
         yield GAP
+
+
+def _keys_of_lines(
+    left: Sequence[str], right: Sequence[str]
+) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Return lines as they are aligned: themselves, or their places where that would take long."""
+    many = Counter(right)
+    if sum(many[line] for line in left) <= MOST_EQUAL:
+        return left, right
+    begin, end = _common_ends(left, right)
+    between = range(len(left), len(left) + len(right) - begin - end)
+    ends = range(begin), range(len(left) - end, len(left))
+    return range(len(left)), [*ends[0], *between, *ends[1]]
+
+
+def _common_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
+    """Return how long the common beginning is, and the common end of what is left."""
+    begin, end = 0, 0
+    shorter = min(len(left), len(right))
+    while begin < shorter and left[begin] == right[begin]:
+        begin += 1
+    while end < shorter - begin and left[-1 - end] == right[-1 - end]:
+        end += 1
+    return begin, end
 
 
 def _mark(*, has_left: bool, has_right: bool, equal: bool) -> str:
@@ -76,12 +105,7 @@ def marked(left: str, right: str) -> tuple[Marked, Marked]:
     ones, others = _WORD.findall(left), _WORD.findall(right)
     # White space after a word does not make it another one.
     one_keys, other_keys = [[word.split() for word in side] for side in (ones, others)]
-    begin, end = 0, 0
-    shorter = min(len(ones), len(others))
-    while begin < shorter and one_keys[begin] == other_keys[begin]:
-        begin += 1
-    while end < shorter - begin and one_keys[-1 - end] == other_keys[-1 - end]:
-        end += 1
+    begin, end = _common_ends(one_keys, other_keys)
     middles = one_keys[begin : len(ones) - end], other_keys[begin : len(others) - end]
     equal = [(begin, begin, 0)] if max(map(len, middles)) > MOST_WORDS else _equal(*middles)
     left_places: set[int] = {*range(begin), *range(len(ones) - end, len(ones))}

@@ -196,6 +196,13 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
+def in_words(value: Any) -> str:
+    """Return a value as people read it."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(in_words, value))})"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
 # -- what kinds make facets of --------------------------------------------------------------------
 
 

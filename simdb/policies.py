@@ -193,10 +193,12 @@ class Policy:
             raise self._incomparable(error) from error
 
     def _incomparable(self, error: TypeError) -> UsageError:
-        told = f"the policy has values that cannot be compared ({error})"
         if self._function is None:
-            told += "; number(NAME) reads texts as numbers"
-        return UsageError(told)
+            return UsageError(
+                "a field of the policy is a text in some rows and a number in others; "
+                "number(NAME) reads texts as numbers"
+            )
+        return UsageError(f"the policy returned values that cannot be compared ({error})")
 
 
 def _value(row: Entry, name: str) -> Any:
@@ -249,8 +251,8 @@ class _Tokens:
     def name(self, what: str) -> str:
         """Take a name or a value."""
         if not self._found or not self._found[0][1]:
-            found = repr(self._found[0][0]) if self._found else "the end"
-            raise UsageError(f"a policy has {found} where {what} should be: {_HELP}")
+            found = f"has {self._found[0][0]!r}" if self._found else "ends"
+            raise UsageError(f"a policy {found} where {what} should be: {_HELP}")
         return self._found.pop(0)[0]
 
 

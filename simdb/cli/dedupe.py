@@ -294,7 +294,10 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     if counts.get("superseded"):
         text += "; {superseded:,} stored before gave way to better ones"
     for name in counts.get("lacking", ()):
-        telling.note(f"no row has the field {name!r} of the policy: it decided nothing")
+        telling.note(
+            f"no row has the field {name!r} of the policy: it decided nothing (a policy knows the "
+            "item itself as 'item')"
+        )
     names = (name for name in ("threshold", "max_distance") if name in counts)
     least = "".join(f"{name.replace('_', ' ')} {counts[name]}; " for name in names)
     words = text.format(removed=removed, updates=updates, least=least, **counts)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from simdb.cli.output import console
 from simdb.differences import GAP, Marked, rows, shortened
-from simdb.evidence import PairExplanation, plain
+from simdb.evidence import PairExplanation, in_words
 from simdb.files.writing import printable
 
 if TYPE_CHECKING:
@@ -111,6 +111,4 @@ def facets(told: PairExplanation, names: tuple[str, str], *, longest: int) -> Ta
 
 
 def _shown(value: object) -> str:
-    if value is None:
-        return "-"
-    return printable(f"{value:g}" if isinstance(value, float) else str(plain(value)))
+    return "-" if value is None else printable(in_words(value))

@@ -153,6 +153,9 @@ def sizes(counts: Sequence[tuple[str, int]]) -> str:
         axes.set_ylabel("groups")
         if max(numbers) > _LINEAR * max(1, min(number for number in numbers if number)):
             axes.set_yscale("log")
+        else:
+            axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.tick_params(axis="x", labelsize=7)
 
     return drawn("sizes", "Groups by size", draw)
 

@@ -12,8 +12,9 @@ from typing import Any
 
 from simdb.collection import CollectionView
 from simdb.errors import ConfigurationError, SimdbError
+from simdb.evidence import in_words
 from simdb.reports import charts
-from simdb.reports.pages import Section, Shown, beside, rendered
+from simdb.reports.pages import Section, Shown, beside, rendered, texts_beside
 from simdb.results import Key
 from simdb.upkeep.survey import Survey
 
@@ -26,6 +27,7 @@ MEMBERS_SHOWN = 3  # beside the one that the others are compared with
 GROUPS_HELD = 64  # of the largest so far, of which rows are kept while a job runs
 MEASURED = 200  # pairs by which the curve is measured
 TRIES = 10
+LONG = 60_000  # characters of two texts, whose shingles are not counted for a page
 _SIZES = ((2, 2), (3, 3), (4, 5), (6, 10), (11, 30), (31, 100), (101, 1_000), (1_001, None))
 
 
@@ -190,7 +192,7 @@ class _Page:
         """The settings of the collection."""
         kind, collection = self._kind, self._collection
         described: Mapping[str, Any] = kind.describe()
-        told = [(name, str(value)) for name, value in described.items()]
+        told = [(name.replace("_", " "), _setting(value)) for name, value in described.items()]
         bounds = {
             "threshold": collection.threshold,
             "largest distance": collection.max_distance,
@@ -324,9 +326,7 @@ class _Page:
     def _group(self, keys: Sequence[Key]) -> _Group:
         first, others = keys[0], keys[1 : 1 + MEMBERS_SHOWN]
         about = f"{first} beside {_of(len(others), len(keys) - 1, 'other row', 'other rows')}:"
-        told = [self._collection.explain_pair(first, other) for other in others]
-        pairs = [beside(one, str(one.left), str(one.right)) for one in told]
-        return _Group(f"{len(keys):,}", about, pairs)
+        return _Group(f"{len(keys):,}", about, [self._pair(first, other) for other in others])
 
     def _drawn_groups(
         self, lengths: Sequence[int], largest: Sequence[_Group]
@@ -342,10 +342,13 @@ class _Page:
         ]
         last = max(place for place, (_, many) in enumerate(counts) if many)
         return {
-            "count": f"{len(lengths):,}",
+            "shown": "The only group."
+            if len(lengths) == 1
+            else f"{_of(len(largest), len(lengths), 'group', 'groups')}, the largest first.",
             "chart": (
                 "Groups by size",
-                f"{len(lengths):,} groups of {sum(lengths):,} rows that belong together.",
+                f"{sum(lengths):,} rows belong to {len(lengths):,} "
+                f"{'group' if len(lengths) == 1 else 'groups'}.",
                 charts.sizes(counts[: last + 1]),
             ),
             "largest": largest,
@@ -376,7 +379,7 @@ class _Page:
                     seen.add(keys)
                     by_bin[number].append(place)
             shown = [
-                self._pair(found, place)
+                self._pair(found.left[place], found.right[place])
                 for number in sorted(by_bin, reverse=not found.is_distance)
                 for place in by_bin[number]
             ]
@@ -388,21 +391,46 @@ class _Page:
             keys = frozenset((found.left[place], found.right[place]))
             if not within[place] and keys not in seen and len(misses) < MISSES:
                 seen.add(keys)
-                misses.append(self._pair(found, place))
+                misses.append(self._pair(found.left[place], found.right[place]))
         about = "Those of the sample that a somewhat looser bound would call similar."
         sections.append(Section("The nearest misses", about, misses))
         return [one for one in sections if one.pairs]
 
-    def _pair(self, found: Survey, place: int) -> Shown:
-        told = self._collection.explain_pair(found.left[place], found.right[place])
-        return beside(told, str(told.left), str(told.right))
+    def _pair(self, left: Key, right: Key) -> Shown:
+        one, other = self._collection.get(left).item, self._collection.get(right).item
+        if _are_long(one, other):
+            (pair,) = self._collection.score([(left, right)])
+            return self._long(pair.value, (str(left), one), (str(right), other))
+        return beside(self._collection.explain_pair(left, right), str(left), str(right))
+
+    def _long(self, value: float, left: tuple[str, str], right: tuple[str, str]) -> Shown:
+        return texts_beside(f"{self._measured} {value:.3f}", left, right)
 
     def _example(self, key: Key | None, kept: Key, value: float, item: Any) -> Shown:
         names = "removed" if key is None else f"removed: {key}", f"kept: {kept}"
         if item is None or kept not in self._collection:  # a better row has taken its place since
             lines = [([("(no longer at hand)", False)], " ", [("(no longer at hand)", False)])]
             return Shown(*names, f"{self._measured} {value:.3f}", lines)
+        stored = self._collection.get(kept).item
+        if _are_long(item, stored):
+            return self._long(value, (names[0], item), (names[1], stored))
         return beside(self._collection.explain_match(item, kept), *names)
+
+
+def _are_long(one: Any, other: Any) -> bool:
+    """Whether two texts are too long to compare shingle by shingle for a page."""
+    return isinstance(one, str) and isinstance(other, str) and len(one) + len(other) > LONG
+
+
+def _setting(value: Any) -> str:
+    """Return the value of a setting as people read it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_setting(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_setting, value)) or "nothing"
+    if value is None or isinstance(value, bool):
+        return {True: "yes", False: "no", None: "nothing"}[value]
+    return in_words(value)
 
 
 def _of(shown: int, count: int, one: str, several: str) -> str:

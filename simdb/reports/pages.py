@@ -1,8 +1,8 @@
 """Pages: what every report is rendered with, and two items side by side on one.
 
 A page needs no other file and no network: styles are in it, charts are SVG, and there is no
-script. All that comes from a store is escaped by the templates, and a content-security policy lets
-nothing be loaded or run even so.
+script. All that comes from a store is escaped by the templates, characters that cannot be seen are
+shown by their codes, and a content-security policy lets nothing be loaded or run even so.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from typing import Any, TypeAlias
 
 from simdb.differences import Marked, rows, shortened
 from simdb.errors import MissingExtraError
-from simdb.evidence import PairExplanation, plain
+from simdb.evidence import Facet, PairExplanation, in_words
 
 PAIR_BYTES = 12_000  # of the page, that one pair takes: so some hundred pairs take two megabytes
 LINES_SHOWN = 30
+FACET_SHOWN = 200  # characters
 EQUAL_SHOWN = 240  # characters of two texts that are equal
 CHARACTERS_SHOWN = 6_000  # of a text, of which what differs is looked for
 _MARK = len("<del></del>")
 _ROW = len("<tr><td></td><td></td></tr>")
+_UNSEEN = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F}
+_UNSEEN |= {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # which turn the direction of text
+_CODES = {code: ascii(chr(code))[1:-1] for code in _UNSEEN - {ord("\n"), ord("\t")}}
 
 Line: TypeAlias = tuple[Marked, str, Marked]
 
@@ -69,10 +73,16 @@ def _environment() -> Any:
     return Environment(
         loader=PackageLoader("simdb.reports", "templates"),
         autoescape=True,
+        finalize=visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def visible(shown: Any) -> Any:
+    """Return text with control characters and marks of direction as their codes."""
+    return shown.translate(_CODES) if type(shown) is str else shown  # and not what is HTML already
 
 
 def _made() -> str:
@@ -109,23 +119,37 @@ def texts_beside(
     ]
     if not lines:
         equal = "equal" if one == other else f"equal in their first {CHARACTERS_SHOWN:,} characters"
-        lines = [([(f"({equal}) {one[:EQUAL_SHOWN]}", False)], " ", [(f"({equal})", False)])]
+        beginning = " ".join(one[:CHARACTERS_SHOWN].split())[:EQUAL_SHOWN]
+        lines = [([(f"({equal}) {beginning}", False)], " ", [(f"({equal})", False)])]
     return Shown(left_name, right_name, value, list(_fitting(lines)), note)
 
 
 def _facets(told: PairExplanation) -> Iterable[Line]:
     """Yield what two items are compared by, what differs first."""
     ordered = [*told.differing, *(facet for facet in told.facets if facet.share == 1)]
+    # That a set has an element once, or a vector a bit, is said by naming it.
+    amounts = any(
+        side not in (None, 1) for facet in told.facets for side in (facet.left, facet.right)
+    )
     for facet in ordered[:LINES_SHOWN]:
         equal = facet.share == 1
         sides = [
-            [("-" if side is None else f"{facet.what}: {plain(side)}"[:200], not equal)]
+            [(_of_side(facet, side, amounts=amounts), not equal)]
             for side in (facet.left, facet.right)
         ]
         yield sides[0], " " if equal else "|", sides[1]
     if len(ordered) > LINES_SHOWN:
         more = [(f"... {len(ordered) - LINES_SHOWN:,} more", False)]
         yield more, " ", []
+
+
+def _of_side(facet: Facet, side: Any, *, amounts: bool) -> str:
+    """Return what one item has of a facet."""
+    if side is None:
+        return "-"
+    named = in_words(facet.what)
+    told = f"{named}: {in_words(side)}" if amounts and side != facet.what else named
+    return told[:FACET_SHOWN]
 
 
 def _fitting(lines: Iterable[Line]) -> Iterator[Line]:
@@ -137,7 +161,7 @@ def _fitting(lines: Iterable[Line]) -> Iterator[Line]:
         for pieces in (left, right):
             side: Marked = []
             for text, changed in pieces:
-                size = len(escape(text).encode("utf-8", "replace")) + _MARK * changed
+                size = len(escape(visible(text)).encode("utf-8", "replace")) + _MARK * changed
                 if size > left_over:
                     side.append(("...", False))
                     left_over = 0

@@ -14,7 +14,7 @@ import pytest
 
 import simdb
 from simdb.errors import MissingExtraError
-from simdb.reports import Removed, charts
+from simdb.reports import Removed, charts, collection
 from simdb.reports.collection import GROUPS_HELD, MEMBERS_SHOWN
 from simdb.reports.pages import PAIR_BYTES, texts_beside
 from tests.support.commands import done, failed, write_rows
@@ -78,7 +78,7 @@ def texts(count: int) -> list[dict[str, Any]]:
         words[: number % 3 * (1 + number // 12)] = [f"other{number}"] * (
             number % 3 * (1 + number // 12)
         )
-        rows.append({"id": f"{number} {HOSTILE}", "text": " ".join(words) + "\n" + HOSTILE})
+        rows.append({"id": f"{number} {HOSTILE}", "text": " ".join(words) + "\n\u202e" + HOSTILE})
     return rows
 
 
@@ -114,6 +114,8 @@ def test_a_report_shows_thresholds_groups_and_pairs_and_loads_nothing(page: Path
     assert "default-src 'none'" in html
     assert "http" not in html.replace("http-equiv", "").replace("http://www.w3.org/", "")
     assert HOSTILE not in html
+    assert "\\u202e" in found.text
+    assert "\u202e" not in html
 
 
 def test_a_report_of_dedupe_says_what_was_removed(tmp_path: Path) -> None:
@@ -195,7 +197,7 @@ def test_a_report_of_tried_settings_shows_both_sides_of_each_threshold(tmp_path:
 
 @pytest.mark.parametrize(
     "name",
-    ["bits:40:hamming", "record", "string:alignment"],
+    ["bits:40:hamming", "fingerprint:160:160", "record", "string:alignment", "weighted"],
 )
 def test_reports_of_other_kinds_show_what_they_are_compared_by(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -210,6 +212,20 @@ def test_reports_of_other_kinds_show_what_they_are_compared_by(
         made.add_many(list(enumerate([*examples.items, *examples.near])))
         assert "Similar pairs" in Page(simdb.report(made, sample=10)).text
         assert "holds no items" in Page(simdb.report(empty)).text
+
+
+def test_shingles_of_long_texts_are_not_counted_for_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(charts, "drawn", lambda *_: "<svg></svg>")
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        made = db.collection("c", simdb.Text(), threshold="0.5", seed=1)
+        made.add_many([(row["id"], row["text"]) for row in texts(6)])
+        assert "shingles: " in simdb.report(made)
+        monkeypatch.setattr(collection, "LONG", 100)
+        html = simdb.report(made)
+        assert "shingles: " not in html
+        assert '<h2 id="pairs-1">Similar pairs' in html
 
 
 def test_what_a_report_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,6 +51,10 @@ def test_lines_that_differ_are_marked_and_far_equal_ones_left_out():
     ]
     assert list(aligned("a\nb", "a")) == [("a", " ", "a"), ("b", "<", "")]
     assert list(aligned("same", "same")) == []
+    empty = "\n" * (MOST_WORDS + 1)  # too many equal lines to look for the best places
+    shown = list(aligned(f"{empty}a{empty}x", f"{empty}b{empty}x"))
+    assert ("a", "|", "b") in shown
+    assert len(shown) == 7
 
 
 def test_a_comparison_is_cut_after_so_many_lines():
