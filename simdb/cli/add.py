@@ -12,7 +12,7 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, require_no_input
 from simdb.cli.options import Bound, SyncMode
-from simdb.cli.output import Working
+from simdb.cli.output import Working, counted
 from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 from simdb.files.inputs import require_there
@@ -27,7 +27,7 @@ def add(
     reading: InputOptions,
     on_existing: Annotated[
         Literal["error", "skip", "replace"],
-        typer.Option("--on-existing", help="What to do with a key that is stored already."),
+        typer.Option("--on-existing", help="What to do with a key that is already stored."),
     ] = "error",
     on_duplicate: Annotated[
         Literal["keep", "skip"],
@@ -42,7 +42,7 @@ def add(
     duplicates: Annotated[
         str | None,
         typer.Option(
-            "--duplicates", metavar="FILE", help="Write each duplicate here, as a line of JSON."
+            "--duplicates", metavar="FILE", help="Write the duplicates here, as JSON lines."
         ),
     ] = None,
     bound: Bound,
@@ -51,8 +51,8 @@ def add(
 ) -> None:
     """Add the rows of files and folders to a collection.
 
-    Fields that are neither key nor item are stored as metadata. Rows are committed in batches: if
-    the command is interrupted, repeat it with --on-existing skip.
+    All fields except key and item are stored as metadata. Rows are committed in batches: if the
+    command is interrupted, repeat it with --on-existing skip to continue.
 
     Example: simdb add corpus.simdb documents may.jsonl --id-field id
     """
@@ -98,13 +98,15 @@ def add(
         duplicates_old=report.duplicates_old,
         duplicates_new=report.duplicates_new,
     )
-    words = [f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count]
+    rows = counted(counts["rows"], "row", "rows")
+    others = {name.replace("_", " "): count for name, count in counts.items() if name != "rows"}
+    words = [rows, *(f"{count:,} {name}" for name, count in others.items() if count)]
     fields = {**counts, "since": report.since, "bad_rows": feed.bad_rows}
-    telling.tell(fields, "; ".join(words) or "no rows", lines=True)
+    telling.tell(fields, "; ".join(words), lines=True)
 
 
 def _stored(feed: Feed) -> str:
-    return f"{feed.done:,} rows are done and stored; --on-existing skip continues after them"
+    return f"{feed.done:,} rows are stored; repeat with --on-existing skip to continue"
 
 
 def _write_duplicates(feed: Feed, file: Output | None, outcomes: Outcomes) -> None:

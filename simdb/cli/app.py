@@ -20,10 +20,10 @@ from simdb.cli.stores import Settings, mode_from
 
 # Each is a function in a module of its name; the help lists them so.
 COMMANDS = {
-    "Files, without a store": ("dedupe", "link", "identical", "spark"),
-    "What is stored": ("create", "add", "get", "delete", "export"),
-    "Questions": (*("search", "pairs", "join", "groups", "group", "changes", "score", "show"),),
-    "Settings, and what they lead to": (
+    "Files without a store": ("dedupe", "link", "identical", "spark"),
+    "Items in a store": ("create", "add", "get", "delete", "export"),
+    "Queries": (*("search", "pairs", "join", "groups", "group", "changes", "score", "show"),),
+    "Settings and evaluation": (
         "plan",
         "tune",
         "recipe",
@@ -35,12 +35,12 @@ COMMANDS = {
         "label",
         "rebuild",
     ),
-    "A store as a whole": (
+    "Whole stores": (
         *("list", "stats", "rename", "drop", "check", "compact"),
         *("backup", "restore", "dump", "load", "repair"),
     ),
-    "A service": ("serve",),
-    "This installation": ("warm",),
+    "Service": ("serve",),
+    "Installation": ("warm",),
 }
 
 make_adapters_late()
@@ -129,10 +129,11 @@ def simdb(
     context: typer.Context,
     *,
     threads: Annotated[
-        int | None, typer.Option("--threads", min=1, help="The most threads to use (all cores).")
+        int | None,
+        typer.Option("--threads", min=1, metavar="N", help="The most threads to use (all cores)."),
     ] = None,
     memory: Annotated[
-        int, typer.Option("--memory", min=16, metavar="MIB", help="Working memory, in MiB.")
+        int, typer.Option("--memory", min=16, metavar="MIB", help="Working memory in MiB.")
     ] = 1024,
     busy_timeout: Annotated[
         float,
@@ -146,14 +147,14 @@ def simdb(
     mode: Annotated[
         str | None,
         typer.Option(
-            "--mode", metavar="OCTAL", help="The permissions of a new store: 600 for yours alone."
+            "--mode",
+            metavar="OCTAL",
+            help="The permissions of a new store, such as 600 for you alone.",
         ),
     ] = None,
     untrusted: Annotated[
         bool,
-        typer.Option(
-            "--untrusted", help="Verify the store first: it may be damaged, or made to do harm."
-        ),
+        typer.Option("--untrusted", help="Verify the store first: it may be damaged or malicious."),
     ] = False,
     show_version: Annotated[
         bool,
@@ -162,7 +163,7 @@ def simdb(
         ),
     ] = False,
 ) -> None:
-    """Keep items in one file and ask what is similar: SQLite for similarity.
+    """Store items in one file and find similar ones: SQLite for similarity.
 
     Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 130 interrupted.
     """

@@ -18,7 +18,7 @@ def audit(
     *,
     stored: StoredCollection,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="How many items are compared with all others.")
+        int, typer.Option("--sample", min=1, help="The number of items to compare with all others.")
     ] = 200,
     bound: Bound,
     seed: Annotated[int, typer.Option("--seed", help="The seed of the sample.")] = 0,
@@ -26,7 +26,7 @@ def audit(
 ) -> None:
     """Measure the recall of a collection on a sample.
 
-    Compares each sampled item with all others, and counts how many of the similar ones the index
+    It compares each sampled item with all others, and counts how many of the similar ones the index
     finds.
 
     Example: simdb audit corpus.simdb documents --sample 500

@@ -38,14 +38,14 @@ def calibrate(
         ),
     ] = None,
     certain: Annotated[
-        float, typer.Option("--certain", help="The score from which on pairs certainly match.")
+        float, typer.Option("--certain", help="The score from which pairs certainly match.")
     ] = 1.0,
     matched: Annotated[
         str | None,
         typer.Option(
             "--matched",
             metavar="NUMBER",
-            help="The mean difference of true matches, if it is known; or 'labelled': that of "
+            help="The mean difference of true matches if it is known, or 'labelled' for that of "
             "the pairs labelled as matches.",
         ),
     ] = None,
@@ -54,26 +54,26 @@ def calibrate(
         typer.Option("--random", help="The mean difference of random pairs, if it is known."),
     ] = None,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="How many random pairs are drawn to measure it.")
+        int, typer.Option("--sample", min=1, help="The number of random pairs to measure it.")
     ] = 10_000,
-    seed: Annotated[int, typer.Option("--seed", help="The seed of everything that is drawn.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="The seed of all random choices.")] = 0,
     confidence: Annotated[
         float, typer.Option("--confidence", help="The confidence of the intervals.")
     ] = 0.95,
     precision: Annotated[
         float,
         typer.Option(
-            "--precision", help="Print the score from which on this share of the pairs match."
+            "--precision", help="Print the score from which this share of the pairs match."
         ),
     ] = 0.99,
     telling: Working,
 ) -> None:
     """Estimate what share of the pairs of each score match.
 
-    No labels are needed, but a field that is not scored. It differs by h0 on average between true
-    matches and by h1 between random pairs, so of pairs that differ by h the share
-    (h1 - h) / (h1 - h0) matches. If the pairs contradict the assumption that this field depends on
-    the match alone, a warning on standard error says so.
+    It needs no labels, but a field that is not scored. If this field differs by h0 on average
+    between true matches and by h1 between random pairs, then (h1 - h) / (h1 - h0) of the pairs that
+    differ by h match. A warning on standard error says if the pairs contradict the assumption that
+    the field depends on the match alone.
 
     Example: simdb calibrate people.simdb persons birth_year
     """
@@ -124,13 +124,13 @@ def _print(found: Calibration, precision: float, lowest: float | None) -> None:
     print(f"difference of true matches: {found.matched.value:.4g}")
     print(f"difference of random pairs: {found.random.value:.4g}")
     if found.test is None:
-        print("that it hangs on the match alone: not tried; --certain with a lower score may do it")
+        print("does it depend on the match alone? not tested; a lower --certain may allow it")
     else:
         print(
-            f"that it hangs on the match alone: F = {found.test.statistic:.3g}, "
-            f"p = {found.test.p_value:.2g}, by {found.test.pairs:,} pairs that surely match"
+            f"does it depend on the match alone? F = {found.test.statistic:.3g}, "
+            f"p = {found.test.p_value:.2g}, by {found.test.pairs:,} pairs that certainly match"
         )
-    where = "at no score" if lowest is None else f"from {lowest:g} on"
+    where = "at no score" if lowest is None else f"from score {lowest:g}"
     print(f"{precision:.1%} of the pairs match {where}")
 
 

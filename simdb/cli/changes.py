@@ -21,9 +21,9 @@ def changes(
 ) -> None:
     """Print what happened to the kept groups, in order.
 
-    One change a line, separated by tabs: its number, the threshold, what happened (created, joined,
-    left, merged, split), the group, the other group (- if there is none), and keys. Replaying all
-    changes gives the present groups.
+    One change per line, separated by tabs: its number, the threshold, what happened (created,
+    joined, left, merged, split), the group, the other group (- if there is none), and keys.
+    Replaying all changes gives the present groups.
 
     Example: simdb changes corpus.simdb documents --since 120
     """

@@ -17,13 +17,13 @@ def check(
     *,
     checked: StoreOrCollection,
     deep: Annotated[
-        bool, typer.Option("--deep", help="Compute every index entry again and compare.")
+        bool, typer.Option("--deep", help="Also compute every index entry again and compare.")
     ] = False,
     telling: Working,
 ) -> None:
     """Verify every record of a store.
 
-    Exit code 0 if the store is sound, 1 if problems were found, 3 if it cannot be opened.
+    The exit code is 0 if the store is sound, 1 if it has problems, 3 if it cannot be opened.
 
     Example: simdb check corpus.simdb --deep
     """

@@ -12,13 +12,13 @@ def compact(
     compacted: StoreOrCollection,
     telling: Working,
 ) -> None:
-    """Merge the indexes and drop what is deleted, in place.
+    """Merge the indexes and drop deleted data, in place.
 
     Example: simdb compact corpus.simdb
     """
     with (
         compacted.chosen(read_only=False) as target,
-        told_when_interrupted(lambda: "the store is whole; the same command continues"),
+        told_when_interrupted(lambda: "the store is intact; repeat the command to continue"),
         telling.bar() as bar,
     ):
         report = target.compact(progress=bar.callback)

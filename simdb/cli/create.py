@@ -39,7 +39,7 @@ def create(
     ] = False,
     compression: Annotated[
         Literal["zstd"] | None,
-        typer.Option("--compression", help="Compress items and metadata (no)."),
+        typer.Option("--compression", help="Compress items and metadata (not compressed)."),
     ] = None,
     groups: Groups = None,
     groups_at: GroupsAt = None,
@@ -48,17 +48,17 @@ def create(
         typer.Option(
             "--recipe",
             metavar="FILE",
-            help="Take kind, settings and secret from a file that 'simdb recipe' printed.",
+            help="Take kind, settings and secret from a file that 'simdb recipe' wrote.",
         ),
     ] = None,
     telling: Telling,
 ) -> None:
     """Create a collection, and the store if there is none.
 
-    The settings say what counts as similar, and are kept with the collection. A collection that
-    exists already is refused. The default threshold is 0.8 (4/9 for bags whose union is the sum).
-    Kinds that are compared by distance get an index only with --max-distance; otherwise all items
-    are compared.
+    The settings say what counts as similar, and are stored with the collection. It is an error if
+    the collection exists. The default threshold is 0.8 (4/9 for bags whose union is the sum). Kinds
+    that are compared by distance get an index only with --max-distance; without it every answer
+    compares all items.
 
     Example: simdb create images.simdb photos --kind bits:64 --max-distance 8
     """
@@ -126,7 +126,7 @@ def indexes_of(collection: simdb.CollectionView) -> str:
     if collection.exact_floor is not None:
         text = f"exact from {Threshold(collection.exact_floor)} on"
         described.append(text + (", all symbols posted" if settings["containment"] else ""))
-    described = described or ["none: answers come from comparing with all items"]
+    described = described or ["no index: every answer compares all items"]
     if settings["groups"] is not None:
         bounds = ", ".join(f"{bound:g}" for bound in settings["groups"]["bounds"])
         described.append(f"groups: {settings['groups']['method']} at {bounds}")

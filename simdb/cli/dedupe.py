@@ -27,7 +27,7 @@ from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, SyncMode, rational
-from simdb.cli.output import FACETS_TOLD, ProgressBar, Working
+from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted
 from simdb.cli.proposing import RuleChoices, equal_in_all, looked_at, proposed_for_one
 from simdb.cli.report import as_given, require_page
 from simdb.cli.settings import KindOptions, Recall
@@ -88,8 +88,8 @@ class Places:
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the kept rows here; for a folder of shards, a folder; - for standard "
-            "output.",
+            help="Write the kept rows here: a file, a folder for a folder of shards, or - for "
+            "standard output.",
         ),
     ]
     removed: Annotated[
@@ -97,7 +97,7 @@ class Places:
         typer.Option(
             "--removed",
             metavar="FILE",
-            help="Write the removed rows here, with the reason, as lines of JSON.",
+            help="Write the removed rows here with the reason, as JSON lines.",
         ),
     ] = None
     with_kept: Annotated[
@@ -114,7 +114,7 @@ class Places:
         typer.Option(
             "--store",
             metavar="STORE",
-            help="Compare with the rows of this store too, and keep the new ones in it.",
+            help="Also compare with the rows of this store, and keep the new ones in it.",
         ),
     ] = None
     collection: Annotated[str, typer.Option("--collection", help="The name of the collection.")] = (
@@ -126,8 +126,8 @@ class Places:
         typer.Option(
             "--report",
             metavar="FILE",
-            help="Write a page of HTML: what was removed and why, and what other thresholds "
-            "would remove.",
+            help="Write an HTML page: what was removed and why, and what other thresholds would "
+            "remove.",
         ),
     ] = None
 
@@ -194,9 +194,9 @@ class InDoubt:
         typer.Option(
             "--policy",
             metavar="TERMS",
-            help="Which of several similar rows is kept, if not the first: longest, 'date desc', "
-            "or 'source in wiki|news, number(score) desc'. A better row also replaces one "
-            "in the store.",
+            help="Which of several similar rows to keep instead of the first: longest, 'date "
+            "desc', or 'source in wiki|news, number(score) desc'. A better row also "
+            "replaces one in the store.",
         ),
     ] = None
     yes: Annotated[
@@ -212,8 +212,8 @@ class InDoubt:
         if self.yes or rows < _MANY or removed <= _NEARLY_ALL * rows:
             return
         raise UsageError(
-            f"{removed:,} of {rows:,} rows are like rows stored before under other keys "
-            "and would be removed: if that is meant, the same command with --yes writes the outputs"
+            f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
+            "removed: if that is intended, repeat the command with --yes"
         )
 
 
@@ -229,8 +229,8 @@ def dedupe(
         Measure,
         typer.Option(
             "--measure",
-            help="containment removes rows that a larger row contains, wherever that stands; "
-            "both removes similar rows too; these two are exact.",
+            help="containment removes rows that a larger row contains, wherever it is; both "
+            "also removes similar rows. These two are exact.",
         ),
     ] = "jaccard",
     containment: Annotated[
@@ -238,7 +238,8 @@ def dedupe(
         typer.Option(
             "--containment",
             metavar="SHARE",
-            help="With --measure both: the share of a row that another must contain.",
+            help="With --measure both: the share of a row that another must contain (the "
+            "threshold).",
         ),
     ] = None,
     reading: InputOptions,
@@ -247,19 +248,19 @@ def dedupe(
 ) -> None:
     """Copy rows without near duplicates.
 
-    A row is removed if it is similar to a row that was kept before it: in the store first, then in
-    the order of the input. Kept rows come out unchanged, byte for byte, and the outputs appear when
-    they are complete. For text files and NumPy arrays the output is the list of the keys that are
-    kept. For a folder of shards it may be a folder too, with a file for each.
+    A row is removed if it is similar to a row that was kept before it, in the store or earlier in
+    the input. The default threshold of texts and sets is 0.8. Kept rows are copied unchanged, byte
+    for byte, and the outputs appear when they are complete. For text files and NumPy arrays the
+    output is the list of kept keys. For a folder of shards it can be a folder, with one file per
+    shard.
 
-    With --store, the next file is compared with all files before, and the same file again gives the
-    same output. The store holds only the kept rows: why a row was removed is in --removed, with
-    --with-kept and --explain. Without --threshold, texts and sets are similar from 0.8 on. With
-    --policy, another row than the first is kept: the longest, or the best by its
-    fields; rows without the field come last.
+    With --store, rows are also compared with those of earlier runs, and repeating a command gives
+    the same output. The store holds only the kept rows; --removed with --with-kept and --explain
+    records why a row was removed. With --policy, the longest row or the best by its fields is kept
+    instead of the first; rows without the field come last.
 
-    --kind record without --settings looks at the rows, proposes how their columns are compared and
-    learns how much each counts; the rows are then read twice.
+    --kind record without --settings proposes how to compare the columns and learns how much each
+    counts. The rows are then read twice.
 
     Example: simdb dedupe posts.jsonl --id-field id --threshold 0.8 -o kept.jsonl
     """
@@ -285,18 +286,18 @@ def dedupe(
 
 def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     text = (
-        "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like rows "
-        "stored before, {removed_new:,} like rows of this input), {bad:,} bad; "
+        "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like stored "
+        "rows, {removed_new:,} like rows of this input), {bad:,} bad; "
         "{least}{seconds:.1f} s"
     )
     removed = counts["removed_old"] + counts["removed_new"]
     updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
     if counts.get("superseded"):
-        text += "; {superseded:,} stored before gave way to better ones"
+        replaced = counted(counts["superseded"], "stored row was", "stored rows were")
+        text += f"; {replaced} replaced by a better one"
     for name in counts.get("lacking", ()):
         telling.note(
-            f"no row has the field {name!r} of the policy: it decided nothing (a policy knows the "
-            "item itself as 'item')"
+            f"--policy: no row has the field {name!r} (a policy calls the item itself 'item')"
         )
     names = (name for name in ("threshold", "max_distance") if name in counts)
     least = "".join(f"{name.replace('_', ' ')} {counts[name]}; " for name in names)
@@ -347,9 +348,8 @@ def _proposed(
     """Return what would have been given had somebody said how records are compared."""
     if STANDARD_STREAM in inputs:
         raise UsageError(
-            "to propose how rows are compared, they are read twice, which is impossible "
-            "with standard input: "
-            "give a file, or --settings"
+            "proposing comparisons reads the rows twice, which is impossible with standard "
+            "input: give a file, or --settings"
         )
     require_there(*inputs)
     side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
@@ -593,7 +593,7 @@ class _Job:
         names = {
             "rows": "rows",
             "kept": "kept",
-            "removed_old": "removed, like rows stored before",
+            "removed_old": "removed, like stored rows",
             "removed_new": "removed, like rows of the input",
             "bad": "bad",
         }

@@ -25,7 +25,7 @@ def delete(
     keys_file: Annotated[
         str | None,
         typer.Option(
-            "--keys", metavar="FILE", help="A file of keys, one a line; - for standard input."
+            "--keys", metavar="FILE", help="A file of keys, one per line; - for standard input."
         ),
     ] = None,
     missing: Annotated[
@@ -37,8 +37,8 @@ def delete(
 ) -> None:
     """Delete items by their keys.
 
-    A key that is not stored is an error, reported after the others were deleted; --missing skip
-    ignores it.
+    Keys are deleted in batches of 10,000. If a key is not stored, nothing of its batch is deleted
+    and the command fails; --missing skip ignores such keys.
 
     Example: simdb delete corpus.simdb documents a17 a18
     """
@@ -54,7 +54,7 @@ def delete(
 
 
 def _keys_in(source: str) -> list[str]:
-    """Return the keys in a file, one a line; empty lines are none."""
+    """Return the keys in a file, one per line; empty lines are ignored."""
     with InputStream(source) as stream:
         lines = iter(partial(stream.readline, _LONGEST_KEY_LINE), b"")
         content = [line.removesuffix(b"\n").removesuffix(b"\r") for line in lines]

@@ -15,13 +15,13 @@ def drop(
     *,
     stored: NamedCollection,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Remove it; without this nothing is done.")
+        bool, typer.Option("--yes", help="Remove it; without this option nothing is removed.")
     ] = False,
     telling: Telling,
 ) -> None:
     """Remove a collection with everything in it.
 
-    Its room in the file is used again by later writes; 'simdb backup' writes a smaller file.
+    Later writes reuse its space in the file; 'simdb backup --compact' writes a smaller file.
 
     Example: simdb drop corpus.simdb drafts --yes
     """
@@ -29,8 +29,9 @@ def drop(
         items = len(existing(database, stored.name))
         if not yes:
             held = counted(items, "item", "items")
-            raise UsageError(f"{stored.name!r} holds {held}: --yes removes it for good")
+            raise UsageError(f"{stored.name!r} holds {held}: --yes removes it permanently")
         database.drop_collection(stored.name)
     telling.tell(
-        {"dropped": stored.name, "items": items}, f"removed {stored.name}; {items:,} items"
+        {"dropped": stored.name, "items": items},
+        f"removed {stored.name} with {counted(items, 'item', 'items')}",
     )

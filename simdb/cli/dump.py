@@ -19,9 +19,9 @@ def dump(
 ) -> None:
     """Write a whole store as a folder of Parquet files.
 
-    Items, metadata and settings are written, but no indexes: 'simdb load' makes them again, and the
-    new store gives the same answers. The folder holds the secrets of the collections, so only its
-    owner may read it.
+    The folder contains items, metadata and settings, but no indexes: 'simdb load' makes them again,
+    and the new store gives the same answers. It also contains the secrets of the collections, so
+    only its owner may read it.
 
     Example: simdb dump corpus.simdb corpus-dump
     """

@@ -34,15 +34,15 @@ def explain(
     ] = None,
     integer_keys: IntegerKeys = False,
     run: Annotated[
-        bool, typer.Option("--run", help="Run it as well, and count what that takes.")
+        bool, typer.Option("--run", help="Also run it, and print the true counts.")
     ] = False,
     telling: Telling,
 ) -> None:
     """Show how a question would be answered, and what it costs.
 
-    The first line of the table is the method that would answer; the others are the alternatives.
-    How much each would look at is estimated from counts of the store, and the seconds from rates
-    measured on some of its items.
+    The first line of the table is the method that would answer; the others are alternatives. The
+    number of items or pairs examined is estimated from counts in the store, and the seconds from
+    rates measured on some items.
 
     Example: simdb explain corpus.simdb documents pairs --threshold 0.9
     """

@@ -44,11 +44,11 @@ def export(
     ] = None,
     telling: Answering,
 ) -> None:
-    """Write all items as lines of JSON or as a table.
+    """Write all items as JSON lines or as a table.
 
-    The items come in order of insertion, with their metadata as fields, or in one field that also
-    tells no metadata from empty metadata. The output can be added again with the same field names.
-    A file appears when it is complete; without --output the lines are printed.
+    Items are written in order of insertion, with their metadata as fields, or in one field if
+    --metadata-field is given. 'simdb add' reads the output with the same field names. A file
+    appears when it is complete; without --output the lines are printed.
 
     Example: simdb export corpus.simdb documents -o documents.parquet
     """

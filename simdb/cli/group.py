@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.options import Bound, IntegerKeys
+from simdb.cli.options import Bound, IntegerKeys, key_from
 from simdb.cli.output import Telling, print_json_line, shown_key
 from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
@@ -20,18 +20,18 @@ def group(
     ] = None,
     identity: Annotated[
         int | None,
-        typer.Option("--id", metavar="ID", help="The group with this id, or an alias of it."),
+        typer.Option("--id", metavar="ID", help="The group with this id or alias."),
     ] = None,
     at: Bound,
     integer_keys: IntegerKeys = False,
     telling: Telling,
 ) -> None:
-    """Print kept groups: of a key, with an id, or all of them.
+    """Print the groups that a collection keeps: of a key, by id, or all.
 
-    One group a line, separated by tabs: its id, which stays as long as one of its items does, its
-    size, and its keys in order of insertion. All groups are those of two or more items. An item
-    that is in no group is printed alone, with the id -. A collection keeps groups if it was made or
-    rebuilt with --groups.
+    One group per line, separated by tabs: its id, which stays as long as one of its items does, its
+    size, and its keys in order of insertion. Without KEY and --id, all groups of two or more items
+    are printed. An item in no group is printed alone, with the id -. A collection keeps groups if
+    it was created or rebuilt with --groups.
 
     Example: simdb group corpus.simdb documents a17
     """
@@ -42,7 +42,7 @@ def group(
         if identity is not None:
             found = iter([source.group(identity)])
         elif key is not None:
-            found = iter([source.group_of(int(key) if integer_keys else key, **bound)])
+            found = iter([source.group_of(key_from(key, integer_keys=integer_keys), **bound)])
         else:
             found = source.kept_groups(**bound)
         for one in found:

@@ -31,7 +31,7 @@ def groups(
     question: Question,
     method: Annotated[
         Literal["chain", "star", "average", "correlation"],
-        typer.Option("--method", help="How similar pairs become groups."),
+        typer.Option("--method", help="How groups are made of similar pairs."),
     ] = "chain",
     apart: Apart,
     state: Annotated[
@@ -39,7 +39,7 @@ def groups(
         typer.Option(
             "--state",
             metavar="FILE",
-            help="Continue from this file if it is there, and update it: only new items are "
+            help="Continue from this file if it exists, and update it: only new items are "
             "compared.",
         ),
     ] = None,
@@ -49,12 +49,12 @@ def groups(
 ) -> None:
     """Print the groups of items that similar pairs connect.
 
-    --method chain puts all connected items into one group; star those within the threshold of a
-    centre, which is the representative; average those within the threshold on average; correlation
-    leaves few similar items apart and few dissimilar ones together.
+    --method chain puts all connected items in one group; star groups the items within the threshold
+    of a centre, which is the representative; average those within the threshold on average;
+    correlation separates few similar items and joins few dissimilar ones.
 
-    One group a line, separated by tabs: its size, the representative (the first inserted), and the
-    others. With --json, one object a line: representative, keys, and metadata if asked for.
+    One group per line, separated by tabs: its size, the representative (the item inserted first),
+    and the others. With --json, one object per line: representative, keys, and metadata on request.
 
     Example: simdb groups corpus.simdb documents --method star
     """

@@ -33,9 +33,9 @@ def identical(
 ) -> None:
     """Print groups of files that are byte for byte the same.
 
-    One group a line: its size and the paths, separated by tabs. Files whose size no other has are
-    not opened, and of the others only those are read in full that agree at a few positions. With
-    --json, one object. Exit code 1 if something could not be read.
+    One group per line: its size and the paths, separated by tabs. Only files that share their size
+    are opened, and only those that agree at a few positions are read in full. The exit code is 1 if
+    something could not be read.
 
     Example: simdb identical photos/
     """
@@ -60,7 +60,7 @@ def identical(
 def _summary(report: IdenticalReport) -> str:
     share = report.bytes_read / max(1, report.bytes_total)
     passed = counted(report.skipped, "link or special file", "links and special files")
-    skipped = f", {passed} passed by" if report.skipped else ""
+    skipped = f", {passed} skipped" if report.skipped else ""
     return (
         f"{counted(len(report.groups), 'group', 'groups')} of "
         f"{sum(map(len, report.groups)):,} files, among {report.files:,}{skipped}; read "

@@ -37,9 +37,9 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT",
-        help="JSON lines, CSV, Parquet, Arrow, NumPy arrays or text files, also as .gz or "
-        ".zst; folders of them, and patterns such as 'part-*.parquet'; "
-        "sqlite:FILE:TABLE; duckdb:FILE:QUERY; - for standard input.",
+        help="Files (JSON lines, CSV, Parquet, Arrow, NumPy or text, also .gz or .zst), "
+        "folders, patterns such as 'part-*.parquet', sqlite:FILE:TABLE, duckdb:FILE:QUERY, "
+        "or - for standard input.",
     ),
 ]
 
@@ -57,8 +57,8 @@ class InputOptions:
             "--set-field",
             "--item-field",
             metavar="FIELD",
-            help="The field of the item (named like its kind); several are joined; as in "
-            "meta.text.",
+            help="The field of the item (named like its kind), such as body or meta.text; if "
+            "repeated, the fields are joined.",
         ),
     ] = None
     id_field: Annotated[
@@ -66,20 +66,20 @@ class InputOptions:
         typer.Option(
             "--id-field",
             metavar="FIELD",
-            help="The field of the key; in lines and baskets its position, from 1. Without it "
-            "the line number is the key.",
+            help="The field of the key (the line number is the key); for lines and baskets its "
+            "position, counted from 1.",
         ),
     ] = None
     format_name: Annotated[
         Format | None,
-        typer.Option("--format", help="The format, if the name of the input does not tell it."),
+        typer.Option("--format", help="The format, if the name of the input does not indicate it."),
     ] = None
     pattern: Annotated[
         str | None,
         typer.Option(
             "--pattern",
             metavar="GLOB",
-            help="Read only the files of a folder whose names match, such as '*.txt'.",
+            help="In a folder, read only the files whose names match, such as '*.txt'.",
         ),
     ] = None
     integer_keys: IntegerKeys = False
@@ -87,8 +87,8 @@ class InputOptions:
         Elements | None,
         typer.Option(
             "--elements",
-            help="How elements of sets and bags are read from text; auto: as in the collection, "
-            "else as the first row.",
+            help="How set and bag elements are read from text; auto: as in the collection, or "
+            "else as in the first row.",
         ),
     ] = None
     separator: Annotated[
@@ -96,7 +96,7 @@ class InputOptions:
         typer.Option(
             "--separator",
             metavar="TEXT",
-            help="What separates elements or numbers, if not white space.",
+            help="What separates elements or numbers (white space).",
         ),
     ] = None
     delimiter: Annotated[
@@ -104,7 +104,7 @@ class InputOptions:
         typer.Option(
             "--delimiter",
             metavar="CHARACTER",
-            help="What separates the fields of CSV (,); 'tab' for a tab.",
+            help="What separates CSV fields (,); 'tab' for a tab.",
         ),
     ] = None
     encoding: Annotated[
@@ -112,7 +112,7 @@ class InputOptions:
         typer.Option(
             "--encoding",
             metavar="NAME",
-            help="The encoding of text (utf-8), such as cp1252 or latin-1.",
+            help="The encoding of the text (utf-8), such as cp1252 or latin-1.",
         ),
     ] = None
     metadata_field: Annotated[
@@ -120,7 +120,7 @@ class InputOptions:
         typer.Option(
             "--metadata-field",
             metavar="FIELD",
-            help="The field that holds the metadata; without it all other fields are metadata.",
+            help="The field that holds the metadata (all other fields are metadata).",
         ),
     ] = None
     columns: Annotated[
@@ -128,28 +128,27 @@ class InputOptions:
         typer.Option(
             "--columns",
             metavar="COLUMN",
-            help="Keep only these columns of a table as metadata, besides key and item (all); "
-            "may be repeated.",
+            help="Keep only this column of a table, besides key and item (all); may be repeated.",
         ),
     ] = None
     make_keys: Annotated[
         MadeKeys | None,
         typer.Option(
             "--make-keys",
-            help="Make keys for rows without one: from their content, or from file and line.",
+            help="Make keys for rows without one, from their content or from file and line.",
         ),
     ] = None
     key_prefix: Annotated[
         str | None,
         typer.Option(
-            "--key-prefix", metavar="TEXT", help="With --make-keys: what the keys begin with."
+            "--key-prefix", metavar="TEXT", help="With --make-keys: a prefix of the keys."
         ),
     ] = None
     other_keys: Annotated[
         bool,
         typer.Option(
             "--other-keys",
-            help="Allow keys that come from another field than those of the stored rows.",
+            help="Allow keys from another source than those of the stored rows.",
         ),
     ] = False
     ratings: Annotated[
@@ -157,8 +156,8 @@ class InputOptions:
         typer.Option(
             "--ratings",
             metavar="liked:LEAST|liked-hated:LEAST,MOST|stars",
-            help="Make sets or bags from ratings: --id-field names who rated (or what was "
-            "rated), the item field the opposite.",
+            help="Make sets or bags from ratings: --id-field names the rater (or what was "
+            "rated), and the item field the other of the two.",
         ),
     ] = None
     rating_field: Annotated[
@@ -178,7 +177,7 @@ class InputOptions:
         typer.Option(
             "--bad",
             metavar="FILE",
-            help="Skip bad rows, and write them here, with the reason, as lines of JSON.",
+            help="Skip bad rows, and write them here with the reason, as JSON lines.",
         ),
     ] = None
 
@@ -194,9 +193,9 @@ class InputOptions:
         holds: ``1`` and ``"1"`` would never meet.
         """
         if self.ratings is None and self.rating_field is not None:
-            raise UsageError("--rating-field is for --ratings")
+            raise UsageError("--rating-field needs --ratings")
         if self.make_keys is None and self.key_prefix is not None:
-            raise UsageError("--key-prefix is for --make-keys")
+            raise UsageError("--key-prefix needs --make-keys")
         for what, value, fits in (
             ("--elements is for sets and bags, not for", self.elements, kind.of_elements),
             ("--separator is for sets, bags and vectors, not for", self.separator, kind.of_tokens),

@@ -30,15 +30,14 @@ def join(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
-            help="The measure of similarity; LEFT's items are the probes.",
+            help="The measure of similarity; the items of LEFT are the probes.",
         ),
     ] = "jaccard",
     one_to_one: Annotated[
         bool,
         typer.Option(
             "--one-to-one",
-            help="Put each item into at most one pair, so that the pairs are the most similar in "
-            "all.",
+            help="Put each item in at most one pair, with the largest sum of similarities.",
         ),
     ] = False,
     apart: Apart,
@@ -48,7 +47,7 @@ def join(
             "--since",
             metavar="N",
             min=0,
-            help="Only pairs with an item that was added to LEFT since then.",
+            help="Only pairs with an item added to LEFT since N, which 'simdb add --json' printed.",
         ),
     ] = None,
     right_since: Annotated[
@@ -56,14 +55,14 @@ def join(
         typer.Option(
             "--right-since",
             metavar="N",
-            help="The same for RIGHT; with both options, either will do.",
+            help="The same for RIGHT; with both options, either new item is enough.",
         ),
     ] = None,
     among: Carrying,
     right_where: Annotated[
         list[str] | None,
         typer.Option(
-            "--right-where", metavar="NAME=VALUE", help="Like --where, for RIGHT's items."
+            "--right-where", metavar="NAME=VALUE", help="Like --where, for the items of RIGHT."
         ),
     ] = None,
     resume: Resume = None,
@@ -73,11 +72,11 @@ def join(
 ) -> None:
     """Print the similar pairs between two collections.
 
-    For texts, sets and bags none is missing. One pair a line, separated by tabs: similarity or
+    For texts, sets and bags no pair is missing. One pair per line, separated by tabs: similarity or
     distance, the item of LEFT, the item of RIGHT, and with --since or --right-since which of them
-    is new. With --json, one object a line: left, right, similarity or distance, and sides,
-    left_metadata and right_metadata if asked for. If an exact answer is interrupted or fails, the
-    token for --resume is printed on standard error.
+    is new. With --json, one object per line: left, right, similarity or distance, and sides,
+    left_metadata and right_metadata on request. If an exact answer is interrupted or fails, a token
+    for --resume is printed on standard error.
 
     Example: simdb join shops.simdb ours theirs --threshold 0.7 --one-to-one
     """

@@ -29,7 +29,7 @@ def label(
     limit: Annotated[
         int,
         typer.Option(
-            "--limit", min=1, help="How many pairs to ask about, the least certain first."
+            "--limit", min=1, help="The number of pairs to ask about, the least certain first."
         ),
     ] = 20,
     pairs: Annotated[
@@ -37,8 +37,8 @@ def label(
         typer.Option(
             "--pairs",
             metavar="FILE",
-            help="Ask about these pairs: two keys a line separated by a tab, or .jsonl objects "
-            "with left and right.",
+            help="Ask about these pairs: two keys per line separated by a tab, or .jsonl "
+            "objects with left and right.",
         ),
     ] = None,
     take: Annotated[
@@ -46,9 +46,8 @@ def label(
         typer.Option(
             "--take",
             metavar="FILE",
-            help="Ask nothing and store these answers: lines of left key, right key and 1 or 0 "
-            "(? forgets one) separated by tabs, or .jsonl objects with left, right and "
-            "match.",
+            help="Ask nothing and store these answers: left key, right key and 1 or 0 (? "
+            "forgets one) separated by tabs, or .jsonl objects with left, right and match.",
         ),
     ] = None,
     show: Annotated[
@@ -62,11 +61,11 @@ def label(
 ) -> None:
     """Ask whether pairs of records match, and store the answers.
 
-    The pairs are those whose answer helps most: nearest to a probability of one half, by weights
-    that are learnt without labels. Their fields stand side by side, with the differences marked.
-    Answer y or n, ? if it cannot be told, q to stop; the answers may also come from a file or a
-    pipe, one a line. Each is stored at once, for 'learn --stored-labels' and 'calibrate --matched
-    labelled'.
+    It asks about the pairs whose answers help most: those with a probability nearest to one half,
+    by weights that are learnt without labels. The fields are shown side by side with the
+    differences marked. Answer y or n, ? if you cannot tell, q to quit; answers can also come from a
+    file or a pipe, one per line. Each is stored at once, for 'learn --stored-labels' and 'calibrate
+    --matched labelled'.
 
     Example: simdb label people.simdb persons --limit 20
     """
@@ -81,7 +80,7 @@ def label(
     with stored.changed_with_other() as (source, partner):
         if given is not None:
             kept = source.label(given, other=partner)
-            telling.tell({"labels": kept}, f"{counted(kept, 'label', 'labels')} kept")
+            telling.tell({"labels": kept}, f"stored {counted(kept, 'label', 'labels')}")
             return
         if handed is None:
             with telling.bar() as bar:
@@ -90,8 +89,12 @@ def label(
         else:
             asked = [(left, right, None) for left, right in handed]
         counts = _ask(source, partner, asked, telling)
-    told = [counted(counts["yes"], "match", "matches"), counted(counts["no"], "other", "others")]
-    telling.tell(counts, f"kept: {', '.join(told)}; {counts['left']:,} pairs without an answer")
+    told = [
+        counted(counts["yes"], "match", "matches"),
+        counted(counts["no"], "non-match", "non-matches"),
+    ]
+    left = counted(counts["left"], "pair", "pairs")
+    telling.tell(counts, f"stored: {', '.join(told)}; {left} without an answer")
 
 
 _Question = tuple[Key, Key, float | None]
@@ -104,7 +107,7 @@ def _show(said: simdb.Labels, telling: Working) -> None:
         else:
             print(f"{shown_key(left)}\t{shown_key(right)}\t{match:d}")
     for left, right, _ in said.deleted:
-        note(f"deleted: one of {shown_key(left)} and {shown_key(right)}; the label counts for none")
+        note(f"label of {shown_key(left)} and {shown_key(right)} not used: one of them was deleted")
 
 
 def _ask(
@@ -138,7 +141,7 @@ def _ask(
 
 
 def _answer() -> bool | Literal["end"] | None:
-    """Read an answer: None of one that cannot be told, "end" where no more are to be."""
+    """Read an answer: None if the person cannot tell, "end" if no more follow."""
     while True:
         if sys.stdin.isatty():
             print("match? y n ? q: ", end="", file=sys.stderr, flush=True)
@@ -150,7 +153,7 @@ def _answer() -> bool | Literal["end"] | None:
             return "end"
         if said == "?":
             return None
-        note(f"{line.strip()!r} is none of y, n, ? (it cannot be told) and q (the end)")
+        note(f"answer y, n, ? (cannot tell) or q (quit), not {line.strip()!r}")
 
 
 # -- two records side by side ----------------------------------------------------------------------

@@ -26,8 +26,8 @@ def learn(
         typer.Option(
             "--labels",
             metavar="FILE",
-            help="Learn from labelled pairs: lines of left key, right key and 1 or 0 separated "
-            "by tabs, or .jsonl objects with left, right and match.",
+            help="Learn from labelled pairs: left key, right key and 1 or 0 separated by tabs, "
+            "or .jsonl objects with left, right and match.",
         ),
     ] = None,
     stored_labels: Annotated[
@@ -38,19 +38,23 @@ def learn(
     ] = False,
     sample: Annotated[
         int,
-        typer.Option("--sample", min=1, help="How many random pairs are drawn to compare with."),
+        typer.Option("--sample", min=1, help="The number of random pairs to compare with."),
     ] = 100_000,
     seed: Annotated[int, typer.Option("--seed", help="The seed of the random pairs.")] = 0,
     probability: Annotated[
         float,
         typer.Option(
             "--probability",
-            help="Print the threshold from which on pairs match with this probability.",
+            help="Print the threshold from which pairs match with this probability.",
         ),
     ] = 0.5,
     pair: Annotated[
         tuple[str, str] | None,
-        typer.Option("--pair", metavar="LEFT RIGHT", help="Explain why two records match."),
+        typer.Option(
+            "--pair",
+            metavar="LEFT RIGHT",
+            help="Show what each field of two records is evidence of.",
+        ),
     ] = None,
     plot: Annotated[
         str | None,
@@ -67,16 +71,16 @@ def learn(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the settings here, for rebuild --settings.",
+            help="Write the settings here, for 'simdb rebuild --settings'.",
         ),
     ] = None,
     telling: Working,
 ) -> None:
     """Learn how much each field of records says about a match.
 
-    For each level of agreement of a field it prints the evidence in bits, and, without labels, the
-    share of the matches and of other pairs that are on it. The settings that it writes give 100
-    points a bit; the collection is not changed.
+    For each level of agreement of a field it prints the evidence in bits and, without labels, the
+    shares of the matches and of the other pairs at that level. The settings it writes give 100
+    points per bit. The collection is not changed.
 
     Example: simdb learn people.simdb persons --probability 0.9 -o settings.json
     """
@@ -114,7 +118,7 @@ def learn(
         print_json(told if evidence is None else {**told, "evidence": asdict(evidence)})
         return
     _print(found)
-    print(f"{probability:g} and more are matches from a similarity of {float(threshold):g} on")
+    print(f"pairs match with probability {probability:g} from similarity {float(threshold):g}")
     if evidence is not None:
         print_waterfall(evidence)
     for warning in found.warnings:
@@ -130,8 +134,6 @@ def _print(found: Weights) -> None:
             shares = [f"{share:.2g}" for share in (level.m, level.u) if share is not None]
             rows.append((field.name, f"{level.least:g}", *shares, f"{level.bits:+.2f}"))
     print_table(headings, rows)
-    if is_labelled:
-        told = f"{counted(found.pairs, 'labelled pair', 'labelled pairs')}, of which "
-    else:
-        told = f"{counted(found.pairs, 'pair', 'pairs')} looked at, of which about "
-    print(f"{told}{found.matches:,.0f} match; before any field {found.prior:+.2f} bits")
+    of_person, about = ("labelled ", "") if is_labelled else ("", "about ")
+    pairs = counted(found.pairs, f"{of_person}pair", f"{of_person}pairs")
+    print(f"{pairs}, {about}{found.matches:,.0f} of them matches; prior {found.prior:+.2f} bits")

@@ -46,14 +46,14 @@ from simdb.results import Pairs
 
 _SEPARATED = {"csv": ",", "tsv": "\t"}
 _ABOUT = (
-    "Settings of records: simdb link --settings takes them, and so do create and rebuild.",
+    "Settings of records, for simdb link, create or rebuild with --settings.",
     "fields: compare is exact, edit, levenshtein, damerau, alignment, jaro-winkler, words, "
     "overlap, intersect, cosine, numeric, relative, date or place; tolerance is the difference "
-    "that leaves nothing; prepare is what is done to a text before; weight are the points of "
-    "equal values, which link learns unless --threshold is given.",
-    "candidates: only pairs that agree in one rule are compared; a rule is a list of parts that "
-    "must all hold. A part is of equal values, or by within (numbers), edits (texts) or alike "
-    "(words).",
+    "that leaves no points; prepare lists what is done to a text first; weight is the points "
+    "of equal values, which link learns unless --threshold is given.",
+    "candidates: only pairs that agree in one rule are compared; a rule is a list of parts "
+    "that must all hold. A part is the name of a field with equal values, or by within "
+    "(numbers), near (places), edits (texts) or alike (words).",
 )
 
 
@@ -84,7 +84,7 @@ class Choices(RuleChoices):
         typer.Option(
             "--settings",
             metavar="FILE",
-            help="Compare records by these settings, and propose none.",
+            help="Compare by these settings instead of proposing some.",
         ),
     ] = None
 
@@ -108,31 +108,31 @@ def link(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the pairs here: CSV, Parquet, Arrow or lines of JSON, by the file's "
-            "name; - prints lines of JSON.",
+            help="Write the pairs here: CSV, Parquet, Arrow or JSON lines, by the name of the "
+            "file; - prints JSON lines.",
         ),
     ],
     one_to_one: Annotated[
         bool,
         typer.Option(
             "--one-to-one",
-            help="Put each row into at most one pair, so that the pairs are the most similar in "
-            "all.",
+            help="Put each row in at most one pair, with the largest sum of similarities.",
         ),
     ] = False,
     apart: Apart,
     choices: Choices,
     probability: Annotated[
         float | None,
-        typer.Option("--probability", help="Pairs match from this learnt probability on (0.5)."),
+        typer.Option(
+            "--probability", help="The lowest probability of a match, by learnt weights (0.5)."
+        ),
     ] = None,
     threshold: Annotated[
         str | None,
         typer.Option(
             "--threshold",
             metavar="SIMILARITY",
-            help="Pairs match from this similarity on, by the weights as they are; nothing is "
-            "learnt.",
+            help="The lowest similarity of a match, by the weights as they are; nothing is learnt.",
         ),
     ] = None,
     save_settings: Annotated[
@@ -140,22 +140,26 @@ def link(
         typer.Option(
             "--save-settings",
             metavar="FILE",
-            help="Write the settings here, to be changed and given again with --settings.",
+            help="Write the settings here, to edit and give to --settings.",
         ),
     ] = None,
     sample: Annotated[
         int,
-        typer.Option("--sample", min=2, help="How many rows of each table are looked at first."),
+        typer.Option(
+            "--sample",
+            min=2,
+            help="The number of rows of each table that the proposal is based on.",
+        ),
     ] = 5_000,
     reading: LinkedInputs,
     telling: Working,
 ) -> None:
-    """Link the rows of two tables that mean the same.
+    """Link the rows of two tables that describe the same thing.
 
-    Compares the columns that both have, each by what it holds, and learns weights without labels;
-    what it chooses is printed on standard error. Keys are the columns named id, or else the first
-    ones. Each table is read twice. Each line of the output has the left key, the right key, the
-    similarity and, if weights are learnt, the probability that the two match.
+    It compares the columns that both tables have, each by its content, and learns weights without
+    labels; its choices are printed on standard error. Keys are the columns named id, or else the
+    first columns. Each table is read twice. A line of the output has the left key, the right key,
+    the similarity and, if weights are learnt, the probability of a match.
 
     Example: simdb link customers.csv orders.csv --one-to-one -o matches.csv
     """
@@ -168,7 +172,7 @@ def link(
     require_fitting_name(output, "jsonl", *_SEPARATED, *TABLES)
     if STANDARD_STREAM in (left, right):
         raise UsageError(
-            "tables are read twice, which is impossible with standard input: give a file"
+            "each table is read twice, which is impossible with standard input: give a file"
         )
     require_there(left, right)
     reading = replace(reading, integer_keys=apart.integer_keys)
@@ -218,7 +222,9 @@ def _settings(sides: Sequence[Side], choices: Choices) -> tuple[simdb.Record, Pr
         known = {name for row in side.rows for name in row}
         for name in kind.field_names:
             if name not in known:
-                raise UsageError(f"{side.name}: the column {name!r} of the settings is missing")
+                raise UsageError(
+                    f"{side.name}: column {name!r}, which the settings name, is missing"
+                )
     return kind, None
 
 
@@ -262,11 +268,11 @@ def _described(
     about = list(_ABOUT)
     if proposal is not None:
         about += (f"{name}: {reason}" for name, reason in proposal.reasons.items())
-        about += (f"{name} is left out: it {why}" for name, why in proposal.left_out.items())
+        about += (f"{name} is left out because it {why}" for name, why in proposal.left_out.items())
     if weights is not None:
         about.append(
-            "Points and levels are learnt, 100 a bit of evidence; with "
-            f"--threshold {float(least):g} link takes them as they are, else it learns them anew."
+            "Points and levels are learnt, 100 points per bit of evidence. With "
+            f"--threshold {float(least):g} link uses them as they are; otherwise it learns again."
         )
     plain = kind.changed(fields=[field.changed(frequencies=()) for field in kind.fields])
     settings = {"about": about, "kind": "record", **plain.describe()}

@@ -8,9 +8,9 @@ from simdb.files.writing import printable
 
 
 def list_(*, store: Store, as_json: AsJson = False) -> None:
-    """Print the names of the collections of a store, one a line.
+    """Print the names of the collections of a store, one per line.
 
-    'simdb stats' says what each holds.
+    'simdb stats' prints what each contains.
 
     Example: simdb list corpus.simdb
     """

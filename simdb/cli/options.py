@@ -90,26 +90,26 @@ Budget = Annotated[
         "--budget",
         min=1,
         metavar="PAIRS",
-        help="End with an error rather than look at more pairs than this.",
+        help="Stop with an error instead of examining more pairs than this.",
     ),
 ]
 Explain = Annotated[
     bool,
     typer.Option(
         "--explain",
-        help="Say why each is similar: what both have, what differs, and where they met in "
+        help="Explain each answer: what both items share, what differs, and where they met in "
         "the index.",
     ),
 ]
 IntegerKeys = Annotated[
-    bool, typer.Option("--integer-keys", help="Read keys as whole numbers: 7 and not '7'.")
+    bool, typer.Option("--integer-keys", help="Read keys as whole numbers: 7, not '7'.")
 ]
 Groups = Annotated[
     Literal["chain", "star"] | None,
     typer.Option(
         "--groups",
-        help="Keep groups whose ids survive changes: chain connects all similar items, star "
-        "those within the threshold of a centre.",
+        help="Keep groups whose ids survive changes: chain connects all similar items; star "
+        "groups the items within the threshold of a centre.",
     ),
 ]
 GroupsAt = Annotated[
@@ -117,8 +117,7 @@ GroupsAt = Annotated[
     typer.Option(
         "--groups-at",
         metavar="BOUND",
-        help="Keep the groups at this similarity, or distance, if not the collection's; may "
-        "be repeated.",
+        help="The similarity or distance of the groups, if not the collection's; may be repeated.",
     ),
 ]
 SyncMode = Annotated[
@@ -142,8 +141,8 @@ class Bound:
         typer.Option(
             "--threshold",
             metavar="SIMILARITY",
-            help="Items are similar from this similarity on: above 0 and at most 1, such as 0.8 "
-            "or 4/5.",
+            help="The lowest similarity that counts as similar: above 0 and at most 1, such as "
+            "0.8 or 4/5.",
         ),
     ] = None
     max_distance: Annotated[
@@ -151,7 +150,8 @@ class Bound:
         typer.Option(
             "--max-distance",
             metavar="DISTANCE",
-            help="Items are similar up to this distance, for kinds that are compared by distance.",
+            help="The largest distance that counts as similar, for kinds that are compared by "
+            "distance.",
         ),
     ] = None
 
@@ -189,7 +189,7 @@ class Question(Bound):
         Literal["auto", "exact", "probable"],
         typer.Option(
             "--guarantee",
-            help="exact: nothing is missing; probable: what the index may miss; auto: exact if "
+            help="exact: nothing is missing; probable: the index may miss some; auto: exact if "
             "that costs no more.",
         ),
     ] = "auto"
@@ -199,7 +199,7 @@ class Question(Bound):
         typer.Option(
             "--min-recall",
             metavar="SHARE",
-            help="Below the collection's threshold: answer if at least this recall is expected.",
+            help="Allow a threshold below the collection's if at least this recall is expected.",
         ),
     ] = None
 
@@ -232,8 +232,8 @@ class Where:
         typer.Option(
             "--where",
             metavar="NAME=VALUE",
-            help="Only items with this metadata. Given twice for one name, either value will do; "
-            "different names must all hold.",
+            help="Only items with this metadata. If a name is repeated, either value matches; "
+            "different names must all match.",
         ),
     ] = None
 
@@ -250,7 +250,7 @@ class Carrying(Where):
     """Which items a question is about, and whether the answer carries their metadata."""
 
     metadata: Annotated[
-        bool, typer.Option("--metadata", help="Print the metadata of the items too.")
+        bool, typer.Option("--metadata", help="Also print the metadata of the items.")
     ] = False
 
     def given(self) -> dict[str, Any]:
@@ -280,7 +280,7 @@ class MetadataFilter:
     def tell_unmet(self, note: Callable[[str], None]) -> None:
         """Tell which names nothing had that was similar."""
         for name in sorted(self._unmet if self._was_asked else ()):
-            note(f"{self._option}: nothing that is similar has metadata named {name!r}")
+            note(f"{self._option}: no similar item has metadata named {name!r}")
 
 
 def filter_from(option: str, given: list[str] | None) -> MetadataFilter | None:
@@ -294,7 +294,7 @@ def filter_from(option: str, given: list[str] | None) -> MetadataFilter | None:
     for one in given:
         name, sign, text = one.partition("=")
         if not (name and sign):
-            raise UsageError(f"{option} takes NAME=VALUE, as source=web, not {one!r}")
+            raise UsageError(f"{option} takes NAME=VALUE, such as source=web, not {one!r}")
         values = found.setdefault(name, [])
         values.append(text)
         with suppress(ValueError, RecursionError):
@@ -320,8 +320,8 @@ class Apart:
         typer.Option(
             "--apart",
             metavar="FILE",
-            help="A file of pairs of keys that never belong together: two keys a line separated "
-            "by a tab, or .jsonl objects with left and right.",
+            help="A file of pairs of keys that never belong together: two keys per line "
+            "separated by a tab, or .jsonl objects with left and right.",
         ),
     ] = None
     integer_keys: IntegerKeys = False

@@ -95,8 +95,8 @@ class Working(Telling):
         bool | None,
         typer.Option(
             "--progress/--no-progress",
-            help="Show progress on standard error: a bar in a terminal, otherwise lines, which "
-            "are JSON with --json.",
+            help="Show progress on standard error: a bar in a terminal, otherwise lines (JSON "
+            "with --json).",
         ),
     ] = None
 
@@ -126,8 +126,7 @@ class Answering(Working):
             "--output",
             "-o",
             metavar="FILE",
-            help="Write to this file: Parquet, Arrow or lines of JSON by its name, also .gz or "
-            ".zst.",
+            help="Write to this file: Parquet, Arrow or JSON lines, by its name, also .gz or .zst.",
         ),
     ] = None
 

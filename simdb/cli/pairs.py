@@ -34,7 +34,7 @@ Why: TypeAlias = Callable[[Key, Key], PairExplanation]
 Resume = Annotated[
     str | None,
     typer.Option(
-        "--resume", metavar="TOKEN", help="Continue an exact answer from the token it left."
+        "--resume", metavar="TOKEN", help="Continue an exact answer from the token it printed."
     ),
 ]
 
@@ -48,7 +48,7 @@ def pairs(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|overlap",
-            help="The measure of similarity; with all but jaccard no pair is missing.",
+            help="The measure of similarity; all but jaccard are exact.",
         ),
     ] = "jaccard",
     since: Annotated[
@@ -57,7 +57,7 @@ def pairs(
             "--since",
             metavar="N",
             min=0,
-            help="Only pairs with an item that was added since then; 'simdb add --json' prints N.",
+            help="Only pairs with an item added since N, which 'simdb add --json' printed.",
         ),
     ] = None,
     among: Carrying,
@@ -68,10 +68,10 @@ def pairs(
 ) -> None:
     """Print all pairs of similar items.
 
-    One pair a line, separated by tabs: similarity or distance, the item that was inserted earlier,
-    the later one, and with --since new-new or old-new. With --json, one object a line: left, right,
-    similarity or distance, and sides, left_metadata and right_metadata if asked for. If an exact
-    answer is interrupted or fails, the token for --resume is printed on standard error.
+    One pair per line, separated by tabs: similarity or distance, the item inserted earlier, the
+    one inserted later, and with --since new-new or old-new. With --json, one object per line: left,
+    right, similarity or distance, and sides, left_metadata and right_metadata on request. If an
+    exact answer is interrupted or fails, a token for --resume is printed on standard error.
 
     Example: simdb pairs corpus.simdb documents --threshold 0.9 --json
     """
@@ -158,5 +158,5 @@ def _in_words(pair: Pair) -> list[str]:
 def _how_to_go_on(token: str | None, again: int) -> list[str]:
     if token is None:
         return []
-    repeated = counted(again, "pair printed comes", "pairs printed come")
-    return [f"go on with --resume {token}", *[f"the last {repeated} again"] * (again > 0)]
+    repeated = counted(again, "printed pair is", "printed pairs are")
+    return [f"continue with --resume {token}", *[f"the last {repeated} repeated"] * (again > 0)]

@@ -43,22 +43,22 @@ def plan(
     inputs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="INPUT", help="With --exact, or for records: items to measure, read as by add."
+            metavar="INPUT",
+            help="With --exact, or for records: items to measure, read as by 'simdb add'.",
         ),
     ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Plan an exact index, whose floor is the threshold.")
     ] = False,
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="How many items of the inputs are measured.")
+        int, typer.Option("--sample", min=1, help="The number of items of the inputs to measure.")
     ] = 1_000,
     items: Annotated[
         int | None,
         typer.Option(
             "--items",
             min=1,
-            help="How many items there will be: the more, the more meet by chance. (For records: "
-            "besides those measured.)",
+            help="The number of items to plan for: more items meet more often by chance.",
         ),
     ] = None,
     described: KindOptions,
@@ -67,7 +67,9 @@ def plan(
     wanted: PlanOptions,
     points: Annotated[
         int,
-        typer.Option("--points", min=2, max=1001, help="How many points of the curve are printed."),
+        typer.Option(
+            "--points", min=2, max=1001, help="The number of points of the curve to print."
+        ),
     ] = 11,
     plot: Annotated[
         str | None,
@@ -81,16 +83,18 @@ def plan(
 ) -> None:
     """Show the index that settings lead to; no store is needed.
 
-    Prints bands and rows for a threshold, or a largest distance, and a recall, and the curve: the
-    probability that a pair is found, by its similarity or distance. With --exact, how many symbols
-    of an item are indexed, and the bytes that takes for the first items of the inputs. For records
-    with inputs, how many pairs each rule proposes.
+    It prints the bands and rows for a threshold, or a largest distance, and a recall, and the
+    curve: the probability that a pair is found, by its similarity or distance. With --exact it
+    prints how many symbols of an item are indexed, and how many bytes that takes for the first
+    items of the inputs. For records with inputs it prints how many pairs each rule proposes.
 
     Example: simdb plan --threshold 0.7 --recall 0.95
     """
     chosen = described.new()
     if items is not None and exact:
-        raise UsageError("--items is for buckets and rules: an exact index grows evenly")
+        raise UsageError(
+            "--items is for buckets and rules: leave it out with --exact, whose index grows evenly"
+        )
     if not exact:
         if inputs and not chosen.has_rules:
             raise UsageError("inputs are only measured with --exact, or for records")
@@ -177,9 +181,9 @@ def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_
         listed = [{"symbols": size, "posted": posted} for size, posted in prefixes]
         print_json({**counted, "floor": str(floor), "prefixes": listed})
         return
-    print(f"an exact index from {floor} on posts of an item")
+    print(f"an exact index from {floor} on posts, for an item:")
     print_table(
-        ("of symbols ", "posted "), [(f"{size:,}", f"{posted:,}") for size, posted in prefixes]
+        ("with symbols ", "posts "), [(f"{size:,}", f"{posted:,}") for size, posted in prefixes]
     )
     if measured is None:
         return
@@ -248,7 +252,7 @@ def _planned(kind: Kind, bound: Bound, request: PlanRequest) -> _Planned:
 def _draw(path: Path, planned: _Planned) -> None:
     plan = planned.plan
     if isnan(plan.expected_recall(planned.bound)):
-        raise UsageError("there is no known probability to draw")
+        raise UsageError("--plot: no probability is known for these items")
     curve = curve_of(plan.construction, planned.end, plan.family.probability, bound=planned.bound)
     title = index_in_words(planned.kind, plan)
     draw_curve(path, curve, title, planned.axis)
@@ -282,16 +286,16 @@ def _show_planned(planned: _Planned, points: int, items: int | None, *, as_json:
         return
     print(index_in_words(planned.kind, plan))
     if isnan(expected):
-        print(f"no recall can be stated at the {bounded_by}: simdb audit measures it")
+        print(f"the recall at the {bounded_by} is not known: simdb audit measures it")
     else:
         print(f"expected recall at the {bounded_by} {planned.bound:g}: {expected:.6f}")
     if met is not None:
-        print(f"others that an item meets by chance, of {items:,}: {met:.3g}")
+        print(f"others that an item meets by chance among {items:,}: {met:.3g}")
     if sensitivity is not None:
         print(_in_words(plan.fixed_points(), sensitivity))
     if known:
         print_table(
-            (f"{measured} ", "probability to be found "),
+            (f"{measured} ", "probability of being found "),
             [(f"{x:.3f}", "not known" if isnan(y) else f"{y:.6f}") for x, y in curve],
         )
 
@@ -305,7 +309,7 @@ def _in_words(points: list[float], sensitivity: Sensitivity) -> str:
     )
     shown = ", ".join(f"{value:.4g}" for value in values)
     fixed = " and ".join(f"{point:.4f}" for point in points) or "none"
-    return f"({shown})-sensitive; probability of one function left as it is: {fixed}"
+    return f"({shown})-sensitive; fixed point: {fixed}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ class RuleChoices:
         typer.Option(
             "--rule",
             metavar="RULE",
-            help="Compare pairs of records that agree in these fields, as FIELD+FIELD, or by a "
-            "rule in JSON as in a settings file; may be repeated.",
+            help="Compare records that agree in these fields, given as FIELD+FIELD or as a rule "
+            "in JSON; may be repeated.",
         ),
     ] = None
     compare: Annotated[
@@ -81,7 +81,7 @@ def _field_from(text: str) -> simdb.Field:
         raise UsageError(f"--compare: the tolerance {tolerance!r} is not a number") from None
     if not name or not compare:
         raise UsageError(
-            f"--compare takes a field and how it is compared, as year=numeric:2, not {text!r}"
+            f"--compare takes FIELD=HOW[:TOLERANCE], such as year=numeric:2, not {text!r}"
         )
     return simdb.Field(name, **given)
 
@@ -189,7 +189,7 @@ def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | No
         reason = proposal.reasons[field.name]
         telling.note(f"field {field.name!r}: {field.compare}{within} ({reason})")
     for name, problem in proposal.left_out.items():
-        telling.note(f"column {name!r} is left out: it {problem}")
+        telling.note(f"column {name!r} is left out because it {problem}")
     for rule, pairs in proposal.pairs.items():
         telling.note(f"rule {rule}: about {pairs:,.0f} pairs")
 
@@ -291,7 +291,7 @@ def learnt(
         ) from error
     least = weights.threshold(probability)
     told = f"about {weights.matches:,.0f} matches among {weights.pairs:,} candidates"
-    telling.note(f"learnt: {told}; they match from similarity {float(least):g} on")
+    telling.note(f"learnt: {told}; pairs match from similarity {float(least):g}")
     for warning in weights.warnings:
         note(f"warning: {warning}")
     return weights, least

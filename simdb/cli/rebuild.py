@@ -23,7 +23,8 @@ def rebuild(
     containment: Annotated[
         bool | None,
         typer.Option(
-            "--containment/--no-containment", help="Whether the exact index holds all symbols."
+            "--containment/--no-containment",
+            help="Let the exact index hold all symbols, or undo that.",
         ),
     ] = None,
     drop_exact: Annotated[
@@ -42,15 +43,14 @@ def rebuild(
     groups: Groups = None,
     groups_at: GroupsAt = None,
     drop_groups: Annotated[
-        bool, typer.Option("--drop-groups", help="Keep no groups any more, and forget their ids.")
+        bool, typer.Option("--drop-groups", help="Stop keeping groups, and forget their ids.")
     ] = False,
     telling: Working,
 ) -> None:
     """Index the stored items again with other settings.
 
     Settings that are not given stay as they are, but bands and rows are planned again unless both
-    are given. The indexes are left alone if only --compression, --groups or their opposites are
-    given.
+    are given. --compression, --groups and their opposites alone do not change the indexes.
 
     Example: simdb rebuild corpus.simdb documents --threshold 0.7
     """
@@ -81,4 +81,6 @@ def rebuild(
             **bound.of(kind),
         )
         told = f"rebuilt {target.name}: {indexes_of(target)}"
-        telling.tell(report_of(target), f"{told}; no groups any more" if drop_groups else told)
+        telling.tell(
+            report_of(target), f"{told}; groups are no longer kept" if drop_groups else told
+        )

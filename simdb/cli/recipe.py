@@ -11,9 +11,9 @@ from simdb.cli.stores import StoredCollection
 def recipe(*, stored: StoredCollection, as_json: AsJson = False) -> None:
     """Print kind, settings, threshold and secret, as JSON.
 
-    'simdb create --recipe' makes a like collection for other items, and simdb.steps makes the same
-    signatures without a store. Whoever has the recipe can make items that share all hashes of
-    another: keep it as safe as the store.
+    'simdb create --recipe' makes a collection with the same settings, and simdb.steps makes the
+    same signatures without a store. Keep a recipe as safe as the store: whoever has it can make
+    items that share all hashes of another.
 
     Example: simdb recipe corpus.simdb documents
     """

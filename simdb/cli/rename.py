@@ -16,7 +16,7 @@ def rename(
     new: Annotated[str, typer.Argument(metavar="NEW", help="The new name.")],
     telling: Telling,
 ) -> None:
-    """Give a collection another name.
+    """Rename a collection.
 
     Example: simdb rename corpus.simdb documents articles
     """

@@ -27,9 +27,9 @@ def repair(
     ],
     telling: Working,
 ) -> None:
-    """Write a new store with all that a damaged one still holds.
+    """Write a new store with everything that can be read from a damaged one.
 
-    The damaged store stays as it is. Exit code 0 if nothing is lost, 1 if something is, 3 if
+    The damaged store is not changed. The exit code is 0 if nothing is lost, 1 if something is, 3 if
     nothing can be read.
 
     Example: simdb repair damaged.simdb repaired.simdb
@@ -45,16 +45,16 @@ def repair(
         for name in report.lost_collections:
             print(printable(f"collection {name} is lost: its settings cannot be read"))
         if not report.certain:
-            print("more may be lost than is said: settings or keys could not be read")
+            print("more may be lost than reported: settings or keys could not be read")
         for found in report.collections:
             lost = f", {found.lost:,} lost" if found.lost else ""
-            unsure = f", {found.uncertain:,} perhaps deleted before" if found.uncertain else ""
+            unsure = f", {found.uncertain:,} possibly deleted earlier" if found.uncertain else ""
             items = counted(found.items, "item", "items")
             print(printable(f"{found.name}: {items}{lost}{unsure}"))
             if found.groups == "new":
-                print("  groups have new ids, and their changes begin anew: not all could be read")
+                print("  groups have new ids and no earlier changes: not all could be read")
             for key in found.lost_keys[:SHOWN_KEYS]:
                 print(printable(f"  lost: {key!r}"))
-        print(printable(f"{new}: " + ("complete" if report.complete else "not complete")))
+        print(printable(f"{new}: " + ("complete" if report.complete else "incomplete")))
     if not report.complete:
         raise typer.Exit(EXIT_PROBLEMS)

@@ -17,10 +17,10 @@ def restore(
     store: Annotated[Path, typer.Argument(metavar="STORE", help="The store to replace.")],
     telling: Working,
 ) -> None:
-    """Replace a store by a copy of a backup.
+    """Replace a store with a copy of a backup.
 
-    If a process has the store open, it is named and nothing is done. The backup is verified first
-    and stays as it is.
+    The backup is verified first and is not changed. If a process has the store open, the command
+    names it and changes nothing.
 
     Example: simdb restore corpus-monday.simdb corpus.simdb
     """

@@ -19,17 +19,17 @@ def score(
         str,
         typer.Argument(
             metavar="PAIRS",
-            help="A file of pairs of keys: two a line separated by a tab, or .jsonl objects with "
-            "left and right.",
+            help="A file of pairs of keys: two per line separated by a tab, or .jsonl objects "
+            "with left and right.",
         ),
     ],
     integer_keys: IntegerKeys = False,
     telling: Answering,
 ) -> None:
-    """Compare pairs of stored items that you name.
+    """Compare given pairs of stored items.
 
-    One pair a line, in the order of the file and however similar, separated by tabs: similarity or
-    distance, the left item, the right item. With --json, one object a line: left, right, and
+    One pair per line, in the order of the file and however similar, separated by tabs: similarity
+    or distance, the left item, the right item. With --json, one object per line: left, right, and
     similarity or distance.
 
     Example: simdb score corpus.simdb documents candidates.tsv

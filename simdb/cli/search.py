@@ -53,21 +53,19 @@ class Given:
 
     HEADING: ClassVar[str] = "What to search for"
 
-    text: Annotated[
-        str | None, typer.Option("--text", help="Search for items similar to this text.")
-    ] = None
+    text: Annotated[str | None, typer.Option("--text", help="Search for a text.")] = None
     spelled: Annotated[
         str | None,
         typer.Option(
             "--set",
             metavar="ELEMENTS",
-            help="Search by a set or bag, such as '1 2 3' or 'milk bread'.",
+            help="Search for a set or bag, such as '1 2 3' or 'milk bread'.",
         ),
     ] = None
     item: Annotated[
         str | None,
         typer.Option(
-            "--item", metavar="JSON", help="Search by an item of any kind, as in a line of JSON."
+            "--item", metavar="JSON", help="Search for an item of any kind, written as JSON."
         ),
     ] = None
     file: Annotated[
@@ -76,13 +74,13 @@ class Given:
             "--input",
             "--file",
             metavar="FILE",
-            help="Search by every row of a file; - for standard input.",
+            help="Search for every row of a file; - for standard input.",
         ),
     ] = None
 
     key: Annotated[
         str | None,
-        typer.Option("--key", help="Search by a stored item, which is not its own match."),
+        typer.Option("--key", help="Search for a stored item, which is not its own match."),
     ] = None
 
     def __post_init__(self) -> None:
@@ -112,7 +110,7 @@ class Given:
         else:
             spelled = " as JSON" if kind.probe_option == "--item" else ""
             raise UsageError(
-                f"the collection holds {kind.plural}: {kind.probe_option} gives one{spelled}"
+                f"the collection holds {kind.plural}: search with {kind.probe_option}{spelled}"
             )
 
 
@@ -137,8 +135,8 @@ def search(
         typer.Option(
             "--measure",
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
-            help="The measure of similarity; without an exact index that serves it, all items "
-            "are compared.",
+            help="The measure of similarity; all items are compared unless an exact index "
+            "serves it.",
         ),
     ] = "jaccard",
     among: Where,
@@ -153,7 +151,7 @@ def search(
         bool,
         typer.Option(
             "--exists",
-            help="Print nothing; exit with 0 if there is a match and with 1 if there is none.",
+            help="Print nothing; the exit code is 0 if there is a match, 1 if there is none.",
         ),
     ] = False,
     reading: ProbeOptions,
@@ -161,9 +159,9 @@ def search(
 ) -> None:
     """Print the stored items that are similar to a given one.
 
-    The most similar come first. With --json, one object a line: key, similarity or distance, and
-    metadata where an item has some. If a file of several rows is given, each row is searched for,
-    and every answer names its row as the probe.
+    The most similar come first. With --input, every row of a file is searched for, and each answer
+    names its row as the probe. With --json, one object per line: key, similarity or distance, and
+    the metadata if there is any.
 
     Example: simdb search corpus.simdb documents --text "a quick brown fox"
     """
@@ -172,7 +170,7 @@ def search(
     of_files = (reading.text_field, reading.id_field, reading.format_name)
     if given.file is None and any((*of_files, reading.delimiter, reading.encoding)):
         raise UsageError(
-            "--text-field, --id-field, --format, --delimiter and --encoding are for --input"
+            "--text-field, --id-field, --format, --delimiter and --encoding need --input"
         )
     if exists and (show or explain or telling.as_json or telling.output is not None):
         raise UsageError(

@@ -19,7 +19,7 @@ def serve(
     *,
     stored: Store,
     host: Annotated[
-        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for all.")
+        str, typer.Option("--host", help="The address to listen on; 0.0.0.0 for all addresses.")
     ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, help="The port; 0 for a free one.")
@@ -27,9 +27,7 @@ def serve(
     write: Annotated[
         bool, typer.Option("--write", help="Let requests add and delete items.")
     ] = False,
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, help="How many processes answer.")
-    ] = 1,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="The number of processes.")] = 1,
     names: Annotated[
         list[str] | None,
         typer.Option(
@@ -42,23 +40,25 @@ def serve(
         int, typer.Option("--body", min=1, metavar="MIB", help="The largest request, in MiB.")
     ] = 8,
     items: Annotated[
-        int, typer.Option("--items", min=1, help="The most items in a request.")
+        int, typer.Option("--items", min=1, help="The most items per request.")
     ] = 1_000,
     matches: Annotated[
-        int, typer.Option("--matches", min=1, help="The most matches of one item.")
+        int, typer.Option("--matches", min=1, help="The most matches per item.")
     ] = 1_000,
     timeout: Annotated[
         float,
-        typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long a request may take."),
+        typer.Option(
+            "--timeout", min=0.1, metavar="SECONDS", help="The most time a request may take."
+        ),
     ] = 30.0,
     telling: Telling,
 ) -> None:
     """Answer questions about a store by HTTP and JSON, until Ctrl-C.
 
-    The page / searches by a text and shows what differs; /api lists what can be asked, and
-    /openapi.json says it for programs. Nothing is changed without --write, and only this machine is
-    answered without --host. There are no passwords: put a proxy with some in front of it before
-    others can reach it. Needs the extra 'serve'.
+    The page / searches for a text and shows the differences; /api lists all requests, and
+    /openapi.json describes them for programs. By default requests cannot change the store, and only
+    this machine can reach it. There is no authentication: if others can reach it, put a proxy that
+    authenticates in front. Needs the extra 'serve'.
 
     Example: simdb serve corpus.simdb --port 8765
     """
@@ -66,7 +66,7 @@ def serve(
 
     def listening(address: str) -> None:
         what = "reading and writing" if write else "reading"
-        told = f"{stored.path}: {what} at {address} (Ctrl-C ends it)"
+        told = f"{stored.path}: {what} at {address} (Ctrl-C to stop)"
         telling.tell({"store": stored.path, "address": address, "writes": write}, told)
         sys.stdout.flush()
 

@@ -26,7 +26,7 @@ def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
 _recall = _option("--recall", "SHARE", "The share of the pairs at the threshold to find")
 _sketch = _option("--sketch", None, "How signatures are made")
 _seed = _option("--seed", None, "The seed of the hash functions")
-Recall = Annotated[str | None, _recall("0.99; of bits 1, where that is as quick")]
+Recall = Annotated[str | None, _recall("0.99; for bits 1, where that is as fast")]
 Sketch: TypeAlias = Literal["fast", "classical"] | None
 
 
@@ -38,10 +38,12 @@ class PlanOptions:
 
     recall: Recall = None
     bands: Annotated[
-        int | None, typer.Option("--bands", help="Bands of the index (planned from the threshold).")
+        int | None,
+        typer.Option("--bands", help="The number of bands (planned from the threshold)."),
     ] = None
     rows: Annotated[
-        int | None, typer.Option("--rows", help="Rows of each band (planned from the threshold).")
+        int | None,
+        typer.Option("--rows", help="The number of rows per band (planned from the threshold)."),
     ] = None
     row_budget: Annotated[
         int | None,
@@ -56,7 +58,7 @@ class PlanOptions:
         typer.Option(
             "--false-candidates",
             metavar="SHARE",
-            help="The largest share of dissimilar pairs that may be compared (any).",
+            help="The largest share of dissimilar pairs that may be compared (no limit).",
         ),
     ] = None
     cascade: Annotated[
@@ -64,7 +66,7 @@ class PlanOptions:
         typer.Option(
             "--cascade",
             metavar="AND-OR",
-            help="A construction in place of bands and rows, such as 'And(4, Or(4, And(2)))'.",
+            help="AND and OR instead of bands and rows, such as 'And(4, Or(4, And(2)))'.",
         ),
     ] = None
 
@@ -92,7 +94,7 @@ class IndexOptions(PlanOptions):
         typer.Option(
             "--exact-floor",
             metavar="SIMILARITY",
-            help="Make an exact index too, for thresholds from this one on.",
+            help="Add an exact index, which serves thresholds from this one up.",
         ),
     ] = None
 
@@ -149,8 +151,8 @@ class KindOptions:
         typer.Option(
             "--kind",
             metavar="|".join(map(kinds.name_of, kinds.OWN)),
-            help="The kind of the items (text); with settings as in bag:maximum, "
-            "bits:1024:tanimoto or vector:128:euclidean.",
+            help="The kind of the items (text), optionally with settings: bag:maximum, "
+            "bits:1024:tanimoto, vector:128:euclidean.",
         ),
     ] = None
     settings: Annotated[
@@ -158,7 +160,7 @@ class KindOptions:
         typer.Option(
             "--settings",
             metavar="FILE",
-            help="Settings of the kind as JSON: a file, or the object itself.",
+            help="Settings of the kind as JSON, in a file or as the object itself.",
         ),
     ] = None
 

@@ -28,10 +28,10 @@ def show(
 ) -> None:
     """Show two items side by side, and why they are similar or not.
 
-    Texts are shown line by line with the differing words in colour; other kinds by what they are
-    compared by: elements, bits, minutiae, fields. Above them stand their similarity, which parts of
-    the indexes they share, and how probable it was that the index finds them. With --json, all of
-    that and every shingle, element or field that differs.
+    Texts are shown line by line with the differing words in colour, other kinds by their elements,
+    bits, minutiae or fields. Above are the similarity, the parts of the indexes that both share,
+    and the probability that the index finds the pair. --json prints all of that, and every
+    shingle, element or field that differs.
 
     Example: simdb show corpus.simdb documents a17 a18
     """

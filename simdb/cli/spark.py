@@ -20,7 +20,7 @@ def spark(
     *,
     verb: Annotated[
         Literal["dedupe"],
-        typer.Argument(metavar="dedupe", help="dedupe: copy without near duplicates."),
+        typer.Argument(metavar="dedupe", help="dedupe copies rows without near duplicates."),
     ],
     inputs: Annotated[
         list[str],
@@ -46,7 +46,7 @@ def spark(
         typer.Option(
             "--removed",
             metavar="FOLDER",
-            help="Write the removed rows here, with the reason, as Parquet.",
+            help="Write the removed rows here with the reason, as Parquet.",
         ),
     ] = None,
     id_field: Annotated[
@@ -80,16 +80,17 @@ def spark(
         typer.Option("--master", metavar="URL", help="Where Spark runs (this machine, all cores)."),
     ] = None,
     memory: Annotated[
-        str, typer.Option("--driver-memory", metavar="SIZE", help="Memory of Spark's Java process.")
+        str,
+        typer.Option("--driver-memory", metavar="SIZE", help="The memory of Spark's Java process."),
     ] = "2g",
     described: KindOptions,
     bound: Bound,
     telling: Telling,
 ) -> None:
-    """Run on Apache Spark, with the same answers.
+    """Deduplicate on Apache Spark, with the same answers.
 
-    For what one machine cannot hold. Needs Java 17 and the extra 'spark', here and on all workers.
-    Under spark-submit the cluster is the one it is submitted to:
+    It is for data that one machine cannot hold. It needs Java 17 and the extra 'spark', here and on
+    all workers. To run on a cluster, submit it:
     spark-submit .../simdb/spark/__main__.py dedupe INPUT -o FOLDER --work FOLDER
 
     Example: simdb spark dedupe posts.parquet --id-field id -o kept --work stages

@@ -17,10 +17,10 @@ def stats(
     described: StoreOrCollection,
     as_json: AsJson = False,
 ) -> None:
-    """Print what a store holds and how much room it takes.
+    """Print what a store contains and how much space it takes.
 
-    Of a store, a line for each collection: what it holds, what counts as similar, and how much.
-    Of one collection, or with --json, all settings and counts of the indexes.
+    For a store, one line per collection: its kind, what counts as similar, and its size. For one
+    collection, or with --json, all settings and all counts of the indexes.
 
     Example: simdb stats corpus.simdb
     """
@@ -51,4 +51,4 @@ def _bound(settings: Mapping[str, Any]) -> str:
     if settings.get("max_distance") is not None:
         return f"up to {settings['max_distance']:g}"
     threshold = settings.get("threshold")
-    return "by comparing all" if threshold is None else f"from {threshold:g}"
+    return "all compared" if threshold is None else f"from {threshold:g}"

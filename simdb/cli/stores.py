@@ -51,7 +51,7 @@ class Store:
     """The store that a command is about."""
 
     context: typer.Context
-    path: Annotated[str, typer.Argument(metavar="STORE", help="The store's file.")]
+    path: Annotated[str, typer.Argument(metavar="STORE", help="The file of the store.")]
 
     @contextlib.contextmanager
     def opened(
@@ -65,7 +65,7 @@ class Store:
         settings = settings_of(self.context)
         if not create and not Path(self.path).exists():
             raise DatabaseNotFoundError(
-                f"{self.path}: there is no such store; simdb create makes one"
+                f"{self.path}: there is no such store; 'simdb create' makes one"
             )
         with simdb.open(
             self.path,
@@ -143,7 +143,7 @@ class StoredCollection(Store):
         list[str] | None,
         typer.Argument(
             metavar="COLLECTION",
-            help="The name of the collection; not needed if the store has only one.",
+            help="The collection; optional if the store has only one.",
         ),
     ] = None
 
@@ -152,7 +152,7 @@ class StoredCollection(Store):
         """The name that was given."""
         given = self.names or []
         if len(given) > 1:
-            raise UsageError(f"one collection at most can be named, not {' and '.join(given)}")
+            raise UsageError(f"name at most one collection, not {' and '.join(given)}")
         return given[0] if given else None
 
     @contextlib.contextmanager
@@ -177,13 +177,15 @@ class OneOrTwo(StoredCollection):
         typer.Option(
             "--right",
             metavar="NAME",
-            help="The collection of the right-hand items, if it is another.",
+            help="The collection of the right-hand items, if it is a different one.",
         ),
     ] = None
     right_store: Annotated[
         str | None,
         typer.Option(
-            "--right-store", metavar="STORE", help="The store of that collection, if not STORE."
+            "--right-store",
+            metavar="STORE",
+            help="The store of that collection, if it is not STORE.",
         ),
     ] = None
 

@@ -22,10 +22,10 @@ def warm(
 ) -> None:
     """Compile the kernels now, so that no later call has to.
 
-    Run it after an installation. Compiled kernels are kept beside simdb, or for the user if that
-    folder cannot be written, and serve every process with the same Python version and the same kind
-    of processor. All of them take a minute or two, those for texts seconds; what is there already
-    is not compiled again.
+    Run it after an installation. Compiled kernels are stored beside simdb, or in the user's cache
+    if that folder cannot be written, and serve every process with the same Python version and kind
+    of processor. All kinds take a minute or two, texts a few seconds; existing kernels are not
+    compiled again.
 
     Example: simdb warm text
     """

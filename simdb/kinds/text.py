@@ -213,21 +213,23 @@ class Text(SymbolKind, frozen=True):
     is_slow_to_read: ClassVar[bool] = True
     options: ClassVar[Mapping[str, SettingOption]] = {
         "shingles": SettingOption(
-            "What texts are compared by",
+            "The pieces that texts are compared by",
             "character:9",
             "character:N|word:N|stop-word:N|tokens:NAME:VERSION",
         ),
         "lowercase": SettingOption(
             "Compare without regard to case", "--keep-case", off="--keep-case"
         ),
-        "white_space": SettingOption("Runs of white space", "collapse", "collapse|keep"),
+        "white_space": SettingOption(
+            "What to do with runs of white space", "collapse", "collapse|keep"
+        ),
         "unicode": SettingOption("Normalise characters first", "NFC", "NFC|NFD|NFKC|NFKD|keep"),
         "ignore": SettingOption(
             "What to ignore, separated by commas", "nothing", ",".join(IGNORED)
         ),
         "words": SettingOption("What a word is", "runs", "runs|unicode"),
         "profile": SettingOption(
-            "Settings by name, which other options change", "none", "|".join(PROFILES)
+            "Settings by name, which other options override", "none", "|".join(PROFILES)
         ),
     }
     added: ClassVar[Mapping[str, object]] = {"ignore": (), "words": "runs"}

@@ -82,7 +82,7 @@ def test_ways_of_reading_that_do_nothing_are_refused(source, tmp_path):
     (texts / "a.txt").write_text("one two")
     for options, told in (
         ((source, "--delimiter", ";"), "--delimiter does nothing for"),
-        ((source, "--key-prefix", "x"), "--key-prefix is for --make-keys"),
+        ((source, "--key-prefix", "x"), "--key-prefix needs --make-keys"),
         ((source, "--make-keys", "place", "--id-field", "id"), "either made or taken from a field"),
         ((texts, "--make-keys", "content"), "--make-keys does nothing for"),
         (

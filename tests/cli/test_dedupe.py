@@ -176,10 +176,10 @@ def test_a_policy_decides_which_of_like_rows_is_kept(tmp_path):
     again = ("dedupe", better, "-o", kept, "--id-field", "id", *store, "--removed", removed)
     told = done(*again, "--policy", "n desc").stderr
     assert "1 kept" in told
-    assert "1 stored before gave way to better ones" in told
+    assert "1 stored row was replaced by a better one" in told
     assert json.loads(removed.read_text()) == {"id": "0a", "superseded_by": "new"}
     assert "asc (least first) or desc" in failed(*asked, "--policy", "n")
-    assert "no row has the field 'm' of the policy" in done(*asked, "--policy", "m desc").stderr
+    assert "no row has the field 'm'" in done(*asked, "--policy", "m desc").stderr
     told = done(*asked, "--policy", "m desc, n asc", "--measure", "containment").stderr
     assert "'m'" in told
     assert "'n'" not in told

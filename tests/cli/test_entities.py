@@ -91,12 +91,13 @@ def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
         assert lines_of("group", *asked, *one) == [both]
     assert lines_of("group", *asked, "2", "--integer-keys") == [{"id": None, "keys": [2]}]
     assert "not both" in failed("group", *asked, "1", "--id", "1")
+    assert "'x' is not a whole number" in failed("group", *asked, "x", "--integer-keys")
     assert "never a group 9" in failed("group", *asked, "--id", "9")
     created, *others = lines_of("changes", *asked)
     assert created["action"] == "created"
     assert lines_of("changes", *asked, "--since", "1") == others
     assert "groups: chain at 0.8, 0.9" in done("rebuild", *asked, "--groups", "chain").stderr
-    assert "no groups any more" in done("rebuild", *asked, "--drop-groups").stderr
+    assert "groups are no longer kept" in done("rebuild", *asked, "--drop-groups").stderr
     assert "--groups chain lets it keep them" in failed("changes", *asked)
     assert "contradicts" in failed("rebuild", *asked, "--drop-groups", "--groups", "chain")
 

@@ -62,7 +62,7 @@ def test_files_may_be_named_one_by_one_and_the_places_chosen(folder):
 
 def test_links_are_passed_by_and_told(folder):
     (folder / "link").symlink_to(folder / "a")
-    assert "1 link or special file passed by" in done("identical", folder).stderr
+    assert "1 link or special file skipped" in done("identical", folder).stderr
 
 
 def test_what_is_not_there_is_exit_code_2(folder):

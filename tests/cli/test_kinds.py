@@ -163,7 +163,7 @@ def test_a_cascade_is_planned_created_and_rebuilt_on_the_command_line(tmp_path):
     told = done("plan", "--cascade", cascade).stdout
     assert f"cascade {cascade}, 20 bucket keys an item" in told
     assert "(0.2, 0.6, 0.9999, 0.1638)-sensitive" in told
-    assert "left as it is: 0.4921" in told
+    assert "fixed point: 0.4921" in told
     plan = json.loads(done("plan", "--cascade", cascade, "--json").stdout)
     assert (plan["cascade"], plan["keys"], plan["bands"], plan["rows"]) == (cascade, 20, 40, 4)
     assert plan["fixed_points"] == [pytest.approx(0.4921, abs=1e-4)]
@@ -196,7 +196,7 @@ def test_a_plan_is_shown_for_every_kind(case):
 def test_without_a_distance_all_are_compared_with_all(tmp_path):
     path = tmp_path / "s.simdb"
     created = done("create", path, "c", "--kind", "vector:2:euclidean")
-    assert "comparing with all" in created.stderr
+    assert "compares all items" in created.stderr
     (tmp_path / "in.jsonl").write_text("[0, 0]\n[0, 1]\n")
     done("add", path, "c", tmp_path / "in.jsonl")
     pairs = lines_of("pairs", path, "c", "--max-distance", "1")
@@ -224,6 +224,6 @@ def test_probes_of_another_kind_are_refused(tmp_path):
                                ("b", "--text", "--set")):  # fmt: skip
         refused = run("search", path, name, option, "1 2")
         assert refused.exit_code == 2
-        assert f"{hint} gives one" in refused.stderr
+        assert f"search with {hint}" in refused.stderr
     assert run("search", path, "v", "--item", "[1]", "--elements", "auto").exit_code == 2
     assert run("search", path, "v", "--item", "[1]", "--key", "x").exit_code == 2

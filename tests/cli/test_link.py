@@ -53,9 +53,11 @@ def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chose
         assert all(float(row["probability"]) >= 0.5 for row in csv.DictReader(lines))
     assert "left.csv: 120 rows, keys in the column 'id'" in told.stderr
     assert "field 'name': jaro-winkler (names)" in told.stderr
-    assert "column 'note' is left out: it has no value in the left and the right" in told.stderr
+    assert (
+        "column 'note' is left out because it has no value in the left and the right" in told.stderr
+    )
     assert "rule name within 1 edit: about" in told.stderr
-    assert "they match from similarity" in told.stderr
+    assert "pairs match from similarity" in told.stderr
     chosen = json.loads(settings.read_text())
     assert "name: names" in chosen["about"]
     assert all(field["levels"] for field in chosen["fields"] if field["weight"])  # as is learnt
@@ -98,7 +100,10 @@ def test_a_row_is_in_one_pair_and_no_two_that_are_apart_are(tables, tmp_path):
         (["--rule", "[1"], "--rule [1: not JSON"),
         (["--compare", "name=exact:many"], "the tolerance 'many' is not a number"),
         (["--compare", "age=exact"], "both tables have no column 'age'; they share 'name'"),
-        (["--settings", '{"fields": ["age"]}'], "the column 'age' of the settings is missing"),
+        (
+            ["--settings", '{"fields": ["age"]}'],
+            "column 'age', which the settings name, is missing",
+        ),
         (["--settings", "{}", "--rule", "name"], "--settings contradicts --rule and --compare"),
         (["--probability", "1"], "--probability must be between 0 and 1"),
         (["--threshold", "0.5", "--probability", "0.5"], "contradict each other"),
@@ -113,7 +118,7 @@ def test_what_cannot_be_linked_is_said(tables, tmp_path, options, problem):
 
 def test_a_table_that_can_be_read_but_once_is_refused(tables, tmp_path):
     told = failed("link", "-", tables / "right.csv", "-o", tmp_path / "m.csv")
-    assert "tables are read twice" in told
+    assert "each table is read twice" in told
 
 
 def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):

@@ -151,7 +151,7 @@ def test_reports_for_programs_are_one_line(store, tmp_path):
 
 def test_rebuild_claims_no_defaults_that_it_has_not():
     told = " ".join(run("rebuild", "--help").stdout.split())
-    for default in ("(0.99; of bits", "(character:9)", "(NFC)", "(collapse)", "(fast)", "random"):
+    for default in ("(0.99; for bits", "(character:9)", "(NFC)", "(collapse)", "(fast)", "random"):
         assert default not in told
         assert default in " ".join(
             (run("create", "--help").stdout + run("dedupe", "--help").stdout).split()

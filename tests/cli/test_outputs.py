@@ -95,7 +95,7 @@ def test_a_run_that_would_remove_nearly_all_rows_asks_first(tmp_path):
     done("dedupe", tmp_path / "old.jsonl", *arguments)
     assert (tmp_path / "kept.jsonl").read_bytes().count(b"\n") == 120
     refused = failed("dedupe", tmp_path / "new.jsonl", *arguments)
-    assert "120 of 120 rows are like rows stored before under other keys" in refused
+    assert "120 of 120 rows duplicate rows stored under other keys" in refused
     assert (tmp_path / "kept.jsonl").read_bytes().count(b"\n") == 120
     done("dedupe", tmp_path / "new.jsonl", *arguments, "--yes")
     assert (tmp_path / "kept.jsonl").read_bytes() == b""

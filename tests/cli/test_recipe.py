@@ -32,4 +32,4 @@ def test_a_plan_for_many_items_tells_how_many_meet_by_chance():
     many = json.loads(done("plan", "--items", 10**9, "--json").stdout)
     assert (many["bands"], many["rows"]) == (26, 8)
     assert many["chance_meetings"] < 2
-    assert "by chance, of 1,000,000,000: 1.02" in done("plan", "--items", 10**9).stdout
+    assert "by chance among 1,000,000,000: 1.02" in done("plan", "--items", 10**9).stdout

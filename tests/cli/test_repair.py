@@ -45,7 +45,7 @@ def test_what_is_lost_is_told_and_the_exit_code_is_1(store, tmp_path):
     assert done.exit_code == 1
     assert "c: 1 item, 1 lost" in done.output
     assert "lost: 1" in done.output
-    assert "not complete" in done.output
+    assert "incomplete" in done.output
     told = json.loads(repair(store, tmp_path / "c.simdb", "--json").stdout)
     assert told["complete"] is False
     assert told["collections"][0]["lost_keys"] == [1]

@@ -59,11 +59,11 @@ def test_pairs_that_were_left_off_go_on_with_the_token_that_was_printed(
         assert ended.exit_code == (130 if error is KeyboardInterrupt else 3)
         printed = ended.stdout.splitlines()
         assert len(printed) == lines
-        token = re.search(r"go on with --resume (\S+?)[;\s]", ended.stderr)
+        token = re.search(r"continue with --resume (\S+?)[;\s]", ended.stderr)
         if token is None:
             assert lines < 20
             continue
-        again = re.search(r"the last (\d+) pairs? printed comes? again", ended.stderr)
+        again = re.search(r"the last (\d+) printed pairs? (?:is|are) repeated", ended.stderr)
         first = lines - (int(again.group(1)) if again else 0)
         left = [json.dumps(row) for row in lines_of(*arguments, "--resume", token.group(1))]
         assert printed[:first] + left == whole

@@ -160,7 +160,7 @@ def test_a_folder_of_texts_is_a_text_a_file_and_no_field_names_anything_there(tm
     [
         (["--pattern", "*.txt"], "--pattern is only for folders"),
         (["--kind", "set", "--separator", ","], "--separator does nothing for "),
-        (["--rating-field", "stars"], "--rating-field is for --ratings"),
+        (["--rating-field", "stars"], "--rating-field needs --ratings"),
     ],
 )
 def test_an_option_that_does_nothing_is_refused(folder, tmp_path, options, told):

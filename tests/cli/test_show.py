@@ -113,7 +113,7 @@ def test_a_search_shows_and_explains_its_matches(store: Path) -> None:
     assert "prints no matches" in failed(*asked, "--exists", "--json")
     assert "for people" in failed(*asked, "--show", "--json")
     assert "writes lines" in failed(*asked, "--explain", "-o", store.parent / "x.parquet")
-    assert "--item gives one as JSON" in failed("search", store, "people", "--text", "Ann")
+    assert "search with --item as JSON" in failed("search", store, "people", "--text", "Ann")
 
 
 def test_pairs_and_joins_are_explained(store: Path) -> None:

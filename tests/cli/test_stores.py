@@ -278,7 +278,7 @@ def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatc
     result = run("add", store, "news", more, "--id-field", "id")
 
     assert result.exit_code == 130
-    assert result.stderr.startswith("simdb: interrupted; 0 rows are done")
+    assert result.stderr.startswith("simdb: interrupted; 0 rows are stored")
 
 
 def test_a_reader_that_goes_away_is_no_error_to_talk_about(store):

@@ -120,8 +120,8 @@ def test_labels_on_the_command_line(tables, tmp_path):
     told = done("label", *store, "--limit", "4", stdin="y\nmaybe\nN\n?\nq\n")
     assert "1 of 4" in told.stdout
     assert "differs" in told.stdout
-    assert "'maybe' is none of y, n" in told.stderr
-    assert "kept: 1 match, 1 other; 2 pairs without an answer" in told.stderr
+    assert "or q (quit), not 'maybe'" in told.stderr
+    assert "stored: 1 match, 1 non-match; 2 pairs without an answer" in told.stderr
     shown = done("label", *store, "--show").stdout
     assert sorted(line.split("\t")[2] for line in shown.splitlines()) == ["0", "1"]
     file = tmp_path / "labels.tsv"

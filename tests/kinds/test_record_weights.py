@@ -222,7 +222,7 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
     drawn = (tmp_path / "why.svg").read_bytes()
     assert all(text in drawn for text in (b"prior", LEFT[1]["name"].encode(), b"probability"))
     assert "█" in told.stdout
-    assert f"match; before any field {weights.prior:+.2f} bits" in told.stdout
+    assert f"of them matches; prior {weights.prior:+.2f} bits" in told.stdout
     assert "probability" in told.stdout
     assert "of others" in told.stdout
     done("rebuild", tmp_path / "s", "c0", "--settings", settings, "--threshold", "0.3")
@@ -235,7 +235,7 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
     assert learnt["pairs"] == 40
     assert learnt["matches"] == 20
     told = done("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
-    assert "40 labelled pairs, of which 20 match" in told.stdout
+    assert "40 labelled pairs, 20 of them matches" in told.stdout
     assert "of others" not in told.stdout  # labels say nothing of either share
     labels.write_text("1\t1\tmaybe\n")
     message = failed("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
