@@ -27,7 +27,8 @@ from simdb.results import Outcomes
 from simdb.steps.signing import signer_of
 from simdb.steps.streams import MOST_BYTES, numbers_of, pieces
 
-LARGEST = 32 * 2**20  # bytes of a component that a task holds
+LARGEST = 16 * 2**20  # bytes of a component that a task holds; a store decides as quickly
+AT_ONCE = 4 * 2**20  # bytes of items that are handed to the store
 MEMORY = 64 * 2**20  # of the store; its pages are beside that, and the system may take them back
 
 Decide = Callable[..., Iterator[Any]]
@@ -97,13 +98,19 @@ def _rows(recipe: Recipe, batches: Iterable[Any]) -> Iterator[list[tuple[int, An
     """Yield the numbers and items of each batch; UsageError if numbers do not rise."""
     decode = signer_of(recipe).items.decode
     last = -1
-    for batch in batches:
+    for batch in chain.from_iterable(map(_slices, batches)):
         numbers = numbers_of(batch.column("number"))
         if numbers[0] <= last or (numbers[1:] <= numbers[:-1]).any():
             raise UsageError("the rows of a component are not sorted by 'number'")
         last = int(numbers[-1])
         items = map(decode, batch.column("item").to_pylist())
         yield list(zip(numbers.tolist(), items, strict=True))
+
+
+def _slices(batch: Any) -> Iterator[Any]:
+    rows = max(1, batch.num_rows * AT_ONCE // max(1, batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)
 
 
 def _exact(recipe: Recipe) -> Recipe:

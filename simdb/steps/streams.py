@@ -12,7 +12,7 @@ from simdb import arrow
 from simdb.arrays import Int64s
 from simdb.errors import UsageError
 
-MOST_BYTES = 16 * 2**20  # of groups that are handled at once
+MOST_BYTES = 4 * 2**20  # of groups that are handled at once; four times as many are no quicker
 
 
 def numbers_of(column: Any) -> Int64s:

@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import json
 import pickle  # noqa: TID251 - as Spark sends steps to its workers
-import shutil
 import tempfile
 from types import ModuleType
 from typing import Any
@@ -28,32 +26,13 @@ from simdb.spark import frames, sessions
 from tests.steps.test_reference import SERVED, dropped_by, table_of
 from tests.support.commands import done, run
 from tests.support.kind_cases import CASES
+from tests.support.spark import listed, pairs_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 on_spark = pytest.mark.spark
 CASE = CASES["text"]
 SETS_OF_A_CASE = st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=7)
 COLUMNS: Any = {"key": "id", "item": "text"}
-
-
-@pytest.fixture(scope="module")
-def spark():
-    if importlib.util.find_spec("pyspark") is None:
-        pytest.skip("needs pyspark: uv pip install --group spark")
-    if shutil.which("java") is None:
-        pytest.skip("needs Java 17 or later")
-    # What is compiled for a plan takes longer than the few rows that it is for.
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-    options = {
-        "spark__sql__shuffle__partitions": "2",
-        "spark__default__parallelism": "2",
-        "spark__driver__extraJavaOptions": java,
-        "spark__sql__codegen__wholeStage": "false",
-        "spark__sql__codegen__factoryMode": "NO_CODEGEN",
-    }
-    session = simdb.spark.local_session(cores=2, memory="1g", **options)
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -80,20 +59,6 @@ def frame(spark, rows):
     places = pa.array(np.arange(len(keys)), pa.int64())
     made = spark.createDataFrame(pa.table({"id": keys, "text": items, "at": places}))
     return made.repartition(3, "text")  # in no order at all
-
-
-def pairs_of(answer: Any, order: Any = None) -> list[Any]:
-    places = {key: place for place, key in enumerate(order or [])}
-    rows = [(pair.left, pair.right, pair.value) for pair in answer]
-    if order:
-        rows = [
-            (*sorted((left, right), key=places.__getitem__), value) for left, right, value in rows
-        ]
-    return sorted(rows)
-
-
-def listed(answer: Any) -> list[Any]:
-    return sorted(map(tuple, answer.collect()))
 
 
 @on_spark
