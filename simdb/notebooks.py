@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 SHOWN = 20  # rows of a long answer
+_UNSEEN = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F}
+_UNSEEN |= {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # which turn the direction of text
+_CODES = {code: ascii(chr(code))[1:-1] for code in _UNSEEN - {ord("\n"), ord("\t")}}
 _WIDTH, _HEIGHT = 280, 140  # of a curve
 
 
 class Bar(float):
     """A share from 0 to 1 that is drawn as a bar, with itself beside it."""
+
+
+def visible(shown: Any) -> Any:
+    """Return text with control characters and marks of direction as their codes."""
+    return shown.translate(_CODES) if type(shown) is str else shown  # and not what is HTML already
 
 
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -27,7 +36,7 @@ def _cell(value: object) -> str:
     if isinstance(value, Bar):
         return f'<meter min="0" max="1" value="{float(value):.4f}"></meter> {float(value):.4f}'
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return escape(str(value))
+        return escape(visible(str(value)))
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
 
 

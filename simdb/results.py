@@ -159,6 +159,18 @@ class Matches(Brief, Tabular, Sequence[Match]):
     def __getitem__(self, index: int | slice) -> Match | Sequence[Match]:
         return self.matches[index]
 
+    def _repr_html_(self) -> str:
+        """Draw the best matches, for notebooks."""
+        told = _counted(len(self), "match", "matches")
+        if len(self) > notebooks.SHOWN:
+            told += f", the best {notebooks.SHOWN} of them"
+        best = self.matches[: notebooks.SHOWN]
+        return notebooks.table(
+            f"{told}; {_promise(self.guarantee, self.expected_recall)}",
+            ("key", "distance" if best and best[0].similarity is None else "similarity"),
+            [(match.key, match.value) for match in best],
+        )
+
     def to_arrow(self) -> Any:
         """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
 
@@ -854,7 +866,7 @@ class Pairs(Tabular):
         token = self.token
         found = list(islice(self, notebooks.SHOWN + 1))
         self.token = token  # what was looked at is not done
-        told = f"{len(found)} pairs"
+        told = _counted(len(found), "pair", "pairs")
         if len(found) > notebooks.SHOWN:
             told = f"the first {notebooks.SHOWN} pairs"
         return notebooks.table(
@@ -1121,7 +1133,8 @@ class Groups(Sequence[Group], Tabular):
     def _repr_html_(self) -> str:
         """Draw the largest groups, for notebooks."""
         largest = sorted(self, key=len, reverse=True)[: notebooks.SHOWN]
-        told = f"{len(self):,} groups of {sum(map(len, self._keys)):,} items"
+        groups = _counted(len(self), "group", "groups")
+        told = f"{groups} of {sum(map(len, self._keys)):,} items"
         if len(largest) < len(self):
             told += f", the largest {len(largest)} of them"
         return notebooks.table(
@@ -1169,6 +1182,10 @@ class Groups(Sequence[Group], Tabular):
             metadata = () if self._metadata is None else tuple(self._metadata[places])
             return Group(keys[0], tuple(keys), metadata)
         return [self[place] for place in places]
+
+
+def _counted(number: int, one: str, several: str) -> str:
+    return f"{number:,} {one if number == 1 else several}"
 
 
 def _listed_shortly(keys: Sequence[Key], most: int = 10) -> str:

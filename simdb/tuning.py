@@ -22,12 +22,14 @@ from simdb.errors import ConfigurationError
 from simdb.kinds import Text
 from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
 from simdb.results import Progress
+from simdb.upkeep.audit import exact_interval
 
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
 LOWEST = 0.5
 EXAMPLES = 10  # pairs on each side of a threshold
 BIN = 0.05
 RESAMPLED = 1_000  # times, for an interval
+FEW = 10  # rows removed, whose number says little of what other rows would do
 TRIED: tuple[tuple[str, Text], ...] = (
     ("character:9", Text()),
     ("character:9 lowercase", Text(lowercase=True)),
@@ -137,7 +139,8 @@ class Judged:
         precision, recall: of the pairs from there on the share that are true, and of the true
             pairs of at least 0.5 the share from there on; None where nothing is known.
         precision_interval, recall_interval: 95 %, by resampling texts, not pairs: one text is in
-            several pairs.
+            several pairs. Where no sample differs, such as where all answers are yes, the exact
+            interval of as many independent pairs as were judged.
     """
 
     threshold: float
@@ -195,7 +198,7 @@ def tune(
         trials.append(_tried(name, kind, chosen, sizes, thresholds))
         if progress is not None:
             progress(Progress("trying settings", len(trials), len(settings)))
-    proposed, removal, reason = _proposed(trials, thresholds)
+    proposed, removal, reason = _proposed(trials, thresholds, len(chosen))
     return Tuning(
         len(chosen),
         int(sizes.sum()),
@@ -207,12 +210,15 @@ def tune(
     )
 
 
-def _proposed(trials: Sequence[Trial], thresholds: Sequence[float]) -> tuple[Trial, Removal, str]:
-    """Return the setting and the threshold that are proposed, and why."""
+def _proposed(
+    trials: Sequence[Trial], thresholds: Sequence[float], rows: int
+) -> tuple[Trial, Removal, str]:
+    """Return the setting and the threshold that are proposed for so many rows, and why."""
     choices = [(trial, one) for trial in trials for one in trial.removals if one.rows]
     if not choices:
         first = trials[0]
-        return first, first.removals[len(thresholds) // 2], "No setting finds similar rows."
+        reason = f"No setting finds similar rows among {rows:,}; among more there may be some."
+        return first, first.removals[len(thresholds) // 2], reason
     least = min((one for _, one in choices), key=lambda one: one.beside / one.rows)
     error = sqrt(max(least.beside, 1)) / least.rows  # of a count by the law of Poisson
     within = [
@@ -227,11 +233,16 @@ def _proposed(trials: Sequence[Trial], thresholds: Sequence[float]) -> tuple[Tri
     pairs = {0: "no pair lies", 1: "1 pair lies"}.get(
         removal.beside, f"{removal.beside:,} pairs lie"
     )
-    rows = "1 row" if removal.rows == 1 else f"{removal.rows:,} rows"
+    removed = "1 row" if removal.rows == 1 else f"{removal.rows:,} rows"
     reason = (
-        f"{proposed.name} removes {rows}, and {pairs} within {BIN:g} of the threshold "
+        f"{proposed.name} removes {removed}, and {pairs} within {BIN:g} of the threshold "
         f"{removal.threshold:g}. No other choice has clearly fewer such pairs for each row removed."
     )
+    if removal.rows < FEW:
+        reason += (
+            f" But the sample of {rows:,} is too small to judge by: so few rows removed say little "
+            "of the others. Take more rows, or look at the pairs yourself."
+        )
     return proposed, removal, reason
 
 
@@ -332,13 +343,32 @@ def judge(
             _rates(trial, threshold, truth, bins, copies[ones] * copies[others]) for copies in drawn
         ]
         columns = list(zip(*results, strict=True))
-        intervals = []
-        for column in columns:
-            known = [value for value in column[1:] if value is not None]
-            ends = np.quantile(known, (0.025, 0.975)).tolist() if known else None
-            intervals.append(None if ends is None else (ends[0], ends[1]))
+        beyond = [pair for pair in judged if _edge(_bin(pair)) >= threshold - 1e-9]
+        true = [pair for pair in judged if answers[pair.left, pair.right]]
+        intervals = [
+            _interval(column, some) for column, some in zip(columns, (beyond, true), strict=True)
+        ]
         told.append(Judged(threshold, columns[0][0], columns[1][0], *intervals))
     return told
+
+
+def _interval(
+    shares: Sequence[float | None], pairs: Iterable[Example]
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of a share, which comes first, by those of resampled texts."""
+    known = [share for share in shares[1:] if share is not None]
+    if shares[0] is None or not known:
+        return None
+    low, high = np.quantile(known, (0.025, 0.975)).tolist()
+    if low == high:
+        seen: set[int] = set()
+        independent = 0  # pairs none of which have a text in common
+        for pair in pairs:
+            if seen.isdisjoint((pair.left, pair.right)):
+                independent += 1
+                seen.update((pair.left, pair.right))
+        return exact_interval(shares[0], independent)
+    return low, high
 
 
 def _rates(
@@ -352,10 +382,14 @@ def _rates(
             continue
         share = float((own * truth).sum() / own.sum())
         all_true += share * many
-        if LOWEST + number * BIN >= threshold - 1e-9:
+        if _edge(number) >= threshold - 1e-9:
             true += share * many
             pairs += many
     return (true / pairs if pairs else None), (true / all_true if all_true else None)
+
+
+def _edge(number: int) -> float:
+    return LOWEST + number * BIN
 
 
 def _bin(pair: Example) -> int:

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from simdb.differences import Marked, rows, shortened
 from simdb.errors import MissingExtraError
 from simdb.evidence import Facet, PairExplanation, in_words
+from simdb.notebooks import visible
 
 PAIR_BYTES = 12_000  # of the page, that one pair takes: so some hundred pairs take two megabytes
 LINES_SHOWN = 30
@@ -25,9 +26,6 @@ EQUAL_SHOWN = 240  # characters of two texts that are equal
 CHARACTERS_SHOWN = 6_000  # of a text, of which what differs is looked for
 _MARK = len("<del></del>")
 _ROW = len("<tr><td></td><td></td></tr>")
-_UNSEEN = {*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F}
-_UNSEEN |= {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}  # which turn the direction of text
-_CODES = {code: ascii(chr(code))[1:-1] for code in _UNSEEN - {ord("\n"), ord("\t")}}
 
 Line: TypeAlias = tuple[Marked, str, Marked]
 
@@ -78,11 +76,6 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def visible(shown: Any) -> Any:
-    """Return text with control characters and marks of direction as their codes."""
-    return shown.translate(_CODES) if type(shown) is str else shown  # and not what is HTML already
 
 
 def _made() -> str:

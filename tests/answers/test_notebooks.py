@@ -43,6 +43,7 @@ def test_answers_draw_themselves_in_notebooks(tmp_path: Path) -> None:
         token = pairs.token
         drawn = {
             "pairs": Parsed(pairs._repr_html_()),
+            "matches": Parsed(sets.search([*range(30)])._repr_html_()),
             "groups": Parsed(sets.groups()._repr_html_()),
             "plan": Parsed(sets.plan._repr_html_()),
             "audit": Parsed(sets.self_audit(sample=5)._repr_html_()),
@@ -50,9 +51,10 @@ def test_answers_draw_themselves_in_notebooks(tmp_path: Path) -> None:
         assert pairs.token == token
         assert "the first 20 pairs" in drawn["pairs"].text
         assert "0 pairs" in Parsed(sets.pairs(threshold=1)._repr_html_()).text
-        for name in ("pairs", "groups"):
+        assert "40 matches, the best 20 of them" in drawn["matches"].text
+        for name in ("pairs", "matches", "groups"):
             assert HOSTILE in drawn[name].text
-        assert "1 groups of 40 items" in drawn["groups"].text
+        assert "1 group of 40 items" in drawn["groups"].text
         assert "recall measured" in drawn["audit"].text
         assert "svg" in drawn["plan"].tags
         assert all("script" not in one.tags for one in drawn.values())

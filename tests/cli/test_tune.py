@@ -88,8 +88,9 @@ def test_a_later_setting_is_proposed_only_where_it_is_clearly_steadier() -> None
         return tuning.Trial(name, simdb.Text(), removals, (), 1, 1.0, ())
 
     def proposed(*trials: tuning.Trial) -> tuple[str, float]:
-        found, removal, reason = tuning._proposed(trials, (0.7, 0.8))
+        found, removal, reason = tuning._proposed(trials, (0.7, 0.8), 500)
         assert reason.startswith(f"{found.name} removes ")
+        assert ("sample of 500 is too small" in reason) == (removal.rows < tuning.FEW)
         return found.name, removal.threshold
 
     assert proposed(trial("first", (8, 60), (12, 60)), trial("other", (6, 57), (30, 50))) == (
@@ -100,6 +101,7 @@ def test_a_later_setting_is_proposed_only_where_it_is_clearly_steadier() -> None
         "other",
         0.8,
     )
+    assert proposed(trial("first", (0, 3), (0, 2))) == ("first", 0.8)
 
 
 def test_yes_and_no_tell_precision_and_recall_with_intervals(found: simdb.Tuning) -> None:
@@ -133,6 +135,9 @@ def test_intervals_know_that_one_text_is_in_many_pairs() -> None:
     apart = [Example(2 * number + number % 2, 500 + number, 1.0) for number in range(40)]
     stars = [Example(number % 4, 500 + number, 1.0) for number in range(40)]
     assert width(stars) > 1.3 * width(apart)
+    agreed = [pair for pair in apart if pair.left % 2 == 0]  # all are said to be the same
+    assert width(agreed) == pytest.approx(1 - 0.025 ** (1 / len(agreed)))
+    assert width(agreed[:3]) > 0.7
 
 
 def test_too_little_and_impossible_thresholds_are_refused() -> None:
