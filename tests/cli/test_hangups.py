@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -16,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import Started, started
+from tests.support.processes import Started, ended, started
 
 ROWS = b"".join(b'{"text": "a text with the number %d in it"}\n' % row for row in range(500))
 PATIENCE = 60.0
@@ -42,15 +41,6 @@ def deduplicating(folder: Path, **options: Any) -> Iterator[Started]:
             process.kill()
 
 
-def ended(process: Started, number: signal.Signals) -> int:
-    """Return how a process ended; what reached Python on its way into a read wakes it only twice."""
-    try:
-        return process.wait(PATIENCE / 3)
-    except subprocess.TimeoutExpired:
-        process.send_signal(number)
-        return process.wait(PATIENCE)
-
-
 @pytest.mark.parametrize(
     "signals",
     [
@@ -66,7 +56,7 @@ def test_nothing_temporary_is_left_however_often_the_end_is_told(tmp_path, signa
             process.send_signal(number)
             time.sleep(0.01)
         # Python ends by the signal itself if it came within ``exec``; a shell calls that 130, too.
-        assert ended(process, signals[-1]) in (130, -signal.SIGINT)
+        assert ended(process, signals[-1], PATIENCE) in (130, -signal.SIGINT)
         assert process.stderr is not None
         assert process.stderr.read().startswith(b"simdb: interrupted; ")
     assert list(tmp_path.iterdir()) == []
