@@ -61,7 +61,7 @@ def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
             "recall measured": recall + interval,
             f"recall expected at the {bound.replace('_', ' ')}": expected,
             "candidates": report.candidates,
-            "true among them": "-" if report.precision is None else f"{report.precision:.4f}",
+            "share of true pairs": "-" if report.precision is None else f"{report.precision:.4f}",
         }
     )
     if report.bins:
@@ -74,7 +74,7 @@ def _print_audit(report: AuditReport, bound: str, measured: str) -> None:
         )
     if report.rules:
         print_table(
-            ("rule ", "candidates ", "true ", "by it alone "),
+            ("rule ", "candidates ", "true ", "only by this rule "),
             [
                 (r.rule, f"{r.candidates:,}", f"{r.found_pairs:,}", f"{r.added_pairs:,}")
                 for r in report.rules

@@ -24,16 +24,22 @@ _NOTHING = (KindOptions(), Bound(), IndexOptions())
 def create(
     *,
     stored: NamedCollection,
-    described: KindOptions,
     bound: Bound,
+    described: KindOptions,
     index: IndexOptions,
     exact_only: Annotated[
-        bool, typer.Option("--exact-only", help="Make no probable index; needs --exact-floor.")
+        bool,
+        typer.Option(
+            "--exact-only",
+            rich_help_panel=IndexOptions.HEADING,
+            help="Make no probable index; needs --exact-floor.",
+        ),
     ] = False,
     containment: Annotated[
         bool,
         typer.Option(
             "--containment",
+            rich_help_panel=IndexOptions.HEADING,
             help="Let the exact index hold all symbols, for every threshold and measure.",
         ),
     ] = False,

@@ -221,14 +221,13 @@ def dedupe(
     *,
     inputs: Inputs,
     places: Places,
-    described: KindOptions,
-    choices: RuleChoices,
     bound: Bound,
     recall: Recall = None,
     measure: Annotated[
         Measure,
         typer.Option(
             "--measure",
+            rich_help_panel=Bound.HEADING,
             help="containment removes rows that a larger row contains, wherever it is; both "
             "also removes similar rows. These two are exact.",
         ),
@@ -237,6 +236,7 @@ def dedupe(
         str | None,
         typer.Option(
             "--containment",
+            rich_help_panel=Bound.HEADING,
             metavar="SHARE",
             help="With --measure both: the share of a row that another must contain (the "
             "threshold).",
@@ -244,6 +244,8 @@ def dedupe(
     ] = None,
     reading: InputOptions,
     policy: InDoubt,
+    described: KindOptions,
+    choices: RuleChoices,
     telling: Working,
 ) -> None:
     """Copy rows without near duplicates.

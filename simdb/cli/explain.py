@@ -26,7 +26,10 @@ def explain(
     measure: Annotated[
         str,
         typer.Option(
-            "--measure", metavar="NAME", help="The measure of similarity, as for the command."
+            "--measure",
+            rich_help_panel=Question.HEADING,
+            metavar="NAME",
+            help="The measure of similarity, as for the command.",
         ),
     ] = "jaccard",
     key: Annotated[

@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-from simdb.cli.options import Apart, Budget, Carrying, Explain, Question, filter_from, tell_unmet
+from simdb.cli.options import (
+    Apart,
+    Budget,
+    Carrying,
+    Explain,
+    Question,
+    Where,
+    filter_from,
+    tell_unmet,
+)
 from simdb.cli.output import Answering
 from simdb.cli.pairs import Resume, show_pairs
 from simdb.cli.stores import Store
@@ -29,6 +38,7 @@ def join(
         str,
         typer.Option(
             "--measure",
+            rich_help_panel=Question.HEADING,
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
             help="The measure of similarity; the items of LEFT are the probes.",
         ),
@@ -45,6 +55,7 @@ def join(
         int | None,
         typer.Option(
             "--since",
+            rich_help_panel=Where.HEADING,
             metavar="N",
             min=0,
             help="Only pairs with an item added to LEFT since N, which 'simdb add --json' printed.",
@@ -54,6 +65,7 @@ def join(
         int | None,
         typer.Option(
             "--right-since",
+            rich_help_panel=Where.HEADING,
             metavar="N",
             help="The same for RIGHT; with both options, either new item is enough.",
         ),
@@ -62,7 +74,10 @@ def join(
     right_where: Annotated[
         list[str] | None,
         typer.Option(
-            "--right-where", metavar="NAME=VALUE", help="Like --where, for the items of RIGHT."
+            "--right-where",
+            rich_help_panel=Where.HEADING,
+            metavar="NAME=VALUE",
+            help="Like --where, for the items of RIGHT.",
         ),
     ] = None,
     resume: Resume = None,

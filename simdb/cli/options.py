@@ -356,7 +356,8 @@ def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
         except (ValueError, TypeError, KeyError):
             row = []
         if len(row) != len(fields):
-            raise UsageError(f"{name}, line {number}: not {', '.join(fields)}")
+            form = "a JSON object with" if name.endswith(".jsonl") else "tabs between"
+            raise UsageError(f"{name}, line {number}: expected {form} {', '.join(fields)}")
         rows.append(row)
     return rows
 

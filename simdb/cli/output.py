@@ -205,7 +205,9 @@ def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = Fal
     if answer.guarantee == "exact":
         return "none is missing"
     if answer.guarantee == "estimate":
-        return f"similarities are estimates; expected recall of these {answer.expected_recall:.4f}"
+        return (
+            f"similarities are estimates; expected recall of estimates {answer.expected_recall:.4f}"
+        )
     if isnan(answer.expected_recall):
         # An audit samples one collection: it says nothing about two.
         if of_join:
@@ -213,8 +215,8 @@ def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = Fal
         return "some may be missing: simdb audit measures how many"
     expected = f"{answer.expected_recall:.4f}"
     if kind.is_distance:
-        return f"expected recall at the largest distance {expected}, below it higher"
-    return f"expected recall at the threshold {expected}, above it higher"
+        return f"expected recall {expected} at the largest distance, higher below it"
+    return f"expected recall {expected} at the threshold, higher above it"
 
 
 def promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeAlias
 
 import typer
 
-from simdb.cli.options import Budget, Carrying, Explain, Question, tell_unmet
+from simdb.cli.options import Budget, Carrying, Explain, Question, Where, tell_unmet
 from simdb.cli.output import (
     FACETS_TOLD,
     Answering,
@@ -47,6 +47,7 @@ def pairs(
         str,
         typer.Option(
             "--measure",
+            rich_help_panel=Question.HEADING,
             metavar="jaccard|dice|cosine|overlap",
             help="The measure of similarity; all but jaccard are exact.",
         ),
@@ -55,6 +56,7 @@ def pairs(
         int | None,
         typer.Option(
             "--since",
+            rich_help_panel=Where.HEADING,
             metavar="N",
             min=0,
             help="Only pairs with an item added since N, which 'simdb add --json' printed.",

@@ -61,10 +61,10 @@ def plan(
             help="The number of items to plan for: more items meet more often by chance.",
         ),
     ] = None,
-    described: KindOptions,
-    reading: UnstoredInputs,
     bound: Bound,
     wanted: PlanOptions,
+    described: KindOptions,
+    reading: UnstoredInputs,
     points: Annotated[
         int,
         typer.Option(

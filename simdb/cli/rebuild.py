@@ -17,21 +17,32 @@ from simdb.errors import UsageError
 def rebuild(
     *,
     stored: StoredCollection,
-    described: OtherKindOptions,
     bound: Bound,
+    described: OtherKindOptions,
     index: OtherIndexOptions,
     containment: Annotated[
         bool | None,
         typer.Option(
             "--containment/--no-containment",
+            rich_help_panel=OtherIndexOptions.HEADING,
             help="Let the exact index hold all symbols, or undo that.",
         ),
     ] = None,
     drop_exact: Annotated[
-        bool, typer.Option("--drop-exact", help="Remove the exact index.")
+        bool,
+        typer.Option(
+            "--drop-exact",
+            rich_help_panel=OtherIndexOptions.HEADING,
+            help="Remove the exact index.",
+        ),
     ] = False,
     drop_probable: Annotated[
-        bool, typer.Option("--drop-probable", help="Remove the probable index.")
+        bool,
+        typer.Option(
+            "--drop-probable",
+            rich_help_panel=OtherIndexOptions.HEADING,
+            help="Remove the probable index.",
+        ),
     ] = False,
     compression: Annotated[
         Literal["zstd"] | None,

@@ -27,15 +27,15 @@ def report(
         typer.Option("--output", "-o", metavar="FILE", help="Write the page here, an .html file."),
     ],
     sample: Annotated[
-        int, typer.Option("--sample", min=1, help="How many items are searched for.")
+        int, typer.Option("--sample", min=1, help="The number of items to search for.")
     ] = 1_000,
     seed: Annotated[int, typer.Option("--seed", help="The seed of the sample.")] = 0,
     telling: Working,
 ) -> None:
-    """Write a report of a collection as one page of HTML.
+    """Write a report about a collection as one HTML page.
 
-    It shows the settings; how many rows each threshold would remove; pairs by similarity, with the
-    near misses below the threshold; the S-curve with the recall measured on real pairs; groups; and
+    It shows the settings; how many rows each threshold would remove; pairs by similarity, with near
+    misses below the threshold; the S-curve with the recall measured on real pairs; groups; and
     pairs of every similarity side by side, with the differences marked. The page has no scripts and
     loads nothing. Needs the extra 'report'.
 

@@ -134,6 +134,7 @@ def search(
         str,
         typer.Option(
             "--measure",
+            rich_help_panel=Question.HEADING,
             metavar="jaccard|dice|cosine|stored-in-probe|probe-in-stored|overlap",
             help="The measure of similarity; all items are compared unless an exact index "
             "serves it.",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 import typer
 
 from simdb import kinds
-from simdb.cli.options import rational
+from simdb.cli.options import Bound, rational
 from simdb.errors import ConfigurationError, UnknownKindError, UsageError
 from simdb.kinds import Kind
 from simdb.lsh.amplification import parse_construction
@@ -20,7 +20,9 @@ from simdb.lsh.amplification import parse_construction
 
 def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
     """Return an option that is told with what holds where it is not given."""
-    return lambda default: typer.Option(name, metavar=metavar, help=f"{what} ({default}).")
+    return lambda default: typer.Option(
+        name, metavar=metavar, help=f"{what} ({default}).", rich_help_panel=Bound.HEADING
+    )
 
 
 _recall = _option("--recall", "SHARE", "The share of the pairs at the threshold to find")

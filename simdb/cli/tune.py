@@ -30,7 +30,10 @@ def tune(
     inputs: Inputs,
     reading: UnstoredInputs,
     sample: Annotated[
-        int, typer.Option("--sample", min=2, help="How many rows are looked at, from the first on.")
+        int,
+        typer.Option(
+            "--sample", min=2, help="The number of rows to try settings on, from the first."
+        ),
     ] = 5_000,
     examples: Annotated[
         int,
@@ -38,7 +41,7 @@ def tune(
             "--examples",
             min=0,
             max=10,
-            help="How many pairs are shown on each side of each threshold.",
+            help="The number of pairs to print on each side of each threshold.",
         ),
     ] = 0,
     ask: Annotated[
@@ -47,8 +50,7 @@ def tune(
             "--ask",
             min=1,
             metavar="N",
-            help="Ask whether N pairs are the same, and print the precision and recall that "
-            "follow.",
+            help="Ask whether N pairs are the same, and print the resulting precision and recall.",
         ),
     ] = None,
     page: Annotated[
@@ -56,20 +58,20 @@ def tune(
         typer.Option(
             "--report",
             metavar="FILE",
-            help="Write a page of HTML: what each setting removes, and pairs on both sides of each "
-            "threshold. Needs the extra 'report'.",
+            help="Write an HTML page: what each setting removes, and pairs on both sides of "
+            "each threshold. Needs the extra 'report'.",
         ),
     ] = None,
     telling: Working,
 ) -> None:
     """Try settings for texts on a sample of your rows.
 
-    For several ways to cut a text, with and without case, and for each profile it prints the rows
-    and bytes that each threshold removes, how many pairs are similar, and what the index costs. It
-    proposes a setting and a threshold beside which few pairs lie, so that a slightly different
-    threshold changes little. With --examples it prints pairs on both sides of each threshold; with
-    --ask you judge pairs (y or n), and precision and recall follow, with intervals; --report shows
-    all of it on a page.
+    For several kinds of shingles, with and without case, and for each profile it prints the rows
+    and bytes that each threshold removes, the number of similar pairs, and what the index costs. It
+    proposes a setting and a threshold near which few pairs lie, so that a slightly different
+    threshold changes little. --examples prints pairs on both sides of each threshold; --ask lets
+    you judge pairs (y or n) and prints precision and recall with intervals; --report shows all of
+    it on a page.
 
     Example: simdb tune posts.jsonl --examples 10
     """
@@ -137,7 +139,8 @@ def _print_trials(found: Tuning) -> None:
     costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
     print_table(("", "shingles", *named, *costs), rows)
     print(
-        "* proposed; keys: of each row in the index at 0.8; s: of processor time to add 1,000 rows"
+        "* proposed; keys: index keys per row at 0.8; s / 1,000: processor seconds to add "
+        "1,000 rows"
     )
     counts = (
         f"{LOWEST + place * BIN:.2f}: {many:,}"
@@ -180,7 +183,7 @@ def _asked(trial: Trial, texts: list[str], count: int) -> dict[tuple[int, int], 
 
 def _print_judged(found: list[Judged]) -> None:
     if all(one.recall is None for one in found):
-        note("nothing was said to be the same: precision and recall are not known")
+        note("no pair was judged the same: precision and recall are not known")
         return
     print_table(
         ("threshold ", "precision ", "95 %", "recall of pairs from 0.5 ", "95 %"),

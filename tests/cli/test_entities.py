@@ -69,7 +69,7 @@ def test_a_line_that_is_no_pair_is_named(store, tmp_path):
     for name, line in (("a.tsv", "2\t3\n4\n"), ("a.jsonl", '{"left": 2, "right": 3}\n[4]\n')):
         (tmp_path / name).write_text(line)
         message = failed("groups", store, "left", "--apart", tmp_path / name, "--integer-keys")
-        assert f"{name}, line 2: not left, right" in message
+        assert f"{name}, line 2: expected" in message
 
 
 def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):

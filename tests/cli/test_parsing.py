@@ -109,7 +109,7 @@ def test_the_example_in_the_help_of_a_command_can_be_given(command):
 def test_help_has_headings_and_words_for_types():
     told = run("dedupe", "--help").stdout
     headings = [line for line in told.splitlines() if line.endswith(":") and line[0] != " "]
-    assert headings[:3] == ["Arguments:", "Options:", "What the items are:"]
+    assert headings[:3] == ["Arguments:", "Options:", "What is similar:"]
     assert headings[-1] == "Output:"
     assert not re.search("<[a-z]", told)
 

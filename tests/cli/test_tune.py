@@ -159,7 +159,7 @@ def test_the_command_proposes_another_and_asks(
         "word:1 lowercase",
         "at 0.7",
         "proposed:",
-        "of processor",
+        "processor seconds",
         "within 0.05 of the threshold",
         "simdb dedupe",
         "row 3",
