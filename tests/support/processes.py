@@ -23,7 +23,7 @@ PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 Started: TypeAlias = subprocess.Popen[Any]
 
 
-def ended(process: Started, number: signal.Signals, patience: float) -> int:
+def end_by_signal(process: Started, number: signal.Signals, patience: float) -> int:
     """Return how a process ended; a signal that Python takes just before it reads is sent again."""
     try:
         return process.wait(patience / 3)
