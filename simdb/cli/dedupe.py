@@ -542,11 +542,13 @@ class _Job:
     def _tables(self, files: Mapping[str, Output]) -> _Tables:
         """Return the outputs that are tables."""
         options, asked = self._options, self._asked
+        settings = settings_of(asked.places.context)
         return _Tables(
             {source: files[name] for source, name in self._kept.items() if name in self._copied},
             None if options.columns is None else options.read_names(),
             self._sources if self._is_one else {},
-            settings_of(asked.places.context).memory // _SHARE_OF_MEMORY,
+            settings.memory // _SHARE_OF_MEMORY,
+            settings.threads or len(os.sched_getaffinity(0)),
             at_once=asked.wanted.measure == "jaccard" and asked.policy.order is None,
         )
 
@@ -704,6 +706,7 @@ class _Tables:
         columns: those that are written; None for all.
         below: of inputs, the folders whose names say columns that are written too.
         most_bytes: of a row group, about.
+        threads: with several, row groups are written while rows are decided about.
         at_once: whether a row that is settled as kept stays so.
     """
 
@@ -713,10 +716,12 @@ class _Tables:
         columns: AbstractSet[str] | None,
         below: Mapping[str, str],
         most_bytes: int,
+        threads: int,
         *,
         at_once: bool,
     ) -> None:
         self._outputs = outputs
+        self._threads = threads
         self._columns = columns
         self._below = below
         self._most_bytes = min(most_bytes, MOST_BYTES)
@@ -760,7 +765,10 @@ class _Tables:
         if self._writing is None or self._writing[0] is not output:
             self._opened.close()
             writer = self._waiting[source].writer(
-                output.file, most_bytes=self._most_bytes, **_form_of(output)
+                output.file,
+                most_bytes=self._most_bytes,
+                threads=self._threads,
+                **_form_of(output),
             )
             self._writing = output, self._opened.enter_context(writer)
             for other in [one for one, where in self._outputs.items() if where is output]:
@@ -781,6 +789,7 @@ class _Tables:
                 below=self._below,
                 columns=self._columns,
                 most_bytes=self._most_bytes,
+                threads=self._threads,
                 **_form_of(output),
             )
         for source, version in self._versions.items():

@@ -8,6 +8,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -535,9 +536,20 @@ class CopiedRows:
         return _with_columns(library.concat_tables(pieces), self._added)
 
     def writer(
-        self, target: IO[bytes], *, as_parquet: bool, most_bytes: int, may_stream: bool
+        self,
+        target: IO[bytes],
+        *,
+        as_parquet: bool,
+        most_bytes: int,
+        may_stream: bool,
+        threads: int = 1,
     ) -> GroupWriter:
-        """Return what writes these rows, and those of other files with the same columns."""
+        """Return what writes these rows, and those of other files with the same columns.
+
+        With several ``threads`` one of them writes groups, where these are at most half as large as
+        they may be: one more is in memory then.
+        """
+        group_bytes = self._group_rows * (self.row_bytes or most_bytes)
         return GroupWriter(
             target,
             self.schema,
@@ -546,6 +558,7 @@ class CopiedRows:
             packed=self._packed,
             most_rows=self._group_rows,
             most_bytes=most_bytes,
+            in_background=threads > 1 and as_parquet and group_bytes * 2 <= most_bytes,
         )
 
 
@@ -558,6 +571,7 @@ def copy_rows(
     columns: AbstractSet[str] | None = None,
     most_bytes: int = MOST_BYTES,
     may_stream: bool = True,
+    threads: int = 1,
 ) -> None:
     """Write rows of files, under the schema of the first file.
 
@@ -572,6 +586,7 @@ def copy_rows(
         columns: those that are written, in the order of the file; None for all.
         most_bytes: of a row group, about.
         may_stream: whether it may be a stream; names in ``.feather`` promise a file.
+        threads: with several, rows are read while others are written, if there is room.
 
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
@@ -584,7 +599,11 @@ def copy_rows(
             copied = CopiedRows(source, (below or {}).get(source, ""), columns)
             writer = writer or opened.enter_context(
                 copied.writer(
-                    target, as_parquet=as_parquet, most_bytes=most_bytes, may_stream=may_stream
+                    target,
+                    as_parquet=as_parquet,
+                    most_bytes=most_bytes,
+                    may_stream=may_stream,
+                    threads=threads,
                 )
             )
             with TableFile(source) as file:
@@ -637,6 +656,7 @@ class GroupWriter:
         as_stream: of Arrow, a stream in the place of a file.
         packed: compression by the paths of the columns.
         most_rows, most_bytes: of a group.
+        in_background: a thread of its own writes a group while rows of the next one are gathered.
     """
 
     def __init__(
@@ -649,10 +669,13 @@ class GroupWriter:
         packed: Mapping[str, str] | None = None,
         most_rows: int = GROUP_ROWS,
         most_bytes: int = MOST_BYTES,
+        in_background: bool = False,
     ) -> None:
         self._most_rows = most_rows
         self._most_bytes = most_bytes
         self._waiting: list[Any] = []
+        self._thread = ThreadPoolExecutor(1, "simdb-writer") if in_background else None
+        self._begun: Future[None] | None = None
         if not as_parquet:
             made = arrow.library().ipc
             self._writer = (made.new_stream if as_stream else made.new_file)(target, schema)
@@ -671,8 +694,19 @@ class GroupWriter:
 
     def _write_group(self, most: int) -> None:
         whole = arrow.library().concat_tables(self._waiting)
-        self._writer.write_table(whole.slice(0, most))
+        group = whole.slice(0, most)
+        if self._thread is None:
+            self._writer.write_table(group)
+        else:
+            self._require_written()
+            self._begun = self._thread.submit(self._writer.write_table, group)
         self._waiting = [whole.slice(most)] if whole.num_rows > most else []
+
+    def _require_written(self) -> None:
+        """Wait for the group that is being written, and raise what went wrong."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.result()
 
     def __enter__(self) -> Self:
         return self
@@ -681,5 +715,9 @@ class GroupWriter:
         try:
             if kind is None and self._waiting:
                 self._write_group(self._most_rows)
+            if kind is None:
+                self._require_written()
         finally:
+            if self._thread is not None:
+                self._thread.shutdown()
             self._writer.close()  # forgotten it would write its end into a closed file

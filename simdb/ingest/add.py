@@ -39,7 +39,7 @@ from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Known, Opened, WriteAccess
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, distinct_of
 from simdb.results import Action, AddReport, Entry, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
@@ -445,7 +445,7 @@ def _targets(writer: CollectionWriter, fates: Fates) -> dict[int, Key]:
     """Look up the keys of the stored items that rows duplicate, or take the place of."""
     decisions = fates.decisions or Decisions.none(0)
     named = np.append(decisions.stored[decisions.stored >= 0], [*fates.superseded])
-    numbers = np.unique(named).astype(np.uint32)
+    numbers, _ = distinct_of(named.astype(np.uint32))
     positions, keys = writer.keys_of(numbers)
     return dict(zip(numbers[positions].tolist(), decoded_keys(keys), strict=True))
 

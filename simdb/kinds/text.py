@@ -402,7 +402,8 @@ class EncodedTexts(Items):
         data, offsets = joined(items)
         if self._has_markup:
             data, offsets = without_markup(data, offsets)
-        characters = self._stands_for if len(items) >= MANY else _NO_POINTS
+        asked_for = len(items) >= MANY and data.max(initial=0) >= ASCII
+        characters = self._stands_for if asked_for else _NO_POINTS
         plain = self._plain
         narrow, wide, spans, unsettled = kernels.shingles.decoded(
             data, offsets, characters, plain, self._joins_digits

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import errno
+import threading
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -115,19 +118,39 @@ def test_bytes_where_others_belong_are_the_row_s_problem(kind, tmp_path):
         assert [told in (row.problem or "") for row in rows] == [True, True]
 
 
-def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path, threads):
     source = tmp_path / "in.parquet"
     schema = TABLE.schema.with_metadata({"made": "by hand"})
     packed = {"id": "gzip", "text": "snappy", "day": "zstd"}
     pq.write_table(TABLE.cast(schema), source, row_group_size=2, compression=packed)
     with (tmp_path / "out.parquet").open("wb") as target:
-        copy_rows({str(source): [1, 2, 4]}, target, as_parquet=True)
+        copy_rows({str(source): [1, 2, 4]}, target, as_parquet=True, threads=threads)
     out = pq.ParquetFile(tmp_path / "out.parquet")
     assert out.schema_arrow.equals(schema, check_metadata=True)
     groups = [out.metadata.row_group(number) for number in range(out.metadata.num_row_groups)]
     assert [group.num_rows for group in groups] == [2, 1]
     assert [groups[0].column(place).compression for place in range(3)] == ["GZIP", "SNAPPY", "ZSTD"]
     assert out.read()["id"].to_pylist() == ["a", "b", "d"]
+
+
+class _Full(BytesIO):
+    """A disk that is full from the second row group on."""
+
+    def write(self, data):
+        if self.tell() > 1_000:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_what_goes_wrong_in_writing_is_raised_whoever_writes(tmp_path, threads):
+    source = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"text": [f"text {n}" for n in range(4_000)]}), source, 1_000)
+    before = threading.active_count()
+    with pytest.raises(OSError, match="No space left"):
+        copy_rows({str(source): range(1, 4_001)}, _Full(), as_parquet=True, threads=threads)
+    assert threading.active_count() == before
 
 
 def test_row_groups_end_by_their_bytes_too(tmp_path):
