@@ -377,6 +377,11 @@ class _Wanted:
     measure: Measure
     containment: str | None
 
+    @property
+    def by(self) -> str:
+        """What rows are removed by, if it is not their similarity alone."""
+        return {"jaccard": "", "both": "similarity or containment"}.get(self.measure, self.measure)
+
     def how(self) -> dict[str, Any]:
         """Return how rows are compared."""
         share = self.containment
@@ -532,7 +537,9 @@ class _Job:
         feed, bound = self.feed, self._asked.wanted.bound
         feed.target = target = self._collection()
         feed.bad_file = files.get(self._asked.reading.bad or "")
-        removed = _Removed.to(files, self._asked.places, target, bound.of(target.kind))
+        wanted = self._asked.wanted
+        own = {} if wanted.by else bound.of(target.kind)
+        removed = _Removed.to(files, self._asked.places, target, own, wanted.by)
         outputs = {source: files[output] for source, output in self._kept.items()}
         with self._tables(files) as tables:
             feed.on_opening = tables.begin
@@ -563,7 +570,7 @@ class _Job:
         feed, reading, bound = self.feed, self._asked.reading, self._asked.wanted.bound
         page = self._asked.places.report
         if page is not None:
-            splitting.seen = Removed(is_distance=target.kind.is_distance)
+            splitting.seen = Removed(target.kind.is_distance, by=wanted.by)
         try:
             report = target.dedupe(
                 feed,
@@ -667,6 +674,7 @@ class _Removed:
     places: Places
     target: simdb.Collection
     bound: Mapping[str, Any]
+    by: str
 
     @classmethod
     def to(
@@ -675,10 +683,11 @@ class _Removed:
         places: Places,
         target: simdb.Collection,
         bound: Mapping[str, Any],
+        by: str,
     ) -> _Removed | None:
         """Return it where it is wanted."""
         file = files.get(places.removed or "")
-        return None if file is None else cls(file, places, target, bound)
+        return None if file is None else cls(file, places, target, bound, by)
 
     def of_kept(self, outcome: Outcome, item: Any) -> dict[str, Any]:
         """Return what is told beside the row itself; ``item`` is None where it is not at hand."""
@@ -692,6 +701,8 @@ class _Removed:
             if self.places.explain and item is not None:
                 reasons = self.target.explain_match(item, kept, **self.bound)
                 told["evidence"] = reasons.to_dict(FACETS_TOLD)
+                if self.by:  # something else than how similar they are decided
+                    del told["evidence"]["similar"]
         return told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from math import isnan
 from typing import Any
@@ -36,6 +36,7 @@ class Removed:
     """What became of the rows of a job: counted as it runs, and some examples kept.
 
     Attributes:
+        by: what rows were removed by, if not the similarity of the collection: containment.
         counts: of rows, by names for people.
         edges, by_value: how many removed rows were how similar to the one kept.
         groups: how many rows were removed for each kept one.
@@ -44,6 +45,7 @@ class Removed:
     """
 
     is_distance: bool
+    by: str = ""
     counts: dict[str, int] = field(default_factory=dict)
     groups: Counter[Key] = field(default_factory=Counter)
     members: dict[Key, list[tuple[Key | None, float, Any]]] = field(default_factory=dict)
@@ -160,7 +162,9 @@ class _Page:
         self._measured = "distance" if self._kind.is_distance else "similarity"
         self.note = ""
         self._survey: Survey | None = None
-        if self._items:
+        if removed is not None and removed.by:
+            self.note = f"Rows were removed by {removed.by}: other thresholds were not tried."
+        elif self._items:
             try:
                 self._survey = collection.survey(sample=sample, seed=seed)
             except ConfigurationError as error:
@@ -193,6 +197,8 @@ class _Page:
         kind, collection = self._kind, self._collection
         described: Mapping[str, Any] = kind.describe()
         told = [(name.replace("_", " "), _setting(value)) for name, value in described.items()]
+        if self._removed is not None and self._removed.by:
+            return told  # the command tells the shares
         bounds = {
             "threshold": collection.threshold,
             "largest distance": collection.max_distance,
@@ -413,8 +419,13 @@ class _Page:
             return Shown(*names, f"{self._measured} {value:.3f}", lines)
         stored = self._collection.get(kept).item
         if _are_long(item, stored):
-            return self._long(value, (names[0], item), (names[1], stored))
-        return beside(self._collection.explain_match(item, kept), *names)
+            shown = self._long(value, (names[0], item), (names[1], stored))
+        else:
+            shown = beside(self._collection.explain_match(item, kept), *names)
+        if self._removed is None or not self._removed.by:
+            return shown
+        note = f"{shown.value}; {shown.note}" if shown.note else ""
+        return replace(shown, value=f"{self._removed.by} {value:.3f}", note=note)
 
 
 def _are_long(one: Any, other: Any) -> bool:

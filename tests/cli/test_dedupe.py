@@ -141,10 +141,12 @@ def test_by_containment_the_longer_row_stays_wherever_it_is(tmp_path):
     )
     kept, removed = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl"
     asked = ("--id-field", "id", "--threshold", "0.9", "--measure", "containment")
-    done("dedupe", source, "-o", kept, "--removed", removed, *asked)
+    done("dedupe", source, "-o", kept, "--removed", removed, "--explain", *asked)
     assert kept.read_bytes().splitlines() == source.read_bytes().splitlines()[1:]
     (told,) = map(json.loads, removed.read_text().splitlines())
     assert (told["line"], told["duplicate_of"], told["similarity"]) == (1, "whole", 1.0)
+    assert told["evidence"]["similarity"] < 0.9
+    assert "similar" not in told["evidence"]
     store = tmp_path / "s.simdb"
     done("dedupe", source, "-o", kept, "--store", store, *asked)
     assert "has items" in failed("dedupe", source, "-o", kept, "--store", store, *asked)

@@ -214,7 +214,7 @@ def test_reports_of_other_kinds_show_what_they_are_compared_by(
         assert "holds no items" in Page(simdb.report(empty)).text
 
 
-def test_shingles_of_long_texts_are_not_counted_for_a_page(
+def test_shingles_of_long_texts_are_not_counted_and_what_removed_rows_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(charts, "drawn", lambda *_: "<svg></svg>")
@@ -223,6 +223,11 @@ def test_shingles_of_long_texts_are_not_counted_for_a_page(
         made.add_many([(row["id"], row["text"]) for row in texts(6)])
         assert "shingles: " in simdb.report(made)
         monkeypatch.setattr(collection, "LONG", 100)
+        seen = Removed(is_distance=False, by="containment")
+        seen.note("part", f"1 {HOSTILE}", 0.9, partial(str, "w0x1 w0x2"))
+        of_parts = Page(simdb.report(made, removed=seen)).text
+        assert "containment 0.900" in of_parts
+        assert "as planned" not in of_parts
         html = simdb.report(made)
         assert "shingles: " not in html
         assert '<h2 id="pairs-1">Similar pairs' in html
