@@ -129,7 +129,7 @@ class _Among(NamedTuple):
 class CollectionView:
     """The reading half of a collection: of the last commit, or of a snapshot.
 
-    Made by ``Database`` and ``Snapshot``; not to be made directly.
+    ``Database`` and ``Snapshot`` make it; do not make one yourself.
     """
 
     def __init__(self, handle: Handle, name: str, snapshot: ReadTransaction | None) -> None:
@@ -167,7 +167,7 @@ class CollectionView:
 
     @property
     def max_distance(self) -> Fraction | None:
-        """The distance that its index is planned for; None without one, or of similarities."""
+        """The distance that its index is planned for; None without one, or for similarities."""
         settings = self._present.settings
         if not settings.kind.is_distance or not settings.is_probable:
             return None
@@ -187,10 +187,10 @@ class CollectionView:
         return self._present.settings.recall
 
     def recipe(self) -> Recipe:
-        """Return what it is made by, apart from its items: settings, secret and bound.
+        """Return the settings, secret and bound that the collection is made by.
 
-        ``Database.collection(name, recipe=...)`` makes the same collection of other items, also in
-        another store; ``simdb.steps`` signs and compares by it without one.
+        ``Database.collection(name, recipe=...)`` makes the same collection for other items, also in
+        another store. ``simdb.steps`` signs and compares with it, without a store.
         """
         return self._present.settings.recipe
 
@@ -230,10 +230,10 @@ class CollectionView:
     def signatures(self, keys: Iterable[Key]) -> npt.NDArray[Any]:
         """Return the signatures of items as the rows of an array, in the order of their keys.
 
-        Of signatures that were stored as items, these, uint32 or uint64. Of all others those of
-        the probable index, uint16: the low bits of each row of the sketches of sets, texts and
-        bags, the packed bits of bit vectors and angles. They are those of the present settings;
-        what two of them have in common estimates a similarity, and is none.
+        If the items are signatures, these are returned, as uint32 or uint64. All other kinds have
+        the signatures of the probable index under the present settings, as uint16: the low bits of
+        each row of the sketches of sets, texts and bags, or the packed bits of bit vectors and
+        angles. The rows that two signatures share estimate a similarity; they are not one.
 
         Raises:
             KeyNotFoundError: one of the keys is not stored.
@@ -255,11 +255,11 @@ class CollectionView:
             return np.asarray(rows[places])
 
     def signed_reader(self) -> Any:
-        """Return the signatures of all items as a ``pyarrow.RecordBatchReader``, read as it is.
+        """Return the signatures of all items as a ``pyarrow.RecordBatchReader``.
 
-        Columns ``key`` and ``signature``, in order of insertion, as of the moment the first batch
-        is read; ``add_many(signature=)`` loads them, ``simdb.steps.entries`` makes their bucket
-        keys. The metadata of the schema have the fingerprint of the recipe.
+        It streams the columns ``key`` and ``signature`` in order of insertion, as of the moment the
+        first batch is read. ``add_many(signature=)`` loads them, ``simdb.steps.entries`` makes
+        their bucket keys. The metadata of the schema contain the fingerprint of the recipe.
 
         Raises:
             ConfigurationError: there is no probable index.
@@ -292,7 +292,7 @@ class CollectionView:
     def items(self) -> Iterator[Entry]:
         """Yield all stored items in order of insertion, as of the moment iteration begins.
 
-        Items may be added and deleted meanwhile; the iteration does not see it.
+        The iteration does not see items that are added or deleted meanwhile.
         """
         with self._opened() as opened:
             for document in opened.reader.live_documents():
@@ -302,9 +302,8 @@ class CollectionView:
     def to_arrow(self) -> Any:
         """Return all items as a ``pyarrow.Table``: ``key``, ``item`` and ``metadata``.
 
-        In order of insertion. Items are as JSON has them: texts, lists of elements, components or
-        minutiae, bits as text, records as structs. Metadata are JSON text, null where there are
-        none.
+        Rows are in order of insertion. Items have the form of JSON: texts, lists of elements,
+        components or minutiae, bits as text, records as structs. Metadata are JSON text, or null.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -345,8 +344,8 @@ class CollectionView:
     def checkpoint(self) -> int:
         """Return where the collection stands: ``pairs(since=...)`` finds the pairs of later items.
 
-        A number that may be kept, also over ``compact`` and ``rebuild``; it means nothing to
-        another collection.
+        You may keep the number; it stays valid after ``compact`` and ``rebuild``, but only for this
+        collection.
         """
         with self._opened() as opened:
             return opened.reader.manifest.next_number
@@ -356,9 +355,9 @@ class CollectionView:
     def stats(self) -> Stats:
         """Return counts, sizes and settings as plain values.
 
-        Of records also what each rule makes candidates of, for which the signatures are read, and
-        a warning for each bucket above ``Record.large_bucket``; of fingerprints, likewise, how many
-        are in no bucket (of more than 16,384, by a sample), and a warning if those are many.
+        For records, also the candidates of each rule, for which the signatures are read, and a
+        warning for each bucket above ``Record.large_bucket``. For fingerprints, also the number in
+        no bucket (from a sample if there are more than 16,384), and a warning if these are many.
         """
         with self._opened() as opened:
             return Stats(upkeep.stats.describe(opened))
@@ -392,33 +391,33 @@ class CollectionView:
     ) -> Matches:
         """Find the stored items that are similar to an item.
 
-        Exact if the exact index answers. Else probable: a match *at* the threshold is found with
-        probability ``expected_recall``, a more similar one with a higher one. Every similarity is
-        the true one.
+        The answer is exact if the exact index gives it. Otherwise it is probable: a match *at* the
+        threshold is found with probability ``expected_recall``, a more similar one with a higher
+        probability. Every reported similarity is the true one.
 
         Args:
-            item: what to look for; need not be stored.
+            item: the item to search for; it need not be stored.
             threshold: least similarity of a match; the collection's if not given.
-            max_distance: largest distance of a match, where the collection measures distances.
-            limit: at most so many matches, the best ones.
+            max_distance: largest distance of a match, if the collection measures distances.
+            limit: the greatest number of matches; the best are returned.
             min_recall: permits a threshold below the collection's, if at least this share of the
                 matches at the threshold is expected to be found.
-            guarantee: ``"auto"`` takes the exact index where it serves the threshold, else the
-                probable one, and compares with all items where that is expected to cost less (see
-                ``explain``); ``"probable"`` takes no other, and ``"exact"`` compares with all items
-                where no exact index serves.
+            guarantee: ``"auto"`` uses the exact index if it serves the threshold, else the probable
+                one, and compares with all items if that is expected to cost less (see ``explain``).
+                ``"probable"`` uses only the probable index. ``"exact"`` compares with all items if
+                no exact index serves the threshold.
             measure: ``"jaccard"``, ``"dice"``, ``"cosine"``, ``"stored-in-probe"`` (the share of
                 the stored item that the probe contains), ``"probe-in-stored"`` or ``"overlap"``
-                (the larger of these two shares); by all but the first, without an exact index that
-                serves it, every item is compared.
-            where: only stored items with such metadata: values by name, all of which an item must
-                have (``{"source": "web"}``; a set stands for any of its values, None for what an
-                item lacks), or a function of metadata, None where an item has none. Decided before
-                the answer is cut to ``limit``.
-            metadata: let each match carry the metadata of its item.
+                (the larger of these two shares). All but the first compare every item unless an
+                exact index serves them.
+            where: search only items with these metadata: values by name, all of which an item must
+                have (``{"source": "web"}``; a set stands for any of its values, None for a missing
+                value), or a function of the metadata, which gets None for an item without any. The
+                filter is applied before the answer is cut to ``limit``.
+            metadata: whether each match carries the metadata of its item.
 
         Returns:
-            Matches by falling similarity, equal ones in order of insertion.
+            Matches in order of decreasing similarity, equal ones in order of insertion.
 
         Raises:
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
@@ -443,7 +442,7 @@ class CollectionView:
         """Search for each of several items in one snapshot; see ``search``.
 
         Args:
-            items: what to look for; of a table, the column that ``item`` names.
+            items: the items to search for; in a table, the column named by ``item``.
         """
         asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(items, item)
@@ -477,31 +476,34 @@ class CollectionView:
     ) -> Pairs:
         """Find all pairs of stored items that are similar to each other.
 
-        Exact or probable as ``search`` is, streaming, in bounded memory. Each pair comes once,
-        ``left`` being the item inserted first; their order does not depend on threads. The pairs
-        are those of the moment iteration begins: items may be added and deleted meanwhile.
+        Pairs are exact or probable as in ``search``, and stream in bounded memory. Each pair comes
+        once, with the item inserted first as ``left``, in an order that does not depend on threads.
+        The pairs are those of the moment iteration begins; items may be added and deleted
+        meanwhile.
 
-        With ``since``, only the pairs that came with later items, among themselves and with earlier
-        ones (MMDS 3.9.4): those of one batch after another are all pairs. If at most one in 32
-        items is new and an index serves the threshold, each new item is looked up in it, so
-        that the cost is that of the new items.
+        With ``since``, only pairs of later items are returned, among themselves and with earlier
+        ones (MMDS 3.9.4); those of all batches together are all pairs. If at most one in 32 items
+        is new and an index serves the threshold, each new item is looked up in the index, so the
+        cost depends on the new items only.
 
         Args:
             threshold, max_distance, min_recall: as for ``search``.
-            guarantee: as for ``search``; ``"exact"`` needs no exact index where the symbols of all
-                items fit into the memory setting. Kinds without symbols are compared all with all,
+            guarantee: as for ``search``; ``"exact"`` needs no exact index if the symbols of all
+                items fit into the memory setting. Kinds without symbols compare all items with all,
                 which takes quadratic time.
-            measure: ``"jaccard"``, or ``"dice"``, ``"cosine"`` or ``"overlap"``, by which answers
-                are exact, as with ``guarantee="exact"``.
-            since: ``since`` of an ``AddReport``, or what ``checkpoint`` returned; ``Pair.sides``
-                then tells pairs of two later items from those with an earlier one.
-            where: only pairs of two items with such metadata, as for ``search``.
-            metadata: let pairs carry the metadata of both items.
-            resume: go on where an exact answer was left off: the ``token`` of its ``Pairs``, for
-                the same arguments. Pairs that are done are not compared again; in memory, all items
-                are loaded again, else the postings are read again. By Jaccard similarity only.
+            measure: ``"jaccard"``, ``"dice"``, ``"cosine"`` or ``"overlap"``. The last three give
+                exact answers, as with ``guarantee="exact"``.
+            since: ``since`` of an ``AddReport``, or a result of ``checkpoint``. ``Pair.sides`` then
+                distinguishes pairs of two later items from pairs with an earlier one.
+            where: only pairs of two items with these metadata, as for ``search``.
+            metadata: whether pairs carry the metadata of both items.
+            resume: continue an exact answer that was left off, with the ``token`` of its ``Pairs``
+                and the same arguments. Finished pairs are not compared again, but all items are
+                loaded again (in memory), or the postings are read again. Only for Jaccard
+                similarity.
             budget: the most pairs to look at, None for any number: pairs that meet in a bucket or
-                in postings, or all with all where no index serves. Nothing is dropped for it.
+                in postings, or all pairs if no index serves. Beyond it the call ends with an error;
+                no pair is dropped.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
@@ -599,43 +601,44 @@ class CollectionView:
     ) -> Groups:
         """Return the groups of items that similar pairs connect, each with a representative.
 
-        ``method`` says what belongs together where more than two items are connected:
+        ``method`` decides which items belong together if more than two are connected:
 
-        - ``"chain"``: whatever is connected; two items of a group need not be similar.
-        - ``"star"``: every item is within the bound of a centre, and of several in the group of the
-          one it is most similar to. Of items that are connected, those similar to most become
-          centres. The centre is the representative; of other methods it is the item inserted first.
+        - ``"chain"``: all connected items. Two items of a group need not be similar.
+        - ``"star"``: every item is within the bound of a centre, and belongs to the most similar
+          one of several. Among connected items, those similar to most others become centres. The
+          centre is the representative; in the other methods it is the item inserted first.
         - ``"average"``: groups grow as long as their items are within the bound on average (average
-          linkage). Two items that are no pair count as similarity 0, or twice the largest distance.
-        - ``"correlation"``: few similar items are apart and few others together: a local minimum of
-          ``Groups.objective``.
+          linkage). Two items that are not a pair count as similarity 0, or as twice the largest
+          distance.
+        - ``"correlation"``: few similar items are separated and few others are together: a local
+          minimum of ``Groups.objective``.
 
-        All but the first, and the first with ``apart``, hold all pairs in memory; the second and
-        the third take a square of the items that are connected.
+        All methods but ``"chain"``, and ``"chain"`` with ``apart``, hold all pairs in memory.
+        ``"star"`` and ``"average"`` take memory for the square of the items that are connected.
 
         Args:
             threshold, max_distance, min_recall, guarantee: as for ``pairs``.
-            method: what makes groups of pairs.
+            method: how groups are made from pairs.
             apart: pairs of keys that are never the same, whatever their similarity: no group has
-                both. By ``"chain"`` the most similar pairs are joined first.
-            earlier: what an earlier call returned, by another method than the first or with
-                ``apart``; or its ``state()``, which may be kept in a file. Only pairs of items that
-                came since are looked for, and only the groups that these, deleted items or another
-                ``apart`` touch are made anew. The answer is that of a call without it.
-            where: only items with such metadata, as for ``search``: no other connects them. Not
-                with ``earlier``.
-            metadata: let groups carry the metadata of their items.
-            budget: as for ``pairs``; items that are connected already are not looked at again.
+                both. With ``"chain"`` the most similar pairs are joined first.
+            earlier: the result of an earlier call with a method other than ``"chain"``, or with
+                ``apart``; or its ``state()``, which can be kept in a file. Only pairs of later
+                items are looked for, and only the groups affected by these, by deleted items or by
+                another ``apart`` are made anew. The answer is the same as without ``earlier``.
+            where: only items with these metadata, as for ``search``; other items do not connect
+                them. Not together with ``earlier``.
+            metadata: whether groups carry the metadata of their items.
+            budget: as for ``pairs``; items that are already connected are not looked at again.
             progress: called now and then.
 
         Returns:
-            An iterable of ``Group`` of two items or more, by the insertion of their first items.
+            An iterable of ``Group`` of two items or more, in order of their first items.
 
         Raises:
             OperationInterruptedError: the budget is spent.
-            ConfigurationError: pairs, or what is connected by them, have no room in memory;
-                ``earlier`` is of another collection or made otherwise; or a rule proposes more
-                pairs than ``Record.rule_budget``.
+            ConfigurationError: the pairs, or the items connected by them, do not fit into memory;
+                ``earlier`` is from another collection or made with other arguments; or a rule
+                proposes more pairs than ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
         require_whole("budget", budget, 1)
@@ -673,15 +676,15 @@ class CollectionView:
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
     ) -> KeptGroup:
-        """Return the group that an item is in, of those that the collection keeps.
+        """Return the kept group that contains an item.
 
-        Costs what its items are, whatever else is stored. The item comes alone, without an id, if
-        it is in no group.
+        The cost depends on the size of the group, not on the size of the collection. An item in no
+        group is returned alone, without an id.
 
         Args:
-            key: of the item.
-            threshold, max_distance: which of the bounds at which groups are kept; the widest if
-                not given.
+            key: the key of the item.
+            threshold, max_distance: one of the bounds at which groups are kept; the widest if not
+                given.
 
         Raises:
             KeyNotFoundError: the key is not stored.
@@ -692,12 +695,12 @@ class CollectionView:
             return answers.kept.group_of(opened, key, bound)
 
     def group(self, identity: int) -> KeptGroup:
-        """Return a group that the collection keeps by its id.
+        """Return a kept group by its id.
 
-        An id that was merged into another is an alias: the answer is that group, with its own id.
+        An id that was merged into another is an alias; the other group is returned, with its id.
 
         Raises:
-            GroupNotFoundError: there is none of that id, or none any more: its last item is gone.
+            GroupNotFoundError: no group has that id, or its last item is gone.
             ConfigurationError: no groups are kept.
         """
         with self._opened() as opened:
@@ -709,9 +712,9 @@ class CollectionView:
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
     ) -> Iterator[KeptGroup]:
-        """Yield all groups of two items or more that the collection keeps, by their ids.
+        """Yield all kept groups of two items or more, in order of their ids.
 
-        Nothing is compared: ``groups`` makes them anew. Arguments and errors as for ``group_of``.
+        Nothing is compared; ``groups`` makes groups anew. Arguments and errors as for ``group_of``.
         """
         with self._opened() as opened:
             bound = opened.settings.kind.parse_bound(threshold, max_distance)
@@ -720,13 +723,13 @@ class CollectionView:
                 _require_open(opened)
 
     def changes(self, since: int = 0) -> Iterator[GroupChange]:
-        """Yield what happened to the groups that the collection keeps, in order.
+        """Yield the changes of the kept groups, in order.
 
-        To repeat all of it from 0 on makes the present groups. The log is kept as long as groups
-        are, and grows with what happens to them.
+        Repeating all changes from 0 gives the present groups. The log is kept as long as the groups
+        are, and grows with every change.
 
         Args:
-            since: the ``number`` of the last change that is known.
+            since: the ``number`` of the last change that you know.
 
         Raises:
             ConfigurationError: no groups are kept.
@@ -758,40 +761,40 @@ class CollectionView:
     ) -> Pairs:
         """Find all pairs of an item of this collection and a similar one of another.
 
-        Streaming, in bounded memory; each pair once, ``left`` of this collection, ``right`` of the
-        other. Both must have the same kind of items.
+        Pairs stream in bounded memory. Each comes once, ``left`` from this collection and ``right``
+        from the other. Both collections must have the same settings of their kind.
 
-        Texts, sets and bags are joined exactly: that needs no index where the symbols of both fit
-        into the memory setting; else the other collection needs an exact index that serves the
-        threshold. All else is looked up in the probable index of the other collection; ``"exact"``
-        compares all with all.
+        Texts, sets and bags are joined exactly. This needs no index if the symbols of both
+        collections fit into the memory setting; otherwise the other collection needs an exact index
+        that serves the threshold. Items of other kinds are looked up in the probable index of the
+        other collection; ``"exact"`` compares all with all.
 
         Args:
             other: a collection of this or of another database; ``simdb.link`` joins a collection
                 and a table.
-            threshold, max_distance, min_recall: as for ``search`` in the other collection, whose
-                bound it is if not given.
+            threshold, max_distance, min_recall: as for ``search`` in the other collection; its
+                bound if not given.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
-            measure: as for ``search``, each item of this collection being a probe among the stored
-                items of the other; containment without an exact index that serves it needs memory
-                for the items that are to be contained.
-            one_to_one: each item is in one pair at most: where neither collection has duplicates in
-                itself, an item is the same as one other at most. Of all such choices it is one
-                with the largest sum of similarities (a distance d of at most D counts 1 - d / 2D).
-                All pairs are held in memory, and none is given before all are found.
+            measure: as for ``search``, with each item of this collection as a probe among the
+                stored items of the other. Containment without a suitable exact index needs memory
+                for the items that may be contained.
+            one_to_one: each item is in one pair at most, for collections without duplicates of
+                their own. Of all such choices one with the largest sum of similarities is made (a
+                distance d of at most D counts 1 - d / 2D). All pairs are held in memory, and none
+                is returned before all are found.
             apart: pairs of keys, left and right, that are never the same: none is chosen.
-            since, other_since: only the pairs of an item that this, or the other, collection has
-                since then; ``Pair.sides`` tells which of the two. All are looked for, whatever the
-                one that is not given, of which no item counts as new.
-            where, other_where: only pairs of items of this, or of the other, collection with such
-                metadata, as for ``search``. One to one is then chosen among these.
+            since, other_since: only pairs with an item that was added later, to this or to the
+                other collection; ``Pair.sides`` says to which. If only one is given, no item of the
+                other collection counts as new.
+            where, other_where: only pairs of items with these metadata, of this and of the other
+                collection, as for ``search``. ``one_to_one`` then chooses among these pairs.
             metadata: as for ``pairs``.
-            resume, budget: as for ``pairs``; what is one to one cannot be resumed.
+            resume, budget: as for ``pairs``; a join with ``one_to_one`` cannot be resumed.
 
         Raises:
             ConfigurationError: the kinds of items differ; a rule proposes more pairs than
-                ``Record.rule_budget`` of the other; while iterating: what is to be one to one has
-                no room in memory.
+                ``Record.rule_budget`` of the other; or, while iterating, the pairs for
+                ``one_to_one`` do not fit into memory.
             KeyNotFoundError: while iterating: a key of ``apart`` is not stored.
             WrongTypeError: the other is not a collection.
             OperationInterruptedError: while iterating: the budget is spent.
@@ -823,20 +826,20 @@ class CollectionView:
         return self._streamed(other, method, budget, among, since=told, apart=kept)
 
     def score(self, pairs: Iterable[tuple[Key, Key]], other: CollectionView | None = None) -> Pairs:
-        """Compare pairs of stored items that come from elsewhere, as candidates are compared.
+        """Compare given pairs of stored items, as candidates are compared.
 
         Args:
             pairs: keys, left and right; or a table with columns ``left`` and ``right``, such as
                 the answer of ``pairs`` or of another program.
-            other: the collection of the right keys, as for ``join``; without it both are of this.
+            other: the collection of the right keys, as for ``join``; by default this collection.
 
         Returns:
-            All of them in their order, however similar: an iterable of ``Pair``, or columns of
+            All pairs in the given order, however similar: an iterable of ``Pair``, or columns of
             Arrow.
 
         Raises:
             KeyNotFoundError: while iterating: a key is not stored.
-            WrongTypeError: something is no pair of keys.
+            WrongTypeError: something is not a pair of keys.
             ConfigurationError: the kinds of items differ, or a table lacks the columns.
         """
         handed = read_pairs(pairs)
@@ -876,17 +879,17 @@ class CollectionView:
         measure: str = "jaccard",
         run: bool = False,
     ) -> Explanation:
-        """Say how a question would be answered, how else it could be, and what each costs.
+        """Say how a question would be answered, which methods are possible, and what each costs.
 
-        The estimates come from counts of the store and from rates that are measured on some of its
-        items; with ``"auto"`` they decide among the methods that miss no more.
+        The estimates come from counts of the store and from rates measured on some of its items.
+        With ``"auto"`` they decide among the methods that keep the promise of the collection.
 
         Args:
-            verb: the call that asks it.
-            item: what to search for; needed only to run a search.
-            other: of ``"join"``, the other collection.
+            verb: the call that asks the question.
+            item: the item to search for; needed only to run a search.
+            other: the other collection of a ``"join"``.
             threshold, max_distance, min_recall, guarantee, measure: as for the call.
-            run: also answer it, and count what that takes.
+            run: also answer the question, and count the work.
 
         Raises:
             ConfigurationError, ThresholdTooLowError: as the call itself.
@@ -934,32 +937,33 @@ class CollectionView:
     ) -> Calibration:
         """Estimate how many pairs of each score are true matches, without labels (MMDS 3.8.3).
 
-        The pairs are those that the probable index proposes. What is not scored tells them apart:
-        of true matches it differs by h0 on average, of random pairs by h1, so of the pairs that
-        differ by h a fraction of (h1 - h) / (h1 - h0) is true. That holds as far as, of true
-        matches and of false ones, it does not depend on the score: of pairs that surely match
-        ``Calibration.test`` tries it, and ``warnings`` tells where it fails.
+        The pairs are those that the probable index proposes. A field that is not scored tells true
+        matches from false ones. It differs by h0 on average in true matches and by h1 in random
+        pairs, so if it differs by h in some pairs, a fraction (h1 - h) / (h1 - h0) of them is true.
+        This assumes that the difference does not depend on the score, neither in true matches nor
+        in false ones. ``Calibration.test`` tests this on pairs that surely match, and ``warnings``
+        says where it fails.
 
         Args:
-            field: the name of a field of weight 0 that no rule names: numbers and dates differ by
-                so much or so many days, texts by 0 or 1. Or a function of two items, as they were
-                given, that returns their difference, or None where it is unknown.
+            field: the name of a field of weight 0 that no rule names. Numbers differ by their
+                difference, dates by days, texts by 0 or 1. Or a function of two items, as they were
+                given, that returns their difference, or None if it is unknown.
             other: the collection that this one is joined with; by default, pairs of this one.
-            threshold: the least score; that of the collection by default. Lower ones are permitted:
-                pairs that are missed cost sureness, not correctness.
-            edges: of the buckets of scores; by default 0.05 apart.
-            certain: the score from which on pairs surely match, by which h0 is measured; below 1 it
-                is also tried whether they differ by their score.
-            matched: h0, where it is known; or ``"labelled"``, measured on the pairs that are
-                labelled as matches (``label``).
-            random: h1, where it is known.
-            sample: random pairs by which h1 is measured.
+            threshold: the least score; that of the collection by default. A lower one is permitted:
+                missed pairs make the estimate less certain, not wrong.
+            edges: the edges of the buckets of scores; by default 0.05 apart.
+            certain: the score from which on pairs surely match. These pairs measure h0; below 1
+                they also show whether the difference depends on the score.
+            matched: h0, if it is known; or ``"labelled"`` to measure it on the pairs labelled as
+                matches (``label``).
+            random: h1, if it is known.
+            sample: how many random pairs measure h1.
             seed: of their choice, and of the items that are resampled for the intervals.
-            confidence: of the intervals, which reckon with items that are in several pairs.
+            confidence: of the intervals, which allow for items that are in several pairs.
             progress: called now and then.
 
         Returns:
-            The buckets; ``threshold_for(0.99)`` says from which score on 99 % of the pairs match.
+            The buckets; ``threshold_for(0.99)`` is the score from which on 99 % of the pairs match.
 
         Raises:
             ConfigurationError: the field is scored or names candidates; no pair is certain; or true
@@ -986,31 +990,31 @@ class CollectionView:
     ) -> Weights:
         """Learn what each field of records says about matches, without labels or from them.
 
-        A field agrees on a level: equal, of at least 0.9, 0.7, 0.5 or 0.3 of its weight, or less;
-        or as ``Field.levels`` has it. Without labels each level gets the evidence of Fellegi and
-        Sunter: u, the share of random pairs on it, is measured, and m, that of matches, is found by
-        expectation maximisation among the candidates, of which those of one record take from each
-        other. What fields say together is then fitted by a logistic regression, since they are not
-        independent. Labels change that, by another, as far as they say so. Nothing is changed:
-        ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` takes the points over.
+        Each field of a pair agrees on a level: equal, at least 0.9, 0.7, 0.5 or 0.3 of its weight,
+        or less; ``Field.levels`` sets other levels. Without labels each level gets the evidence of
+        Fellegi and Sunter. Of its two shares, u among random pairs is measured, and m among matches
+        is found by expectation maximisation over the candidates, where the candidates of one record
+        compete. Fields are not independent, so a logistic regression then fits their joint
+        evidence. Labels adjust this by a second regression. The collection does not change;
+        ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` applies the points.
 
         Args:
             labels: (key, key, whether they match), the left key of this collection and the right
-                one of the other; or ``"stored"``, those that the store keeps (``label``).
+                one of the other; or ``"stored"`` for those that the store keeps (``label``).
             other: the collection that this one is joined with; by default, pairs of this one.
-            sample: random pairs by which u is measured, among 2,000 items of either side.
+            sample: how many random pairs measure u, among 2,000 items of either side.
             seed: of their choice.
-            one_to_one: the pairs are to be joined one to one, which takes likely ones of a record
-                from each other: then learning does not.
-            earlier: what was learnt without labels before, of one collection under the same
-                settings: only pairs of items that came since are looked at. The weights are those
-                of a call without it, which it is where an item was deleted or replaced since.
+            one_to_one: the pairs will be joined one to one. The join then lets the likely pairs of
+                a record compete, so learning does not.
+            earlier: weights learnt before, without labels, from one collection under the same
+                settings; only pairs of later items are looked at. The result is the same as without
+                ``earlier``, which is ignored if an item was deleted or replaced since.
             progress: called now and then.
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
                 or none leaves two fields; nothing looks like a match; there are no labels, or all
-                are the same; or no field says anything.
+                are the same; or no field is evidence of anything.
             KeyNotFoundError: a key of a label is not stored.
         """
         require_whole("sample", sample, 1, optional=False)
@@ -1051,19 +1055,20 @@ class CollectionView:
     ) -> PairExplanation | PairEvidence:
         """Say why two stored items are similar, or not.
 
-        What they have in common and what differs (shingles with their places, elements, bits,
-        minutiae, fields with their points), which band, rule or rare symbol of the indexes has
-        both, and how probable it was that the index meets them. Printed, it is a few lines.
+        The result shows what the items share and what differs (shingles with their places,
+        elements, bits, minutiae, fields with their points), which band, rule or rare symbol of the
+        indexes contains both, and how probable it was that the index finds the pair. It prints as a
+        few lines.
 
-        With ``weights`` instead what each field of two records is evidence of; printed, it is a
-        waterfall. A value that is frequent says less when it is equal
+        With ``weights`` the result shows instead the evidence of each field of two records, and
+        prints as a waterfall. An equal value that is frequent is weaker evidence
         (``FieldEvidence.adjustment``).
 
         Args:
             left, right: keys, ``right`` of the other collection if there is one.
-            weights: of records under the present settings, by ``learn``.
-            other: as for ``learn``; then its index is asked.
-            threshold, max_distance: what counts as similar; that of the collection if not given.
+            weights: the weights of records under the present settings, from ``learn``.
+            other: as for ``learn``; its index is then used.
+            threshold, max_distance: the bound for similar items; the collection's if not given.
 
         Raises:
             KeyNotFoundError: a key is not stored.
@@ -1091,8 +1096,8 @@ class CollectionView:
         """Say why an item that need not be stored is similar to a stored one, or not.
 
         Args:
-            item: what ``search`` was asked.
-            key: of the stored item, such as a match.
+            item: an item, such as one given to ``search``.
+            key: the key of the stored item, such as a match.
             threshold, max_distance: as for ``explain_pair``.
 
         Raises:
@@ -1111,7 +1116,7 @@ class CollectionView:
         *,
         other: CollectionView | None = None,
     ) -> list[float]:
-        """Return how probably pairs match, by the evidence of all fields, in their order.
+        """Return the probability that each pair matches, by the evidence of all fields.
 
         Args:
             pairs: as for ``score``, or ``Pair`` objects.
@@ -1132,7 +1137,7 @@ class CollectionView:
         return [weights.probability(own) for own in (bits - weights.prior).tolist()]
 
     def labels(self, *, other: CollectionView | None = None) -> Labels:
-        """Return what the store keeps of what was said of pairs; see ``Collection.label``.
+        """Return the labels of pairs that the store keeps; see ``Collection.label``.
 
         Args:
             other: the collection of the right keys; by default, pairs of this one.
@@ -1148,13 +1153,14 @@ class CollectionView:
         limit: int = 20,
         progress: Callable[[Progress], None] | None = None,
     ) -> list[UncertainPair]:
-        """Return the pairs of records of which it would help most to know whether they match.
+        """Return the pairs of records whose labels would help most.
 
-        Candidates nearest to a probability of one half first, without those that are labelled; a
-        further pair whose fields agree in the same way counts as one bit surer.
+        These are the candidates without a label, nearest to a probability of one half first. Each
+        further pair whose fields agree in the same way counts as one bit more certain.
 
         Args:
-            weights: of the present settings, by ``learn``; learnt without labels if not given.
+            weights: weights under the present settings, from ``learn``; learnt without labels if
+                not given.
             other: the collection that this one is joined with; by default, pairs of this one.
             limit: how many.
             progress: called now and then.
@@ -1183,12 +1189,12 @@ class CollectionView:
     ) -> AuditReport:
         """Measure recall and precision of the present settings on a sample.
 
-        The true neighbours of ``sample`` items are found by comparing each with *every* stored
-        item, and held against what a search finds. One pass over all items.
+        One pass over all items compares each of ``sample`` items with *every* stored item to find
+        its true neighbours. These are compared with the matches of a search.
 
         Args:
-            sample: how many items; those of ``seed``.
-            threshold, max_distance: what counts as similar; the collection's if not given.
+            sample: how many items, drawn with ``seed``.
+            threshold, max_distance: the bound for similar items; the collection's if not given.
             seed: of the random choice.
             progress: called now and then.
         """
@@ -1201,10 +1207,11 @@ class CollectionView:
             return upkeep.audit.audit(opened, wanted, sample=sample, seed=seed, progress=progress)
 
     def survey(self, *, sample: int = 1_000, seed: int = 0) -> Survey:
-        """Search for some items drawn at random, also for what is less similar than the bound.
+        """Search for some items drawn at random, also for matches less similar than the bound.
 
-        The cost is that of so many searches, whatever the size of the collection. What the
-        probable index finds below its threshold stands for what it misses there, by its curve.
+        The cost is that of ``sample`` searches, whatever the size of the collection. Matches that
+        the probable index finds below its threshold are scaled up by its curve, to account for the
+        ones that it misses there.
 
         Args:
             sample: how many items.
@@ -1217,10 +1224,11 @@ class CollectionView:
     def shares_met(
         self, pairs: Iterable[tuple[Key, Key]], *, tries: int = 10, seed: int = 0
     ) -> list[float]:
-        """Return under which share of other random functions an index would meet each pair.
+        """Return the share of random indexes that would find each pair.
 
-        The settings are those of this collection, the functions others, ``tries`` times. Measured
-        on real pairs it is the S-curve, and does not depend on how the pairs were found.
+        The indexes have the settings of this collection, but ``tries`` times other random
+        functions. On real pairs this measures the S-curve, independently of how the pairs were
+        found.
 
         Raises:
             KeyNotFoundError: a key is not stored.
@@ -1311,20 +1319,20 @@ class Collection(CollectionView):
 
         Args:
             key: str or whole number; 1 and "1" are different keys.
-            item: what to store.
-            metadata: anything JSON-like, given back by ``get``.
+            item: the item to store.
+            metadata: any JSON-like value; ``get`` returns it.
             on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored.
-            on_duplicate: ``"skip"`` does not store an item that is similar to a stored one;
-                ``"merge"`` stores in the place of that, under its key, what ``merge`` makes of
-                both, in the same transaction.
-            merge: a function of two ``Entry``, the stored one and the new one, that returns the
-                ``Entry`` of which item and metadata are stored; or None to leave the stored one as
-                it is. It is called while the store is being written, and must not use it.
-            find_duplicates: say what the item duplicates, though it is stored.
-            threshold, max_distance: what is similar enough; the collection's if not given.
+            on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
+                ``"merge"`` replaces the stored item, under its key, by the result of ``merge``, in
+                the same transaction.
+            merge: a function of two ``Entry``, the stored one and the new one. It returns the
+                ``Entry`` whose item and metadata are stored, or None to leave the stored one as it
+                is. It is called while the store is being written, and must not use the store.
+            find_duplicates: report which item the new one duplicates, and store it anyway.
+            threshold, max_distance: the bound for similar items; the collection's if not given.
 
         Returns:
-            What was done; ``duplicate_of`` and ``similarity`` if it was looked for and found.
+            What was done, with ``duplicate_of`` and ``similarity`` if a duplicate was found.
 
         Raises:
             KeyExistsError: the key is stored, and ``on_existing`` is ``"error"``.
@@ -1365,28 +1373,28 @@ class Collection(CollectionView):
     ) -> AddReport:
         """Store many items, in batches that are one durable transaction each.
 
-        Memory is bounded by the database's setting, whatever the number of rows. If the work ends
-        early, all batches before are stored; with ``on_existing="skip"`` it can be run again.
+        The database's setting bounds memory, whatever the number of rows. If the work ends early,
+        all batches before are stored; with ``on_existing="skip"`` it can be run again.
 
         Args:
-            rows: (key, item) or (key, item, metadata) each; any iterable. Or a table: a frame of
+            rows: any iterable of (key, item) or (key, item, metadata). Or a table: a frame of
                 pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of Hugging
-                Face, whatever has ``__arrow_c_stream__``.
-            key, item, metadata: of a table, the names of the columns that are these; several for
-                ``item`` make an object of each row, as records are. Without ``key`` the number of
-                the row is the key, from 0. A null is a bad row.
+                Face, or any object with ``__arrow_c_stream__``.
+            key, item, metadata: the names of these columns in a table. Several columns for ``item``
+                make an object of each row, as for records. Without ``key`` the number of the row,
+                from 0, is the key. A row with a null is a bad row.
             on_existing, on_duplicate, merge, find_duplicates, threshold, max_distance: as for
-                ``add``, earlier rows being stored items. With ``"merge"`` each row is a transaction
-                of its own.
-            on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves it
-                out and reports it.
-            signature, recipe: of a table, the column of signatures that were made elsewhere, as
-                ``simdb.steps.sign`` and ``signed_reader`` write them, and the recipe by which, or
-                its fingerprint: nothing is signed again, but for the first row of each batch,
-                which tells columns that do not belong together.
+                ``add``; earlier rows count as stored items. With ``"merge"`` each row has its own
+                transaction.
+            on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves the
+                row out and reports it.
+            signature, recipe: for a table with signatures that were made elsewhere, by
+                ``simdb.steps.sign`` or ``signed_reader``: the column of signatures, and the recipe
+                they were made by, or its fingerprint. Only the first row of each batch is signed
+                again, to detect columns that do not belong together.
             progress: called after every batch.
             outcomes: called after every batch with one ``Outcome`` for each of its rows, as
-                ``Outcomes``, which are a table too.
+                ``Outcomes``, which is also a table.
 
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
@@ -1434,56 +1442,56 @@ class Collection(CollectionView):
     ) -> AddReport:
         """Store the rows that are similar to nothing kept before them.
 
-        A row is dropped if it is similar enough to a row *kept* before it: to a stored item first,
-        then to an earlier row. A row whose key is stored with equal content is itself and is kept,
-        so running the same input again gives the same answer. How the input is cut into batches,
-        threads and interruptions change nothing.
+        A row is dropped if it is similar enough to a row *kept* before it: a stored item or an
+        earlier row. A row whose key is stored with equal content is recognised as the same row and
+        kept, so running the same input again gives the same answer. The division into batches,
+        threads and interruptions do not change the answer.
 
-        By ``measure="containment"`` a row of texts, sets, bags or bits by Tanimoto similarity is
-        dropped if at least the threshold's share of what it is made of is in *one* row that is
-        kept and larger, or as large and earlier. That is decided exactly and does not depend on
-        the order of rows, but only when all are known, since a larger one would take out what was
-        kept: the collection must have no items, the symbols of all rows must fit into the memory
-        setting (24 bytes each in half of it), and ``outcomes`` is called when all rows are stored.
+        With ``measure="containment"`` a row of texts, sets, bags or bits by Tanimoto similarity is
+        dropped if at least the threshold's share of its symbols is in *one* kept row that is
+        larger, or as large and earlier. This is decided exactly and does not depend on the order of
+        rows. A larger row could remove a kept one, so all rows must be known first: the collection
+        must have no items, the symbols of all rows must fit into the memory setting (24 bytes each
+        in half of it), and ``outcomes`` is called when all rows are stored.
 
-        A ``policy`` says which row of several like ones is kept: rows are taken in its order, not
-        in that of the input, so that the kept ones are the first maximal set, in that order, in
-        which no two are similar. A stored item goes where a row that is kept is similar to it and
-        better (``Outcome.superseded``); what it had removed in its time does not come back. Rows
-        wait in a file beside the store until all are read, and ``outcomes`` is called at the end.
+        A ``policy`` decides which of several similar rows is kept. Rows are taken in its order
+        instead of that of the input, so the kept rows are the first maximal set, in that order, in
+        which no two are similar. A stored item is removed if a kept row is similar and better
+        (``Outcome.superseded``); rows that the item had removed do not come back. Rows wait in a
+        file beside the store until all are read, and ``outcomes`` is called at the end.
 
         Args:
             rows, key, item, metadata, progress: as for ``add_many``.
-            threshold, max_distance: what is similar enough; the collection's if not given.
+            threshold, max_distance: the bound for similar items; the collection's if not given.
             on_bad: as for ``add_many``.
-            on_existing: a key that was stored before with other content makes a row bad
-                (``"error"``), drops it as a duplicate of that item, whatever their similarity,
-                which is None then (``"keep"``), or the row takes its place, unless it is similar
-                to another item (``"replace"``). A key that comes twice in the input with different
-                contents is always bad.
-            measure: ``"jaccard"`` is the collection's own measure, whichever that is; or
-                ``"containment"``; or ``"both"``, which drops what is similar by the first or
-                contained by the second in a row kept before it, under the rules of the second.
-            containment: by ``"both"``, the share that is to be contained; the threshold if not
+            on_existing: what happens to a row whose key was stored before with other content.
+                ``"error"`` makes it a bad row. ``"keep"`` drops it as a duplicate of that item,
+                whatever their similarity, which is then None. ``"replace"`` puts it in place of the
+                item, unless it is similar to another item. A key that comes twice in the input with
+                different contents is always bad.
+            measure: ``"jaccard"``, which stands for the collection's own measure;
+                ``"containment"``; or ``"both"``, which drops a row that is similar to, or contained
+                in, a row kept before it. ``"both"`` follows the rules of containment.
+            containment: for ``"both"``, the share that must be contained; the threshold if not
                 given, which covers similarity.
-            policy: ``"first"``, which is the order of the input; or terms with commas between
-                them, of which the first decides that tells two rows apart: ``longest``,
-                ``shortest``, ``NAME desc`` or ``NAME asc`` by a field of the metadata or of the
-                item, or by ``key``, ``number(NAME)`` or ``length(NAME)`` in place of the name,
-                ``NAME in A|B`` for preferred values. Rows without the field come last. Or a
-                function of an ``Entry``: the row for which it returns the greatest value is kept.
-                By containment it takes the place of falling size.
+            policy: ``"first"``, the order of the input; or terms separated by commas, the first of
+                which that tells two rows apart decides: ``longest``, ``shortest``, ``NAME desc`` or
+                ``NAME asc`` for a field of the metadata or of the item, or for ``key``;
+                ``number(NAME)`` or ``length(NAME)`` in place of the name; ``NAME in A|B`` for
+                preferred values. Rows without the field come last. Or a function of an ``Entry``:
+                the row with the greatest value is kept. With containment the policy's order
+                replaces that of decreasing size.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
 
         Raises:
-            ConfigurationError: by containment, items are of a kind without such a measure, or do
-                not fit into memory; or a rule proposes more pairs of what is stored than
-                ``Record.rule_budget``, which is looked at whenever items have doubled.
-            UsageError: by containment, the collection has items; the policy cannot be read, or its
-                values cannot be compared.
-            BadItemError: the policy fails for a row, and bad rows are not to be skipped: nothing is
-                stored (by containment, all rows).
+            ConfigurationError: with containment, the kind has no such measure, or the items do not
+                fit into memory; or a rule proposes more pairs of stored items than
+                ``Record.rule_budget``, which is tested whenever the number of items has doubled.
+            UsageError: with containment, the collection has items; the policy cannot be read, or
+                its values cannot be compared.
+            BadItemError: the policy fails for a row, and bad rows are not skipped. Nothing is
+                stored (with containment, all rows are).
         """
         _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
         _require_choice("measure", measure, get_args(DedupeMeasure))
@@ -1542,15 +1550,15 @@ class Collection(CollectionView):
         return note
 
     def note_key_source(self, source: str, *, also: bool = False) -> None:
-        """Note where the keys of the rows to come are from, and refuse them if it is elsewhere.
+        """Note where the keys of the next rows come from, and refuse another source than before.
 
-        A row that comes again is known by its key. Were it given another one this time, ``dedupe``
-        would take it for a copy of itself, and remove it. Durable; of a collection without items
-        what was noted before is forgotten.
+        A row that comes again is recognised by its key. With another key ``dedupe`` would take it
+        for a copy of itself and remove it. The note is durable. In a collection without items it
+        replaces earlier ones.
 
         Args:
             source: any text, such as "the field 'id'".
-            also: keys come from there besides.
+            also: permit this source in addition to those noted before.
 
         Raises:
             ConfigurationError: the keys of the rows stored before come from elsewhere.
@@ -1567,25 +1575,25 @@ class Collection(CollectionView):
         *,
         other: CollectionView | None = None,
     ) -> int:
-        """Keep what is said of pairs, whether they match, in one durable transaction.
+        """Store labels of pairs, that is whether they match, in one durable transaction.
 
-        ``learn(labels="stored")`` and ``calibrate(matched="labelled")`` take it from there. A later
-        answer takes the place of an earlier one. Labels are of keys: they outlive ``rebuild``,
-        ``compact``, backup, dump and repair, and the items, of which one that is deleted leaves
-        them aside (``Labels.deleted``). They go with either collection.
+        ``learn(labels="stored")`` and ``calibrate(matched="labelled")`` use them. A later label
+        replaces an earlier one. Labels belong to keys: they survive ``rebuild``, ``compact``,
+        backup, dump and repair. They also survive the deletion of an item, but then do not count
+        (``Labels.deleted``). They are removed with either collection.
 
         Args:
             pairs: (key, key, whether they match), the left key of this collection and the right one
                 of the other; None in the place of an answer forgets it.
-            other: the collection of the right keys, which labels know by its name.
+            other: the collection of the right keys; labels refer to it by its name.
 
         Returns:
-            How many labels are kept of those given.
+            How many of the given labels are kept.
 
         Raises:
             KeyNotFoundError: a key is not stored; nothing is kept.
-            WrongTypeError: something is no label.
-            ConfigurationError: a label is of one item twice.
+            WrongTypeError: something is not a label.
+            ConfigurationError: a label names one item twice.
         """
         with self._sides(other) as both:
             kept, forgotten = upkeep.labelling.said(*both, pairs)
@@ -1651,7 +1659,7 @@ class Collection(CollectionView):
 
         Args:
             keys: any iterable, also one over this collection's own items or pairs.
-            missing: ``"skip"`` passes over keys that are not stored.
+            missing: ``"skip"`` ignores keys that are not stored.
 
         Returns:
             How many were deleted.
@@ -1682,8 +1690,8 @@ class Collection(CollectionView):
     def compact(self, *, progress: Callable[[Progress], None] | None = None) -> dict[str, Any]:
         """Merge all runs and drop everything that belongs to deleted items, in bounded steps.
 
-        Others may read and write meanwhile. The file does not shrink; its free pages are used
-        again. ``Database.backup(compact=True)`` writes a smaller copy.
+        Others may read and write meanwhile. The file does not shrink; its free pages are reused.
+        ``Database.backup(compact=True)`` writes a smaller copy.
         """
         with self._handle.writing() as access:
             return upkeep.rebuild.compact(access, self._present, progress)
@@ -1715,30 +1723,30 @@ class Collection(CollectionView):
     ) -> None:
         """Index all stored items anew under other settings, in bounded steps.
 
-        What is not given stays; bands and rows are planned anew unless both are given, and stand in
-        the place of a cascade, as a row_budget does. Others may read and write meanwhile, and see
-        the old index until one transaction switches. With nothing but ``compression`` or
-        ``drop_compression`` the index stays as it is, and only the documents are stored anew. It
-        also stays where only what records score changes, such as the weights of their fields.
+        Settings that are not given stay. Bands and rows are planned anew unless both are given;
+        they, or a ``row_budget``, replace a cascade. Others may read and write meanwhile, and see
+        the old index until one transaction switches. With only ``compression`` or
+        ``drop_compression`` the index stays as it is, and only the documents are stored anew. The
+        index also stays if only the scores of records change, such as the weights of their fields.
 
         Args:
-            kind: what the items are; the same kind with other settings.
-            threshold, max_distance, recall, bands, rows, sketch: of the probable index, which a
-                threshold or a distance adds if there is none.
-            row_budget, false_candidates, cascade: of planning that index, as for ``collection``.
+            kind: the same kind with other settings.
+            threshold, max_distance, recall, bands, rows, sketch: of the probable index. A threshold
+                or a distance adds this index if there is none.
+            row_budget, false_candidates, cascade: for planning that index, as for ``collection``.
             seed: of all hashes.
-            exact_floor: of the exact index, which a floor adds where there is none.
+            exact_floor: of the exact index. A floor adds this index if there is none.
             containment: whether the exact index posts all symbols.
-            drop_exact: leave the exact index out.
-            drop_probable: leave the probable index out.
-            compression: keep items and metadata compressed, as ``Database.collection`` says; its
-                dictionary, if there is none, is trained on some of the stored items.
-            drop_compression: keep them as they are.
-            groups: keep groups with the items from now on, as ``Database.collection`` says, made of
-                all pairs in one commit, for which other writers wait. Groups that were kept before
-                keep their ids. A rebuild of the index makes the groups anew that are kept.
-            groups_at: the bounds at which they are kept, if not those of before.
-            drop_groups: keep none any more; their ids and changes are forgotten.
+            drop_exact: remove the exact index.
+            drop_probable: remove the probable index.
+            compression: store items and metadata compressed, as for ``Database.collection``. If
+                there is no dictionary, one is trained on some of the stored items.
+            drop_compression: store them uncompressed.
+            groups: keep groups with the items from now on, as for ``Database.collection``. They are
+                made from all pairs in one commit, for which other writers wait. Groups that were
+                kept before keep their ids. A rebuild of the index makes kept groups anew.
+            groups_at: the bounds at which groups are kept; by default those of before.
+            drop_groups: stop keeping groups, and remove their ids and changes.
             progress: called now and then.
         """
         present = self._present.settings

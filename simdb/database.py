@@ -100,8 +100,8 @@ class Database:
     def close(self) -> None:
         """Close the store; a second call does nothing.
 
-        Open iterators end with an error at their next step. What other threads are doing is
-        completed, and the file is given back after it.
+        Open iterators end with an error at their next step. Calls of other threads are
+        completed before the file is released.
         """
         self._handle.close()
 
@@ -171,45 +171,47 @@ class Database:
 
         Args:
             name: any printable text.
-            kind: what its items are; without it the collection must exist, and is opened as it is.
+            kind: the kind of its items. Without it the collection must exist, and is opened with
+                its own settings.
             threshold: the similarity that the probable index is planned for; None for no such
-                index. The default is 0.8; 4/9 for bags whose union adds up the counts; and nothing
-                for kinds that are compared by distance.
-            max_distance: the distance that the probable index is planned for, where items are
-                compared by one; without it answers come from comparing with all items.
-            recall: the share of pairs at the threshold that the index is to find. If not given,
-                0.99; but of bits by Hamming distance 1, by which answers are exact, where an index
-                that misses nothing is as quick and smaller: within 8 of 64 bits, 24 of 256.
-            bands: of the index; planned if not given.
-            rows: a band; planned if not given.
+                index. The default is 0.8, and 4/9 for bags whose union adds up the counts. Kinds
+                compared by distance have no default.
+            max_distance: the distance that the probable index is planned for, for kinds compared
+                by distance. Without it every answer compares with all items.
+            recall: the share of pairs at the threshold that the index should find; 0.99 by
+                default. For bits by Hamming distance the default is 1 (exact answers) where an
+                index that misses nothing is as fast and smaller: within 8 of 64 bits, 24 of 256.
+            bands: the number of bands of the index; planned if not given.
+            rows: the number of rows of a band; planned if not given.
             sketch: ``"fast"`` similarity sketching, or the ``"classical"`` n hash functions.
-            seed: makes all hashes reproducible, and open to whoever knows it. Without one the
-                store draws a secret.
-            exact_floor: the least threshold that an exact index serves; none is made without it.
+            seed: makes all hashes reproducible, and known to everyone who knows the seed. Without
+                one the store draws a secret.
+            exact_floor: the least threshold that an exact index serves; without it there is none.
             containment: the exact index posts all symbols of every item, not only as many as the
-                floor asks for, and serves every threshold and every measure of ``search``.
-            row_budget, false_candidates: of planning, as for ``simdb.plan``; for thresholds so low
-                that 128 rows are too few, and for fewer comparisons in vain.
-            cascade: of AND and OR, as ``simdb.And(4, simdb.Or(4))``, in the place of bands and
-                rows; ``simdb.Or(bands, simdb.And(rows))`` is these (MMDS 3.6.3).
-            compression: ``"zstd"`` keeps items and metadata compressed, each by itself, with a
-                dictionary that is trained on the first batch of 256 KiB or more. Answers are the
-                same; not for kinds whose items all have one size.
-            groups: keep groups with the items: ``"chain"``, of whatever pairs connect, or
-                ``"star"``, of which each item is within the bound of its centre
-                (``Collection.groups``). Every commit that adds, replaces or deletes items changes
-                them with these, so they are those that ``groups`` would make anew, and each keeps
-                its id (``group_of``, ``group``, ``changes``). By a probable index they are made of
-                the pairs that it finds when the later item is added.
+                floor needs. It then serves every threshold and every measure of ``search``.
+            row_budget, false_candidates: for the planning, as for ``simdb.plan``: for thresholds so
+                low that 128 rows are too few, and for fewer comparisons in vain.
+            cascade: a cascade of AND and OR in place of bands and rows, such as
+                ``simdb.And(4, simdb.Or(4))``. ``simdb.Or(bands, simdb.And(rows))`` is the same as
+                bands and rows (MMDS 3.6.3).
+            compression: ``"zstd"`` stores items and metadata compressed, each separately, with a
+                dictionary trained on the first batch of 256 KiB or more. Answers do not change.
+                Kinds whose items all have one size cannot be compressed.
+            groups: keep groups with the items. ``"chain"`` groups whatever pairs connect. In a
+                ``"star"`` each item is within the bound of the centre (``Collection.groups``).
+                Every commit that changes items also changes the groups, so they are always those
+                that ``groups`` would make anew, and each keeps its id (``group_of``, ``group``,
+                ``changes``). With a probable index they consist of the pairs that it finds when the
+                later item is added.
             groups_at: thresholds, or largest distances, at which groups are kept, none wider than
-                what the index serves; the collection's own bound if not given.
-            recipe: what another collection is made by (``Collection.recipe``, ``simdb.Recipe.of``),
-                its secret too, in the place of ``kind`` and all settings but ``compression``.
+                the index serves; by default the collection's own bound.
+            recipe: the recipe of another collection (``Collection.recipe``, ``simdb.Recipe.of``),
+                including its secret. It replaces ``kind`` and all settings but ``compression``.
 
         Raises:
-            ConfigurationError: it exists with other settings, which ``rebuild`` changes; or a
-                setting is given beside a recipe.
-            CollectionNotFoundError: it does not exist, and no kind is given.
+            ConfigurationError: the collection exists with other settings (``rebuild`` changes
+                them), or a setting is given beside a recipe.
+            CollectionNotFoundError: the collection does not exist, and no kind is given.
         """
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
@@ -276,7 +278,7 @@ class Database:
         """Create a collection; see ``collection``.
 
         Raises:
-            ConfigurationError: there is one of that name.
+            ConfigurationError: a collection of that name exists.
         """
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade
@@ -295,11 +297,11 @@ class Database:
     def drop_collection(self, name: str) -> None:
         """Remove a collection and everything in it, and labels of pairs with it.
 
-        It is gone at once. Pages that cannot be freed just then, as of a full map, are freed by the
-        next ``compact``, ``rebuild`` or removal.
+        It is gone at once. Pages that cannot be freed at that moment, for example in a full map,
+        are freed by the next ``compact``, ``rebuild`` or removal.
 
         Raises:
-            CollectionNotFoundError: there is none of that name.
+            CollectionNotFoundError: there is no collection of that name.
         """
         with self._handle.writing() as access:
             with access.write() as transaction:
@@ -311,12 +313,12 @@ class Database:
     def rename_collection(self, name: str, new: str) -> None:
         """Give a collection another name, in one commit.
 
-        Labels of pairs with it follow. A ``Collection`` that was opened under the old name raises
-        CollectionNotFoundError from then on: open the one of the new name.
+        Labels of its pairs follow. A ``Collection`` that was opened under the old name then raises
+        CollectionNotFoundError; open it under the new name.
 
         Raises:
-            CollectionNotFoundError: there is none of that name.
-            ConfigurationError: there is one of the new name, or that is no name.
+            CollectionNotFoundError: there is no collection of that name.
+            ConfigurationError: the new name is taken or not valid.
         """
         with self._handle.write() as transaction:
             catalogue.rename(transaction, name, new)
@@ -334,7 +336,7 @@ class Database:
     def stats(self) -> Stats:
         """Return counts, sizes and settings as plain values.
 
-        Of a collection whose kind is not known here, its name and the ``problem``.
+        A collection whose kind is not known here has only its name and the ``problem``.
         """
         found = {
             "path": str(self.path),
@@ -389,8 +391,8 @@ class Database:
         Args:
             target: a file that does not exist yet.
             compact: leave out free pages, which makes the copy smaller.
-            progress: called now and then with the bytes that are written; the whole is not known
-                before where free pages are left out.
+            progress: called now and then with the bytes written; the total is not known in advance
+                if free pages are left out.
 
         Raises:
             StorageError: the target exists, or cannot be written.
@@ -410,14 +412,14 @@ class Database:
         *,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        """Write the whole store into a new folder of Parquet files, from which ``load`` makes it.
+        """Write the whole store into a new folder of Parquet files, for ``simdb.load``.
 
-        Items, metadata, labels and settings, not the indexes: a store that is loaded from it
-        answers the same. One state is written, while others read and write. The folder has the
-        secrets of the collections, and only its owner may read it.
+        The folder holds items, metadata, labels and settings, but no indexes; a store loaded from
+        it gives the same answers. It shows one state of the store, while others read and write. It
+        contains the secrets of the collections, so only its owner may read it.
 
         Args:
-            folder: does not exist yet; it appears when it is complete.
+            folder: a folder that does not exist yet; it appears when it is complete.
             progress: called now and then.
 
         Raises:
