@@ -59,6 +59,7 @@ def session(master: str) -> Any:
         from pyspark.sql import SparkSession
 
         os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"  # nothing asks the network for a name
         builder = SparkSession.builder.remote("local[2]")
         for name, value in few.items():
             builder = builder.config(name, value)
