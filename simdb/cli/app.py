@@ -15,7 +15,7 @@ import typer
 
 from simdb.cli.coercion import make_adapters_late
 from simdb.cli.failures import CommandGroup
-from simdb.cli.help import Command
+from simdb.cli.help import Command, write_options
 from simdb.cli.stores import Settings, mode_from
 
 # Each is a function in a module of its name; the help lists them so.
@@ -66,6 +66,11 @@ class _Commands(CommandGroup):
         super().__init__(*given, **named)
         names: Any = _OnDemand(dict.fromkeys(chain.from_iterable(COMMANDS.values())))
         self.commands = names
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options before a command, and the commands."""
+        write_options(self.get_params(ctx), ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands into the help."""

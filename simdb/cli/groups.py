@@ -59,7 +59,7 @@ def groups(
     Example: simdb groups corpus.simdb documents --method star
     """
     if among.metadata and not telling.as_json and telling.output is None:
-        raise UsageError("--metadata needs --json or --output: a line of words has no place for it")
+        raise UsageError("--metadata needs --json or --output: lines of keys have no column for it")
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         earlier = Path(state).read_bytes() if state and Path(state).exists() else None

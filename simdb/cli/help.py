@@ -1,13 +1,16 @@
-"""The help of one command: options under the headings of their groups, what they take in words."""
+"""The help of commands: options under the headings of their groups, what they take in words."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from typer.core import TyperCommand
 
 _TYPE = re.compile(r"<([^<>]*)>")
+_LEAST = re.compile(r"x>=([\d.]+)")
+_BETWEEN = re.compile(r"([\d.]+)<=x<=([\d.]+)")
 # What typer says of a Python type, and what stands for it.
 _WORDS = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "float range": "NUMBER"}
 
@@ -22,17 +25,23 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, its own options, and then group by group those it shares."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for parameter in self.get_params(ctx):
-            told = parameter.get_help_record(ctx)
-            if told is None:
-                continue
-            heading = getattr(parameter, "rich_help_panel", None) or "Options"
-            name = _TYPE.sub(lambda found: _WORDS.get(found[1], found[1]), told[0])
-            if parameter.param_type_name == "argument":
-                heading, name = "Arguments", _TYPE.sub("", told[0]).strip()
-            sections.setdefault(heading, []).append((name, told[1]))
-        for heading, records in sections.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
+        write_options(self.get_params(ctx), ctx, formatter)
+
+
+def write_options(parameters: Iterable[Any], ctx: Any, formatter: Any) -> None:
+    """Write parameters of a command under their headings, what they take in words."""
+    sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for parameter in parameters:
+        told = parameter.get_help_record(ctx)
+        if told is None:
+            continue
+        heading = getattr(parameter, "rich_help_panel", None) or "Options"
+        name = _TYPE.sub(lambda found: _WORDS.get(found[1], found[1]), told[0])
+        if parameter.param_type_name == "argument":
+            heading, name = "Arguments", _TYPE.sub("", told[0]).strip()
+        text = _LEAST.sub(r"at least \1", _BETWEEN.sub(r"\1 to \2", told[1]))
+        sections.setdefault(heading, []).append((name, text))
+    for heading, records in sections.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)

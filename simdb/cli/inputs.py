@@ -286,7 +286,7 @@ class InputOptions:
             target.note_key_source(source, also=self.other_keys)
         except ConfigurationError as error:
             named = "" if self.id_field else "--id-field names the field of the key, and "
-            raise UsageError(f"{error.problem}; {named}--other-keys takes both") from error
+            raise UsageError(f"{error.problem}; {named}--other-keys allows both") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,13 +188,13 @@ def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_
     if measured is None:
         return
     print(
-        f"of {measured.items:,} items with {measured.item_bytes:,} bytes: "
+        f"{measured.items:,} items of {measured.item_bytes:,} bytes: "
         f"{measured.symbols:,} symbols, {measured.postings:,} postings, at most "
-        f"{measured.largest_prefix:,} of an item"
+        f"{measured.largest_prefix:,} per item"
     )
     print(
-        f"an item: {measured.postings_per_item:,.1f} postings, {measured.bytes_per_item:,.0f} "
-        f"bytes, {measured.weight:.2f} times the item's own"
+        f"per item: {measured.postings_per_item:,.1f} postings, {measured.bytes_per_item:,.0f} "
+        f"bytes, {measured.weight:.2f} times those of the item"
     )
 
 

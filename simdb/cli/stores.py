@@ -39,7 +39,7 @@ def mode_from(text: str | None) -> int | None:
     if text is None:
         return None
     if re.fullmatch("(0o?)?[0-7]{3}", text, re.ASCII) is None:
-        raise UsageError(f"--mode must be three octal digits, as 600, not {text!r}")
+        raise UsageError(f"--mode must be three octal digits, such as 600, not {text!r}")
     mode = int(text, 8)
     if mode & 0o600 != 0o600:
         raise UsageError(f"--mode must let the owner read and write, as 600 does, not {text}")

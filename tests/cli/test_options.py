@@ -182,7 +182,7 @@ def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
 def test_permissions_are_three_octal_digits(tmp_path, mode):
     result = run("--mode", mode, "create", tmp_path / "s.simdb", "texts")
     assert result.exit_code == 2
-    assert "--mode must be three octal digits, as 600" in result.stderr
+    assert "--mode must be three octal digits, such as 600" in result.stderr
     assert not list(tmp_path.iterdir())
 
 

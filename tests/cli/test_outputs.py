@@ -44,7 +44,7 @@ def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):
     kept = (tmp_path / "kept.jsonl").read_bytes()
     refused = failed(*arguments)
     assert "come from the field 'id', and those of these rows from the numbers of lines" in refused
-    assert "--id-field names the field of the key, and --other-keys takes both" in refused
+    assert "--id-field names the field of the key, and --other-keys allows both" in refused
     refused = failed(*arguments, "--other-keys")
     assert "are texts, such as 'a', and those of this input are line numbers" in refused
     assert (tmp_path / "kept.jsonl").read_bytes() == kept
@@ -74,7 +74,7 @@ def test_keys_from_elsewhere_are_refused_until_that_is_meant(tmp_path):
         for command in (adding, deduping):
             refused = failed(*command, *other)
             assert f"come from the field 'id', and those of these rows {told}" in refused
-            assert "--other-keys takes both" in refused
+            assert "--other-keys allows both" in refused
     assert not kept.exists()
     done(*deduping, "--id-field", "id")
     assert kept.read_bytes() == source.read_bytes()

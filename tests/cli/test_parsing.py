@@ -111,7 +111,10 @@ def test_help_has_headings_and_words_for_types():
     headings = [line for line in told.splitlines() if line.endswith(":") and line[0] != " "]
     assert headings[:3] == ["Arguments:", "Options:", "What is similar:"]
     assert headings[-1] == "Output:"
-    assert not re.search("<[a-z]", told)
+    told += run("--help").stdout + run("serve", "--help").stdout
+    assert "[default: 1024; at least 16]" in told
+    assert "0 to 65535" in told
+    assert not re.search("<[a-z]|x>=|<=x", told)
 
 
 def test_the_options_before_the_command_are_documented():
