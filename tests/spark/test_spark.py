@@ -78,11 +78,13 @@ def test_answers_are_those_of_the_embedded_store(frame, rows, embedded, tmp_path
         (one.key, one.duplicate_of, one.similarity) for one in told if one.action == "duplicate"
     ]
     assert listed(simdb.spark.dedupe(frame, **asked)) == sorted(dropped)
-    spark.conf.set("spark.sql.adaptive.enabled", "false")
+    for setting in ("adaptive", "ansi"):
+        spark.conf.set(f"spark.sql.{setting}.enabled", "false")
     groups: dict[str, list[str]] = {}
     for key, first in listed(simdb.spark.groups(frame, **asked)):
         groups.setdefault(first, []).append(key)
-    spark.conf.unset("spark.sql.adaptive.enabled")
+    for setting in ("adaptive", "ansi"):
+        spark.conf.unset(f"spark.sql.{setting}.enabled")
     expected = [list(group.keys) for group in collection.groups(guarantee="probable")]
     assert sorted(map(sorted, groups.values())) == sorted(map(sorted, expected))
     assert set(groups) == {group[0] for group in expected}
