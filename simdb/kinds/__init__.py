@@ -11,11 +11,11 @@ A setting changes what is similar to what, so a stored collection is never opene
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds import tokenisers
-from simdb.kinds.bags import Bag
 from simdb.kinds.base import (
     Compared,
     Examples,
@@ -26,23 +26,7 @@ from simdb.kinds.base import (
     SymbolKind,
     name_of,
 )
-from simdb.kinds.bits import Bits
-from simdb.kinds.fingerprints import Fingerprint
-from simdb.kinds.records import Alike, Edits, Equal, Field, Near, Record, Within
-from simdb.kinds.sets import Set
-from simdb.kinds.signatures import Signature
-from simdb.kinds.string import String
-from simdb.kinds.text import (
-    ENGLISH_STOP_WORDS,
-    CharacterShingles,
-    Shingles,
-    StopWordShingles,
-    Text,
-    WordShingles,
-)
 from simdb.kinds.tokenisers import Tokens, tokeniser
-from simdb.kinds.vectors import Vector
-from simdb.kinds.weighted import WeightedSet
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import (
     BandedFamily,
@@ -53,6 +37,27 @@ from simdb.lsh.family import (
     derived_words,
     secret_words,
 )
+
+if TYPE_CHECKING:
+    from simdb.kinds.bags import Bag
+    from simdb.kinds.bits import Bits
+    from simdb.kinds.fingerprints import Fingerprint
+    from simdb.kinds.records import Alike, Edits, Equal, Field, Near, Record, Within
+    from simdb.kinds.sets import Set
+    from simdb.kinds.signatures import Signature
+    from simdb.kinds.string import String
+    from simdb.kinds.text import (
+        ENGLISH_STOP_WORDS,
+        CharacterShingles,
+        Shingles,
+        StopWordShingles,
+        Text,
+        WordShingles,
+    )
+    from simdb.kinds.vectors import Vector
+    from simdb.kinds.weighted import WeightedSet
+
+    OWN: tuple[type[Kind], ...]  # simdb's own
 
 __all__ = [
     "ENGLISH_STOP_WORDS",
@@ -105,6 +110,37 @@ __all__ = [
 
 ENTRY_POINTS = "simdb.kinds"
 
+# Where names are from that are imported when they are asked for: most stores have one kind.
+_NAMES = {
+    "bags": ("Bag",),
+    "bits": ("Bits",),
+    "fingerprints": ("Fingerprint",),
+    "records": ("Alike", "Edits", "Equal", "Field", "Near", "Record", "Within"),
+    "sets": ("Set",),
+    "signatures": ("Signature",),
+    "string": ("String",),
+    "text": (
+        *("ENGLISH_STOP_WORDS", "CharacterShingles", "Shingles", "StopWordShingles", "Text"),
+        "WordShingles",
+    ),
+    "vectors": ("Vector",),
+    "weighted": ("WeightedSet",),
+}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+# The classes of simdb's own kinds, by the names that stand for them.
+_OWN = {
+    "text": "Text",
+    "set": "Set",
+    "bag": "Bag",
+    "weighted": "WeightedSet",
+    "bits": "Bits",
+    "vector": "Vector",
+    "string": "String",
+    "record": "Record",
+    "fingerprint": "Fingerprint",
+    "signature": "Signature",
+}
+# Those that are registered, simdb's own when they are first asked for.
 _KINDS: dict[str, type[Kind]] = {}
 _REQUIRED = ("make_items", "make_measure", "make_curve", "make_family")
 
@@ -126,7 +162,7 @@ def register(kind: K) -> K:
     for method in _REQUIRED:
         if getattr(kind, method) is getattr(Kind, method):
             raise ConfigurationError(f"the kind {name!r} must define {method}")
-    taken = _KINDS.get(name, kind)
+    taken = _registered(name) or kind
     if (taken.__module__, taken.__qualname__) != (kind.__module__, kind.__qualname__):
         raise ConfigurationError(f"the name {name!r} is taken by the kind {taken.__qualname__}")
     _KINDS[name] = kind  # a module that is loaded again brings its class anew
@@ -135,10 +171,17 @@ def register(kind: K) -> K:
 
 def named(name: str) -> type[Kind]:
     """Return the class of a kind; UnknownKindError if no package here brings one of that name."""
-    kinds = _KINDS if name in _KINDS else known(name)
-    if name not in kinds:
+    kind = _registered(name) or known(name).get(name)
+    if kind is None:
         raise UnknownKindError(name)
-    return kinds[name]
+    return kind
+
+
+def _registered(name: str) -> type[Kind] | None:
+    """Return the class of a kind that is registered, as simdb's own are from the start."""
+    if name in _OWN and name not in _KINDS:
+        _KINDS[name] = _imported(_OWN[name])
+    return _KINDS.get(name)
 
 
 def known(wanted: str | None = None) -> dict[str, type[Kind]]:
@@ -149,9 +192,13 @@ def known(wanted: str | None = None) -> dict[str, type[Kind]]:
     from importlib.metadata import entry_points  # slow to load, and mostly not needed
 
     for found in entry_points(group=ENTRY_POINTS):
-        if found.name not in _KINDS and wanted in (None, found.name):
+        if found.name not in {*_OWN, *_KINDS} and wanted in (None, found.name):
             register(found.load())
-    return dict(_KINDS)
+    return _all_registered()
+
+
+def _all_registered() -> dict[str, type[Kind]]:
+    return {name: named(name) for name in {**_OWN, **_KINDS}}
 
 
 def defining_modules() -> list[str]:
@@ -159,7 +206,8 @@ def defining_modules() -> list[str]:
 
     The program that is run is not among them: nothing can import it.
     """
-    registered = [*(kind for kind in _KINDS.values() if kind not in OWN), *tokenisers.known()]
+    others = (kind for name, kind in _KINDS.items() if name not in _OWN)
+    registered = [*others, *tokenisers.known()]
     modules = {getattr(one, "__module__", None) or "__main__" for one in registered}
     return sorted(modules - {"__main__"})
 
@@ -183,18 +231,28 @@ def restore(described: object) -> Kind:
 def require(kind: object) -> Kind:
     """Check that ``kind`` is of a registered kind, and return it; WrongTypeError if it is not."""
     if not isinstance(kind, Kind):
-        some = ", ".join(f"simdb.{one.__name__}" for one in _KINDS.values())
+        some = ", ".join(f"simdb.{one.__name__}" for one in _all_registered().values())
         raise WrongTypeError(f"a collection's kind must be one of {some}, not {kind!r}")
-    if _KINDS.get(kind.name) is not type(kind):
+    if _registered(kind.name) is not type(kind):
         raise WrongTypeError(
             f"{type(kind).__name__} is not a registered kind: call simdb.kinds.register with it"
         )
     return kind
 
 
-OWN: tuple[type[Kind], ...] = (
-    *(Text, Set, Bag, WeightedSet, Bits, Vector, String, Record, Fingerprint),
-    Signature,
-)
-for _kind in OWN:
-    register(_kind)
+def _imported(name: str) -> Any:
+    return getattr(import_module(f"simdb.kinds.{_MODULES[name]}"), name)
+
+
+if not TYPE_CHECKING:  # a type checker would take every name for one of these
+
+    def __getattr__(name: str) -> Any:
+        if name == "OWN":
+            return tuple(map(named, _OWN))
+        if name in _MODULES:
+            return _imported(name)
+        raise AttributeError(f"module 'simdb.kinds' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

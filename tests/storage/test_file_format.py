@@ -255,7 +255,9 @@ def written(path):
     """What a golden store must answer; settings that kinds got later have their defaults."""
     expected = json.loads(path.read_text("utf-8"))
     for collection in expected["collections"].values():
-        collection["kind"] = repr(eval(collection["kind"], {**vars(kinds)}))
+        collection["kind"] = repr(
+            eval(collection["kind"], {name: getattr(kinds, name) for name in kinds.__all__})
+        )
     return expected
 
 
