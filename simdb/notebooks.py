@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import Any
 
 SHOWN = 20  # rows of a long answer
@@ -25,9 +24,9 @@ def visible(shown: Any) -> Any:
 def table(title: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a table, its title above it."""
     body = "".join(f"<tr>{''.join(f'<td>{_cell(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    names = "".join(f"<th>{_escaped(name)}</th>" for name in head)
     return (
-        f"<table><caption>{escape(title)}</caption>"
+        f"<table><caption>{_escaped(title)}</caption>"
         f"<thead><tr>{names}</tr></thead><tbody>{body}</tbody></table>"
     )
 
@@ -36,8 +35,14 @@ def _cell(value: object) -> str:
     if isinstance(value, Bar):
         return f'<meter min="0" max="1" value="{float(value):.4f}"></meter> {float(value):.4f}'
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return escape(visible(str(value)))
+        return _escaped(visible(str(value)))
     return f"{value:,}" if isinstance(value, int) else f"{value:.6g}"
+
+
+def _escaped(text: str) -> str:
+    from html import escape  # slow to load, and only for notebooks
+
+    return escape(text)
 
 
 def curve(title: str, points: Iterable[tuple[float, float]], mark: float | None = None) -> str:
@@ -52,7 +57,7 @@ def curve(title: str, points: Iterable[tuple[float, float]], mark: float | None 
         )
     return (
         f'<svg role="img" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}">'
-        f"<title>{escape(title)}</title>{there}"
+        f"<title>{_escaped(title)}</title>{there}"
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="currentColor" '
         f'opacity="0.3"/><polyline points="{line}" fill="none" stroke="currentColor"/></svg>'
     )

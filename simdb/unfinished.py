@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,7 +44,9 @@ def remove_abandoned(folder: Path, pattern: str) -> None:
             if not path.is_dir():
                 path.unlink()
             elif time.time() - path.stat().st_mtime > _SECONDS_TO_HOLD:
-                shutil.rmtree(path)
+                from shutil import rmtree  # slow to load, with all it can unpack
+
+                rmtree(path)
 
 
 def abandoned(folder: Path, pattern: str) -> Iterator[Path]:

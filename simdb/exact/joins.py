@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, Future
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -25,6 +24,8 @@ from simdb.exact.thresholds import Threshold
 from simdb.work import Work
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+
     from simdb.kernels.order import Classes
     from simdb.kernels.postings import Candidates, Postings, Sets
 

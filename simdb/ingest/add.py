@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, compress
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -46,6 +45,9 @@ from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import decoded_keys, picked
 from simdb.storage.tables.views import KeyFilter
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4

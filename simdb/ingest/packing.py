@@ -8,8 +8,8 @@ one for ever, since any of its records may refer to it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import ALONE, BY_DICTIONARY, Packed
 from simdb.zstandard import Codec
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 PART_BYTES = 2**18  # of items that one thread compresses at a time
 Bodies = tuple[list[bytes], UInt8s]

@@ -17,8 +17,6 @@ import os
 import platform
 import struct
 import sys
-import sysconfig
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -69,7 +67,7 @@ def fingerprint() -> str | None:
     """
     is_known = (
         *(sys.platform == "linux", platform.machine() == "x86_64"),
-        *(sys.implementation.name == "cpython", not sysconfig.get_config_var("Py_GIL_DISABLED")),
+        *(sys.implementation.name == "cpython", "t" not in sys.abiflags),
         not hasattr(sys, "gettotalrefcount"),
     )
     if not all(is_known) or not _lies_as_expected():
@@ -189,7 +187,9 @@ def tell_not_kept(folder: Path, why: str) -> None:
 
 def _write(path: Path, whole: bytes) -> None:
     """Write a file that appears whole or not at all."""
-    number, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
+    from tempfile import mkstemp  # slow to load
+
+    number, unfinished = mkstemp(dir=path.parent, prefix=f".{path.name[:40]}-")
     try:
         with os.fdopen(number, "wb") as file:
             file.write(whole)

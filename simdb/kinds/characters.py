@@ -8,7 +8,6 @@ mark or a small letter is what Python's tables say, which know more characters i
 
 from __future__ import annotations
 
-import html
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -444,7 +443,9 @@ def _unescaped(text: str) -> str:
 
     Python reads no number of thousands of digits; of eight, none is a code point.
     """
-    return html.unescape(_LONG_NUMBER.sub(lambda found: found[0].lstrip("0")[:8] or "0", text))
+    from html import unescape  # knows all entities: slow to load
+
+    return unescape(_LONG_NUMBER.sub(lambda found: found[0].lstrip("0")[:8] or "0", text))
 
 
 def _read(text: str) -> tuple[str, list[Span]]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 
@@ -27,6 +26,9 @@ from simdb.storage.file.environment import (
 )
 from simdb.storage.file.locks import User
 from simdb.work import Work
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, ThreadPoolExecutor
 
 DEFAULT_MEMORY = 2**30
 
@@ -212,6 +214,8 @@ class Handle:
         if self.threads == 1:
             return None
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
+            from concurrent.futures import ThreadPoolExecutor  # slow to load, with logging
+
             self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
         return self._pool[1]
 

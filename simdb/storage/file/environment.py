@@ -32,7 +32,6 @@ import uuid
 import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from copy import copy
 from heapq import merge
@@ -1064,6 +1063,8 @@ class Environment:
         self, descriptor: int, progress: Callable[[int, int], None], *, compact: bool
     ) -> None:
         """Copy on another thread, which is waited for whatever happens: it reads the map."""
+        from concurrent.futures import ThreadPoolExecutor, wait  # slow to load, with logging
+
         whole = Room(self._environment).usage()["used_bytes"]
         with ThreadPoolExecutor(1, "simdb copy") as worker:
             copying = worker.submit(self._environment.copyfd, descriptor, compact=compact)
