@@ -15,21 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import answers, arrow, ingest, kinds, upkeep
-from simdb.answers import method as methods
-from simdb.answers.buckets import Buckets, stored_signatures
-from simdb.answers.choose import (
-    Asked,
-    AskedGuarantee,
-    Question,
-    choose,
-    explain,
-    read_since,
-    require_alike,
-    require_resumable,
-)
-from simdb.answers.costs import Verb
-from simdb.answers.method import AnsweredBatch, Method, not_stored
-from simdb.answers.scoring import read_pairs, scored
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -81,6 +66,9 @@ from simdb.storage.tables.layout import Document, decode_user_key, encode_user_k
 from simdb.work import Work
 
 if TYPE_CHECKING:
+    from simdb.answers.choose import Asked, AskedGuarantee
+    from simdb.answers.costs import Verb
+    from simdb.answers.method import AnsweredBatch, Method
     from simdb.ingest.add import AddPolicy, MergeFunction
     from simdb.ingest.add import OnExisting as Existing
     from simdb.ingest.given import GivenSignatures
@@ -224,7 +212,7 @@ class CollectionView:
             number = opened.reader.find(encoded)
             document = None if number is None else opened.reader.document(number)
             if document is None:
-                raise not_stored(opened, key)
+                raise answers.method.not_stored(opened, key)
             return self._record(document)
 
     def signatures(self, keys: Iterable[Key]) -> npt.NDArray[Any]:
@@ -244,14 +232,14 @@ class CollectionView:
             numbers = [opened.reader.find(encode_user_key(key)) for key in wanted]
             if None in numbers:
                 missing = wanted[numbers.index(None)]
-                raise not_stored(opened, missing)
+                raise answers.method.not_stored(opened, missing)
             distinct, places = distinct_of(np.array(numbers, np.uint32))
             if opened.settings.kind.estimates:
                 documents = (document for _, document in opened.reader.documents_of(distinct))
                 rows = opened.signer.features([bytes(document.item) for document in documents])
             else:
                 _ = opened.settings.plan  # also tells that there is no index
-                rows, _ = stored_signatures(opened.reader, distinct)
+                rows, _ = answers.buckets.stored_signatures(opened.reader, distinct)
             return np.asarray(rows[places])
 
     def signed_reader(self) -> Any:
@@ -270,8 +258,8 @@ class CollectionView:
         _ = settings.plan  # which tells that there is no index
 
         def columns(reader: CollectionReader, numbers: npt.NDArray[np.uint32]) -> dict[str, Any]:
-            keys = methods.key_column(reader, numbers)
-            rows, _ = stored_signatures(reader, numbers)
+            keys = answers.method.key_column(reader, numbers)
+            rows, _ = answers.buckets.stored_signatures(reader, numbers)
             every = np.arange(numbers.size)
             return {"key": arrow.taken(keys, every), "signature": arrow.bytes_column(rows)}
 
@@ -331,7 +319,7 @@ class CollectionView:
             KeyNotFoundError: one of them is not stored (any more).
         """
         with self._opened() as opened:
-            return methods.keys_of_live(opened.reader, numbers)
+            return answers.method.keys_of_live(opened.reader, numbers)
 
     def _record(self, document: Document) -> Entry:
         metadata = layout.unpack(document.metadata) if len(document.metadata) else None
@@ -422,7 +410,7 @@ class CollectionView:
         Raises:
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
-        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         return self._search_many([item], limit, asked, _Among.read(where, metadata=metadata))[0]
 
     def search_many(
@@ -444,7 +432,7 @@ class CollectionView:
         Args:
             items: the items to search for; in a table, the column named by ``item``.
         """
-        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(items, item)
         return Answers(
             self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
@@ -512,8 +500,8 @@ class CollectionView:
             OperationInterruptedError: while iterating: the budget is spent.
             ConfigurationError: a rule proposes more pairs than ``Record.rule_budget``.
         """
-        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
-        first = None if since is None else read_since(since)
+        asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
+        first = None if since is None else answers.choose.read_since(since)
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
@@ -578,7 +566,7 @@ class CollectionView:
                 pairs = (
                     method.pairs(left, since=first) if other is None else method.join(left, right)
                 )
-                found = methods.answered(method, left, right, pairs)
+                found = answers.method.answered(method, left, right, pairs)
             for batch, known, token in found:
                 yield (batch if since is None else since.among(batch)), known, token
                 _require_open(left)
@@ -645,7 +633,7 @@ class CollectionView:
         _require_choice("method", method, (*answers.entities.METHODS,))
         kept_apart = _listed(apart)
         work = Work(budget)
-        asked = Asked(threshold, max_distance, guarantee, min_recall)
+        asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall)
         among = _Among.read(where, metadata=metadata)
         if where is not None and earlier is not None:
             raise ConfigurationError("groups that continue earlier ones cover all items")
@@ -663,9 +651,9 @@ class CollectionView:
             opened = among.of(whole)
             answering = _method(opened, "groups" if where is None else "pairs", asked)
             _require_candidates(opened, answering)
-            found = methods.connected(answering, opened, progress)
-            keys = [methods.keys_of_numbers(opened.reader, members) for members in found]
-            told = methods.metadata_of_groups(opened, found)
+            found = answers.method.connected(answering, opened, progress)
+            keys = [answers.method.keys_of_numbers(opened.reader, members) for members in found]
+            told = answers.method.metadata_of_groups(opened, found)
         promised = answering.promise(self._known.settings.kind)
         return Groups(keys, promised, answering.recall, work.looked_at, metadata=told)
 
@@ -804,9 +792,9 @@ class CollectionView:
                 f"join takes a collection, not a {type(other).__name__}; simdb.link(collection, "
                 "table, item=...) joins a collection and a table"
             )
-        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         with self._sides(other) as (left, right):
-            require_alike(left.settings, right.settings)
+            answers.choose.require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
             _require_candidates(right, method, left)
         kept_apart = _listed(apart)
@@ -814,7 +802,10 @@ class CollectionView:
             raise ConfigurationError("apart= needs one_to_one=True")
         if one_to_one and resume is not None:
             raise ConfigurationError("one-to-one pairs depend on all pairs: leave out resume=")
-        marks = [MOST_ITEMS if mark is None else read_since(mark) for mark in (since, other_since)]
+        marks = [
+            MOST_ITEMS if mark is None else answers.choose.read_since(mark)
+            for mark in (since, other_since)
+        ]
         told = None
         if since is not None or other_since is not None:
             told = Since(marks[0], marks[1], of_one=False)
@@ -842,10 +833,10 @@ class CollectionView:
             WrongTypeError: something is not a pair of keys.
             ConfigurationError: the kinds of items differ, or a table lacks the columns.
         """
-        handed = read_pairs(pairs)
+        handed = answers.scoring.read_pairs(pairs)
         if other is not None:
             with self._sides(other) as (left, right):
-                require_alike(left.settings, right.settings)
+                answers.choose.require_alike(left.settings, right.settings)
         kind = self._known.settings.kind
         work = Work()
         return Pairs(
@@ -861,7 +852,7 @@ class CollectionView:
         self, other: CollectionView | None, pairs: list[tuple[Key, Key]], work: Work
     ) -> Iterator[AnsweredBatch]:
         with self._sides(other, work) as (left, right):
-            for batch in scored(left, right, pairs):
+            for batch in answers.scoring.scored(left, right, pairs):
                 yield batch
                 _require_open(left)
                 _require_open(right)
@@ -899,11 +890,13 @@ class CollectionView:
             raise ConfigurationError("other= is needed by explain('join'), and by nothing else")
         if run and verb == "search" and item is None:
             raise ConfigurationError("to run a search, explain needs an item")
-        asked = Asked(threshold, max_distance, guarantee, min_recall, measure)
+        asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         work = Work()
         with self._sides(other, work) as (left, right):
-            require_alike(left.settings, right.settings)
-            explained = explain(asked.question(verb, right.settings.kind), left, right)
+            answers.choose.require_alike(left.settings, right.settings)
+            explained = answers.choose.explain(
+                asked.question(verb, right.settings.kind), left, right
+            )
             if not run:
                 return explained
             method = _method(right, verb, asked, left=left if verb == "join" else None)
@@ -1080,7 +1073,7 @@ class CollectionView:
                 return upkeep.weigh.explain_pair(
                     upkeep.calibrate.Sides(*both), weights, left, right
                 )
-            require_alike(both[0].settings, both[1].settings)
+            answers.choose.require_alike(both[0].settings, both[1].settings)
             bound = both[1].settings.kind.parse_bound(threshold, max_distance)
             probe = answers.evidence.Probe.stored(both[0], left)
             return answers.evidence.explain_pair(both[1], probe, right, bound)
@@ -1127,7 +1120,7 @@ class CollectionView:
         """
         if not arrow.is_table(pairs):
             pairs = [(one.left, one.right) if isinstance(one, Pair) else one for one in pairs]
-        given = read_pairs(pairs)
+        given = answers.scoring.read_pairs(pairs)
         lefts, rights = zip(*given, strict=True) if given else ((), ())
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
@@ -1526,8 +1519,12 @@ class Collection(CollectionView):
     def _contained_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
     ) -> Threshold:
-        asked = Asked(threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE)
-        least = choose(self._present.settings, asked.question("search", self.kind)).bound
+        asked = answers.choose.Asked(
+            threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE
+        )
+        least = answers.choose.choose(
+            self._present.settings, asked.question("search", self.kind)
+        ).bound
         assert isinstance(least, Threshold)
         return least
 
@@ -1608,7 +1605,7 @@ class Collection(CollectionView):
     ) -> Bound:
         settings = self._present.settings
         bound = settings.kind.parse_bound(threshold, max_distance)
-        return choose(settings, Question("add", bound)).bound
+        return answers.choose.choose(settings, answers.choose.Question("add", bound)).bound
 
     def _load(
         self,
@@ -1815,7 +1812,7 @@ def _require_open(opened: Opened) -> None:
 
 def _require_candidates(opened: Opened, method: Method, left: Opened | None = None) -> None:
     """Refuse what proposes more pairs than its settings permit, if buckets are what answers."""
-    if method.name == Buckets.name:
+    if method.name == answers.buckets.Buckets.name:
         upkeep.stats.require_candidates(opened, left)
 
 
@@ -1846,10 +1843,10 @@ def _method(
 ) -> Method:
     """Choose the method that answers a call; ``weighed``, by what it is expected to cost."""
     question = asked.question(verb, opened.settings.kind)
-    method = choose(opened.settings, question, opened if weighed else None, left)
+    method = answers.choose.choose(opened.settings, question, opened if weighed else None, left)
     if resume is None:
         return method
-    require_resumable(method, question)
+    answers.choose.require_resumable(method, question)
     return replace(method, resume=resume)
 
 

@@ -8,15 +8,23 @@ from simdb import late
 
 if TYPE_CHECKING:
     from simdb.answers import (
+        buckets,
+        choose,
         entities,
         evidence,
         kept,
+        method,
+        scoring,
     )
 
 __all__ = [
+    "buckets",
+    "choose",
     "entities",
     "evidence",
     "kept",
+    "method",
+    "scoring",
 ]
 
 __getattr__ = late.modules_of(__name__, __all__)

@@ -46,6 +46,7 @@ UNASKED = {
     *("simdb.frames", "simdb.reports", "simdb.tuning", "simdb.planning"),
     *("simdb.ingest.add", "simdb.recovery.dump", "simdb.recovery.repair"),
     *("simdb.upkeep.calibrate", "simdb.upkeep.weigh", "simdb.answers.entities"),
+    *("simdb.kinds.records", "simdb.kinds.fingerprints", "simdb.cli.settings"),
 }
 
 
@@ -67,6 +68,7 @@ def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, argum
     loaded = set(ran.stdout.splitlines()[-1].split())
     assert "simdb.cli.app" in loaded
     assert not UNASKED & loaded
+    assert ("simdb.answers.choose" in loaded) == (arguments[0] == "search")
     assert not {name.partition(".")[0] for name in loaded} & SLOW
     others = {f"simdb.cli.{name}" for name in chain.from_iterable(COMMANDS.values())}
     assert others & loaded <= {f"simdb.cli.{arguments[0]}"}
