@@ -5,6 +5,7 @@ Processor time stands beside each time: what other programs do changes it less.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -14,12 +15,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import simdb
-from tools.benchmarks import stores
+from tools.benchmarks import installed, stores
 from tools.benchmarks.children import CHECKOUT, in_child, memory_status
 from tools.benchmarks.corpora import unseen_texts
 from tools.benchmarks.registry import Bench, Figure
@@ -39,9 +41,12 @@ class Took(NamedTuple):
     processor: float
 
 
-def took(*command: str | Path) -> Took:
+def took(*command: str | Path, before: Callable[[], None] = lambda: None) -> Took:
     """Run a command some times, after a first one; return the medians."""
-    found = [once(*command) for _ in range(TIMES + 1)]
+    found = []
+    for _ in range(TIMES + 1):
+        before()
+        found.append(once(*command))
     return Took(*map(statistics.median, zip(*found[1:], strict=True)))
 
 
@@ -111,6 +116,7 @@ def starting(bench: Bench) -> None:
     path, _ = stores.large_store(bench)
     text = unseen_texts(1, bench.seed, bench.seed + 6)[0]
     _commands(bench, path, text)
+    _installed_size(bench)
     _first_call(bench, path, text)
     _threads(bench, path)
 
@@ -119,13 +125,18 @@ def _commands(bench: Bench, path: Path, text: str) -> None:
     simdb_command = Path(PYTHON).with_name("simdb")
     alone = took(PYTHON, "-c", "pass")
     peer = _sqlite_utils(bench)
-    for name, words in {
+    copy, row = stores.copy_store(path), bench.work / "row.jsonl"
+    row.write_text(json.dumps({"id": "one more", "text": text}), encoding="utf-8")
+    commands: dict[str, tuple[str | Path, ...]] = {
         "search": ("search", path, stores.NAME, "--text", text),
         "get": ("get", path, stores.NAME, _some_key(path)),
         "stats": ("stats", path),
+        "add of one row": (*("add", copy, stores.NAME, row), *("--on-existing", "replace")),
         "--help": ("--help",),
-    }.items():
-        found = took(simdb_command, *words)
+    }
+    warm: dict[str, Took] = {}
+    for name, words in commands.items():
+        found = warm[name] = took(simdb_command, *words)
         bench.add(
             Figure(
                 "feel",
@@ -142,6 +153,35 @@ def _commands(bench: Bench, path: Path, text: str) -> None:
                 f"Python alone {alone.processor * MILLISECONDS:.0f}",
             )
         )
+    stores.remove(copy)
+    _cold_disk(bench, path, commands["search"], warm["search"])
+
+
+def _cold_disk(bench: Bench, path: Path, words: tuple[str | Path, ...], warm: Took) -> None:
+    """Measure a command whose files have left the memory of the system."""
+    read = [path, *installed.read_by_commands()]
+    command = Path(PYTHON).with_name("simdb")
+    found = took(command, *words, before=lambda: installed.forget(read))
+    times = found.clock / warm.clock
+    bench.add(
+        Figure(
+            "feel",
+            "simdb search, cold disk",
+            found.clock * MILLISECONDS,
+            "ms",
+            target="at most 2 x that of the warm disk",
+            reached=times <= 2,
+            note=f"{times:.1f} x; files that other processes map stay in memory",
+        )
+    )
+
+
+def _installed_size(bench: Bench) -> None:
+    found = installed.sizes()
+    bench.details["feel, installed bytes"] = found
+    largest = ", ".join(f"{name} {size / 1e6:.0f}" for name, size in [*found.items()][:5])
+    size = sum(found.values()) / 1e6
+    bench.at_most("feel", "installed size", size, "MB", limit=150, note=f"of which {largest}")
 
 
 def _some_key(path: Path) -> str:
