@@ -45,7 +45,7 @@ OWNER_MAY = 0o600  # read and write: else not even who made a store could open i
 class Snapshot:
     """One state of a database, for several reads that must agree with each other.
 
-    An open snapshot keeps the pages of its state from being used again, so close it soon.
+    An open snapshot prevents the pages of its state from being reused, so close it soon.
     """
 
     def __init__(self, handle: Handle, transaction: ReadTransaction) -> None:
@@ -467,22 +467,22 @@ def open_database(
     Args:
         path: the file. LMDB keeps its lock file beside it (``-lock``), simdb another (``-turn``).
         read_only: do not write; the file must exist.
-        sync: ``"full"``: a commit that has returned survives power loss. ``"batch"``: faster; the
-            last commit may be lost at a power loss, and none before it. Neither loses anything
-            when the process is killed.
+        sync: ``"full"``: a commit that has returned survives power loss. ``"batch"`` is faster, but
+            a power loss may lose the last commit, and none before it. Neither loses anything when
+            the process is killed.
         busy_timeout: seconds to wait for another writer; None waits for ever.
-        threads: used by bulk work; as many as there are processors if not given.
-        memory: bytes that bulk work may take, whatever the number of items, beside the map.
-        map_size: bytes of address space to reserve, and the largest size of the file; as much as
-            the system gives, up to 1 TiB, if not given.
-        mode: who may read and write a new file, the owner at least, as 0o600; 0o644 less the umask
-            if not given. The files beside it get the same.
-        untrusted: the file may be damaged, or made to do harm. Before it is opened its pages are
+        threads: threads for bulk work; by default as many as there are processors.
+        memory: bytes that bulk work may take, whatever the number of items, in addition to the map.
+        map_size: bytes of address space to reserve, and the largest size of the file; by default as
+            much as the system gives, up to 1 TiB.
+        mode: permissions of a new file, at least for the owner, such as 0o600; by default 0o644
+            less the umask. The files beside it get the same.
+        untrusted: the file may be damaged, or made to do harm. Before it is opened, its pages are
             verified, and a child process reads all of it as ``check(deep=True)`` does.
 
     Raises:
-        DatabaseNotFoundError: no such file, when ``read_only``, or no such folder.
-        NotADatabaseError: the file is something else.
+        DatabaseNotFoundError: no such file with ``read_only``, or no such folder.
+        NotADatabaseError: the file is not a store.
         FormatVersionError: the file has another format.
         CorruptionError: the file is damaged.
     """
@@ -545,15 +545,15 @@ def load(
     threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Make a store of a folder that ``Database.dump`` wrote; it answers what the old one did.
+    """Make a store from a folder that ``Database.dump`` wrote; it gives the same answers.
 
-    Keys, items, metadata, labels, settings and secrets are those that were dumped, and the order of
-    insertion; the numbers of items, and so tokens and checkpoints, are new.
+    Keys, items, metadata, labels, settings, secrets and the order of insertion are those of the
+    dump. The numbers of items are new, so earlier tokens and checkpoints are not valid.
 
     Args:
-        folder: with ``simdb.json``.
+        folder: the folder with ``simdb.json``.
         path: the new store; it appears when it is complete.
-        threads: to sign with; as many as there are processors if not given.
+        threads: threads that sign; by default as many as there are processors.
         progress: called now and then.
 
     Raises:

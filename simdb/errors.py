@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What would help against an error, for every door to simdb to put into its own words.
+    """A call or an argument that would avoid an error, which each interface words in its own way.
 
     Attributes:
-        argument: of ``method``; None if that takes none.
-        value: of the argument.
+        argument: the argument of ``method``; None if it takes none.
+        value: the value of the argument.
         effect: what it does, as in "rebuild(threshold=0.5) plans for it".
-        method: to be called; None if the argument is one of the call that failed.
+        method: the method to call; None if the argument belongs to the call that failed.
     """
 
     argument: str | None
@@ -48,8 +48,8 @@ class UsageError(SimdbError):
     """What the caller asked for cannot be done; the store is untouched.
 
     Attributes:
-        problem: what is wrong: the message without the remedies.
-        remedies: what would help; the message ends with them.
+        problem: what is wrong; the message without the remedies.
+        remedies: what would avoid the error; the message ends with them.
     """
 
     def __init__(self, problem: str, *, remedies: Sequence[Remedy] = ()) -> None:
@@ -75,7 +75,7 @@ class BadItemError(UsageError, ValueError):
     """An item, a key or a row cannot be stored or searched.
 
     Attributes:
-        row: position of the row in the input, counted from 0, where there is one.
+        row: position of the row in the input, counted from 0, if there is one.
     """
 
     def __init__(self, problem: str, *, row: int | None = None) -> None:
@@ -87,7 +87,7 @@ class KeyExistsError(UsageError, LookupError):
     """The key is stored already.
 
     Attributes:
-        row: position of the row in the input, counted from 0, where there is one.
+        row: position of the row in the input, counted from 0, if there is one.
         key: the key.
         within_input: whether the stored item came with the same input.
     """
@@ -111,8 +111,7 @@ class KeyNotFoundError(UsageError, LookupError):
     """The key is not stored.
 
     Attributes:
-        stored: the number of the same digits as a key that is a text, or the other way round,
-            where that is stored.
+        stored: a stored key with the same digits but of the other type, number or text; or None.
     """
 
     def __init__(self, problem: str, *, stored: str | int | None = None) -> None:
@@ -121,7 +120,7 @@ class KeyNotFoundError(UsageError, LookupError):
 
 
 class GroupNotFoundError(UsageError, LookupError):
-    """There is no group of that id, or none any more."""
+    """No group has that id, or it has ended."""
 
 
 class CollectionNotFoundError(UsageError, LookupError):
@@ -137,7 +136,7 @@ class DatabaseClosedError(UsageError):
 
 
 class ReadOnlyError(UsageError):
-    """A write to a database, or a snapshot, that was opened for reading."""
+    """A write to a database, or a snapshot, that was opened for reading only."""
 
 
 class UnknownKindError(UsageError, LookupError):
@@ -149,8 +148,8 @@ class UnknownKindError(UsageError, LookupError):
 
     def __init__(self, name: str, where: str = "") -> None:
         super().__init__(
-            f"{where}the kind {name!r} is not known here: import what registers it, or install the "
-            "package that brings it"
+            f"{where}the kind {name!r} is not known here: import the module that registers it, or "
+            "install the package that provides it"
         )
         self.name = name
 
@@ -165,15 +164,16 @@ class UnknownTokeniserError(UnknownKindError):
     def __init__(self, name: str, version: str, where: str = "") -> None:
         UsageError.__init__(
             self,
-            f"{where}the tokeniser {name!r}, version {version!r}, is not known here: import what "
-            "registers it with simdb.kinds.tokeniser, or install the package that brings it",
+            f"{where}the tokeniser {name!r}, version {version!r}, is not known here: import the "
+            "module that registers it with simdb.kinds.tokeniser, or install the package that "
+            "provides it",
         )
         self.name = name
         self.version = version
 
 
 class MissingExtraError(UsageError, ImportError):
-    """An optional library is not installed; the message names the extra that brings it."""
+    """An optional library is not installed; the message names the extra that installs it."""
 
 
 class OperationInterruptedError(UsageError):
@@ -203,8 +203,8 @@ class CorruptionError(StorageError):
 class DatabaseFailedError(StorageError):
     """The system failed to read or write; nothing is written before the store is opened again.
 
-    What earlier calls have stored is intact and can be read. Whether the write that failed was
-    stored is known when the store has been opened again.
+    Everything that earlier calls have stored is intact and can be read. Opening the store again
+    shows whether the failed write was stored.
     """
 
 

@@ -51,21 +51,21 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class PairExplanation:
-    """Why two items are similar, or not, and whether an index would have met them.
+    """Why two items are similar, or not, and whether an index would find them.
 
     Attributes:
-        left, right: their keys; ``left`` is None of an item that is not stored.
+        left, right: their keys; ``left`` is None for an item that is not stored.
         items: the two, as they were given.
-        similarity, distance: the true one, as the collection measures.
-        bound: what the collection counts as similar.
+        similarity, distance: the true value, whichever the collection measures.
+        bound: the collection's bound for similar items.
         similar: whether the two are within it.
-        unit, facets: what they are compared by; see ``Facet``. None where a kind tells none.
-        met_by: what of the indexes both share: bands, rules or prefixes, in words.
-        met: whether the probable index makes them candidates; None without one. Some indexes ask
-            for more than one shared part.
-        probability: that an index with the same settings, under other random functions, would;
-            None without one, or where none is stated.
-        shown: makes text of an item of the kind.
+        unit, facets: the parts that are compared; see ``Facet``. None if the kind names none.
+        met_by: the parts of the indexes that both share: bands, rules or prefixes, in words.
+        met: whether the probable index makes them candidates; None without one. Some indexes
+            require more than one shared part.
+        probability: the probability that an index with the same settings and other random functions
+            would find them; None without an index, or if none is stated.
+        shown: a function that turns an item of the kind into text.
     """
 
     left: Key | None

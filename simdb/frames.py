@@ -61,44 +61,46 @@ def dedupe(
     store: str | os.PathLike[str] | None = None,
     collection: str = COLLECTION,
 ) -> Any:
-    """Return the rows of a table that are similar to no row kept before them.
+    """Return the rows of a table without near duplicates of rows kept before them.
 
-    ``Collection.dedupe`` says what is removed; the index finds 99 % of the duplicates at the
-    threshold and more of those above it, and removes nothing that is not one. By containment all
+    ``Collection.dedupe`` defines which rows are removed. The index finds 99 % of the duplicates at
+    the threshold and more of those above it; every removed row is a duplicate. With containment all
     are found. The same data give the same rows.
 
     Args:
         data: a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
             Hugging Face, or a list of dicts.
-        item: the column of the items; several make an object of each row, as records are.
+        item: the column of the items; several columns make an object of each row, as for records.
         key: the column of the keys, which are distinct; without it the number of the row, from 0.
-        kind: what the items are; texts if not given. Of several columns it is proposed, as records
-            (``propose_record``), and weights are learnt from the table unless there is a threshold;
-            where nothing can be, as of two columns, a warning says so, and equal rows are the same.
-        threshold: what is similar enough; 0.8 if not given, or what matches with a probability of
-            one half by weights that are learnt.
-        max_distance: the same, of kinds that measure a distance.
-        measure: ``"containment"`` removes what is contained in a larger row, wherever that is; a
-            store must then be new; ``"both"`` removes that and what is similar.
-        containment: by ``"both"``, the share that is to be contained.
-        policy: which of like rows is kept, if not the first: as for ``Collection.dedupe``, the
-            fields being columns of the table; to a function all columns are metadata. Of a store
-            only such columns are kept.
-        show: ``"kept"`` rows only, or ``"all"`` with two columns more: ``duplicate_of``, the key
-            of the first row kept that it is similar to, and their ``similarity`` or ``distance``;
-            both are null in rows that are kept.
-        on_bad: ``"skip"`` keeps what cannot be compared, such as a null; ``"error"`` refuses it.
-        store: a database that the rows are added to, and compared with; made if there is none.
-            A row whose key is stored there with the same item is itself, and is kept.
+        kind: the kind of the items; texts by default. For several columns, settings of records are
+            proposed (``propose_record``), and weights are learnt from the table unless there is a
+            threshold. If nothing can be proposed or learnt, as for two columns, a warning says so,
+            and only equal rows are duplicates.
+        threshold: the least similarity of duplicates. By default 0.8, or with learnt weights the
+            similarity at which rows match with a probability of one half.
+        max_distance: the largest distance of duplicates, for kinds that measure a distance.
+        measure: ``"containment"`` removes rows that a larger row contains, wherever that is; a
+            store must then be new. ``"both"`` removes these and similar rows.
+        containment: for ``"both"``, the share that must be contained.
+        policy: which of several similar rows is kept, if not the first; as for
+            ``Collection.dedupe``. Its fields are columns of the table; a function gets all columns
+            as metadata. A store keeps only these columns.
+        show: ``"kept"`` rows only; or ``"all"`` rows with two more columns: ``duplicate_of``, the
+            key of the first similar row that is kept, and ``similarity`` or ``distance``. Both are
+            null in rows that are kept.
+        on_bad: ``"skip"`` keeps rows that cannot be compared, such as a null; ``"error"`` refuses
+            them.
+        store: a database that the rows are added to and compared with; made if there is none. A row
+            whose key is stored there with the same item is the same row, and is kept.
         collection: its name in the store.
 
     Returns:
-        A table of the kind that was given, in its order.
+        A table of the same type as the data, in the same order.
 
     Raises:
         UsageError: a column is missing; or there is a store and no key.
         BadItemError, KeyExistsError: a row cannot be stored; ``row`` says which, from 0.
-        MissingExtraError: pyarrow is not installed, and the data are no list.
+        MissingExtraError: pyarrow is not installed, and the data are not a list.
     """
     if show not in ("kept", "all"):
         raise UsageError(f"show must be 'kept' or 'all', not {show!r}")
@@ -134,14 +136,14 @@ def pairs(
 ) -> Any:
     """Return the pairs of similar rows of a table: ``left``, ``right``, and how similar they are.
 
-    With ``store``, the pairs that came with these rows: with each other and with those stored.
+    With ``store``, these are the pairs of the new rows: with each other and with stored rows.
 
     Args:
         data, item, key, kind, threshold, max_distance, store, collection: as for ``dedupe``.
-        on_bad: ``"skip"`` leaves out what cannot be compared.
+        on_bad: ``"skip"`` leaves out rows that cannot be compared.
 
     Returns:
-        A table of the kind that was given. Keys are those of ``key``, or numbers of rows.
+        A table of the same type as the data. Keys are those of ``key``, or numbers of rows.
 
     Raises:
         UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
@@ -175,19 +177,20 @@ def link(
     """Return the similar pairs of a row of one table and a row of another.
 
     Args:
-        left, right: tables, as for ``dedupe``; or one of them a collection, whose kind of items
-            and bound are then those of both, if they are not given.
+        left, right: tables, as for ``dedupe``. One of them may be a collection; its kind and bound
+            then hold for both, unless they are given.
         item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
             ``right_item`` or ``right_key`` name others there.
-        kind, threshold, max_distance, on_bad: as for ``pairs``. Of several columns without a kind
-            it is proposed (``propose_record``); without a threshold weights are learnt, and rows
-            that match with a probability of one half are linked. Where nothing can be learnt, as
-            of two columns, a warning says so, and rows that are equal in all columns are linked.
+        kind, threshold, max_distance, on_bad: as for ``pairs``. For several columns without a kind,
+            settings of records are proposed (``propose_record``). Without a threshold weights are
+            learnt, and rows that match with a probability of one half are linked. If nothing can be
+            learnt, as for two columns, a warning says so, and rows that are equal in all columns
+            are linked.
         one_to_one, apart: as for ``Collection.join``.
 
     Returns:
-        A table of the kind of ``left``, or of ``right`` if that is the table: ``left`` and
-        ``right``, the keys, and how similar they are.
+        A table of the same type as ``left``, or as ``right`` if only that is a table: the keys
+        ``left`` and ``right``, and how similar they are.
 
     Raises:
         UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.

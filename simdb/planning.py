@@ -39,17 +39,17 @@ def plan(
 
     Args:
         threshold: the similarity to plan for.
-        recall: the share of pairs at the threshold that the index is to find.
-        bands, rows: taken as given, if given.
-        row_budget: base functions that a signature may have, 128 without it; a low threshold takes
-            more. With a budget of its own a band may be a single row.
-        false_candidates: the largest probability that a pair below the threshold is a candidate,
-            which costs a comparison; the mean over all similarities below.
-        cascade: of AND and OR, in the place of bands and rows (MMDS 3.6.3); the plan has its
+        recall: the share of pairs at the threshold that the index should find.
+        bands, rows: fixed values, if given.
+        row_budget: the most base functions of a signature, 128 by default; a low threshold needs
+            more. If it is given, a band may be a single row.
+        false_candidates: the largest probability, as a mean over all similarities below the
+            threshold, that a pair is a candidate. Each false candidate costs a comparison.
+        cascade: a cascade of AND and OR in place of bands and rows (MMDS 3.6.3); the plan has its
             ``fixed_points`` and its ``sensitivity``.
-        items: how many there will be. Items that have nothing to do with each other meet by
-            chance, and each meets the more the more there are (``Plan.chance_meetings``): the plan
-            then takes as many rows as it needs that an item meets at most two so.
+        items: how many items there will be. Unrelated items meet by chance, the more often the more
+            items there are (``Plan.chance_meetings``). The plan then takes enough rows that an item
+            meets at most two others by chance.
 
     Raises:
         ConfigurationError: a value is out of range, or no plan, or the cascade, reaches the recall.
@@ -76,10 +76,10 @@ class ExactPlan:
 
     Attributes:
         floor: the least threshold that it would serve.
-        items: of the sample.
-        item_bytes: what the store keeps of them.
-        symbols: distinct ones of each item, added.
-        postings: those of the symbols that would be posted, the prefixes (MMDS 3.9.4).
+        items: items of the sample.
+        item_bytes: their bytes in the store.
+        symbols: distinct symbols, summed over the items.
+        postings: symbols that would be posted: the prefixes (MMDS 3.9.4).
         largest_prefix: the most postings of an item.
     """
 
@@ -113,12 +113,12 @@ def plan_exact(
     exact_floor: ThresholdLike = 0.7,
     containment: bool = False,
 ) -> ExactPlan:
-    """Count what an exact index would take for items like those of a sample.
+    """Measure the size of an exact index for items like those of a sample.
 
     Args:
         sample: items, which are read once.
-        kind: what they are and how they are compared.
-        exact_floor: the least threshold that the index is to serve.
+        kind: the kind of the items.
+        exact_floor: the least threshold that the index should serve.
         containment: as for ``Database.collection``.
 
     Raises:
@@ -151,11 +151,11 @@ class RulePlan:
     """What a rule for candidates proposes of a sample of records, and of all.
 
     Attributes:
-        rule: in words.
-        records: of the sample, that have a key.
-        largest: of them, those that share the most frequent key.
-        pairs: of the sample that are proposed.
-        expected_pairs: of all records, if they are like the sample.
+        rule: the rule in words.
+        records: records of the sample that have a key.
+        largest: those of them that share the most frequent key.
+        pairs: proposed pairs of the sample.
+        expected_pairs: proposed pairs of all records, if they are like the sample.
     """
 
     rule: str
@@ -166,12 +166,12 @@ class RulePlan:
 
 
 def plan_rules(sample: Iterable[object], kind: Kind, *, items: int | None = None) -> list[RulePlan]:
-    """Estimate how many pairs each rule of records proposes, by a random sample of them.
+    """Estimate from a random sample of records how many pairs each rule proposes.
 
     Args:
         sample: records, which are read once.
         kind: their settings.
-        items: how many records there are; those of the sample if not given.
+        items: how many records there are; by default those of the sample.
 
     Raises:
         ConfigurationError: the kind has no rules.

@@ -34,25 +34,25 @@ _MARK = "simdb_recipe"  # the field of JSON that holds the format
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All that a collection is made by, but for its name: a frozen value that travels.
+    """Everything that makes a collection, except its name: a frozen value that you can pass on.
 
-    ``Recipe.of`` plans one, ``Collection.recipe`` tells that of a collection, and
-    ``Database.collection(name, recipe=...)`` makes a collection by it. Whoever has it has the
-    secret, and can make items that share all hashes of another one.
+    ``Recipe.of`` plans a recipe, ``Collection.recipe`` is that of a collection, and
+    ``Database.collection(name, recipe=...)`` makes a collection from it. A recipe contains the
+    secret: whoever has it can make items that share all hashes of another item.
 
     Attributes:
-        kind: what the items are.
+        kind: the kind of the items.
         threshold: the similarity, on the scale of indexes, or the distance that the probable index
             is planned for; the floor of the exact index if there is only that.
-        recall: the share of pairs there that it is to find.
+        recall: the share of pairs at the threshold that the index should find.
         bands, rows: of the probable index; 0 without one.
         sketch: the scheme of minhash.
         secret: the key of all hashes.
         unicode_version: of the Python that made it; classes of newer characters may differ.
         exact_floor: the least threshold of an exact index; None without one.
-        containment: it posts all symbols, and serves every threshold and measure.
-        finds_equal: equal items share a bucket, though the family has none for them.
-        cascade: in which of its bands items must agree, if not any one.
+        containment: the exact index posts all symbols, and serves every threshold and measure.
+        finds_equal: equal items share a bucket even if the family has none for them.
+        cascade: the bands in which items must agree, unless any one suffices.
     """
 
     kind: Kind
@@ -92,7 +92,7 @@ class Recipe:
         """Plan what ``Database.create_collection`` of the same arguments would make.
 
         Args:
-            kind: what the items are; the other arguments are those of ``Database.collection``.
+            kind: the kind of the items; the other arguments are those of ``Database.collection``.
             items: how many there will be, as for ``simdb.plan``.
 
         Raises:
@@ -132,7 +132,7 @@ class Recipe:
         return values
 
     def to_json(self) -> str:
-        """Return it as a text, from which ``from_json`` makes an equal one. It has the secret."""
+        """Return the recipe as text for ``from_json``. The text contains the secret."""
         plain = self.plain()
         return json.dumps({_MARK: FORMAT, **plain, "secret": plain["secret"].hex()}, sort_keys=True)
 
@@ -141,7 +141,7 @@ class Recipe:
         """Read what ``to_json`` returned.
 
         Raises:
-            ConfigurationError: it is something else, or of another version.
+            ConfigurationError: the text is not a recipe, or is of another version.
             UnknownKindError: this process does not know the kind.
         """
         try:
@@ -171,7 +171,7 @@ class Recipe:
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits, the same for equal recipes only: what guards signatures."""
+        """32 hexadecimal digits, the same for equal recipes only; they guard signatures."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=16).hexdigest()
 
     @property

@@ -33,7 +33,7 @@ Metadata: TypeAlias = Mapping[str, Any] | None
 
 
 class Tabular(ABC):
-    """An answer that is an Arrow stream too, and becomes a frame of pandas or polars."""
+    """An answer that is also an Arrow stream, and converts to a frame of pandas or polars."""
 
     __slots__: tuple[str, ...] = ()
 
@@ -114,11 +114,11 @@ class Match(_Measured):
     """A stored item that is similar to the probe.
 
     Attributes:
-        key: of the item.
-        similarity: the true similarity of the two; None where the collection measures distances.
-        distance: the true distance of the two; None where the collection measures similarities.
-        estimated: the similarity is not the true one but an estimate, by signatures alone.
-        metadata: of the item, where they were asked for and it has some.
+        key: the key of the item.
+        similarity: the true similarity of the two; None if the collection measures distances.
+        distance: the true distance of the two; None if the collection measures similarities.
+        estimated: the similarity is an estimate from signatures alone, not the true one.
+        metadata: of the item, if requested and present.
     """
 
     key: Key
@@ -133,11 +133,11 @@ class Matches(Brief, Tabular, Sequence[Match]):
     """The answer of a search: the best matches first, equal ones in order of insertion.
 
     Attributes:
-        guarantee: ``"exact"`` (none is missing), ``"probable"``, or ``"estimate"``: items are
-            signatures alone, and what is similar is only estimated.
+        guarantee: ``"exact"`` (none is missing), ``"probable"``, or ``"estimate"`` (items are
+            signatures alone, so similarities are only estimated).
         expected_recall: the share of the true matches *at the threshold* expected in the answer;
-            for more similar items it is higher. 1.0 when exact; nan where no probability can be
-            stated, which ``self_audit`` then measures.
+            for more similar items it is higher. 1.0 when exact; nan if no probability can be
+            stated (``self_audit`` then measures it).
         candidates: how many stored items were compared in full.
     """
 
@@ -174,9 +174,9 @@ class Matches(Brief, Tabular, Sequence[Match]):
     def to_arrow(self) -> Any:
         """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
 
-        If any has metadata also these, as JSON text.
+        If any match has metadata, there is also a column ``metadata`` of JSON text.
 
-        The schema's metadata has the promise, as that of ``Pairs.to_arrow``.
+        The metadata of the schema contain the promise, as for ``Pairs.to_arrow``.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -190,7 +190,7 @@ class Answers(list[Matches], Tabular):
     def to_arrow(self) -> Any:
         """Return all matches as a ``pyarrow.Table``: ``probe``, ``key``, and the measured value.
 
-        ``probe`` is the place of the item that was searched for, int64 from 0.
+        ``probe`` is the position of the item that was searched for, int64 from 0.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -215,12 +215,12 @@ class Pair(_Measured):
 
     Attributes:
         left, right: their keys, ``left`` the earlier inserted.
-        similarity, distance: the true one of the two; the other, which the collection does not
-            measure, is None.
-        estimated: the similarity is not the true one but an estimate, by signatures alone.
-        sides: of pairs that came since some state, which of the two did: ``"new-new"``,
-            ``"old-new"`` (the right one) or ``"new-old"``. None of other pairs.
-        left_metadata, right_metadata: of the items, where they were asked for and one has some.
+        similarity, distance: the true value of the one that the collection measures; the other is
+            None.
+        estimated: the similarity is an estimate from signatures alone, not the true one.
+        sides: for pairs since some state, which of the two items are later: ``"new-new"``,
+            ``"old-new"`` (the right one) or ``"new-old"``. None for other pairs.
+        left_metadata, right_metadata: of the items, if requested and present.
     """
 
     left: Key
@@ -240,9 +240,9 @@ class PairBatch:
     Attributes:
         left, right: item numbers, uint32, ``left[i] < right[i]``; ``keys_of`` of the collection
             or of the snapshot turns them into keys.
-        similarity: float64, the true similarity, where the collection measures that; else nan.
-        distance: float64, the true distance, where the collection measures that; else nan.
-        estimated: similarities are not the true ones but estimates, by signatures alone.
+        similarity: float64, the true similarity if the collection measures it, else nan.
+        distance: float64, the true distance if the collection measures it, else nan.
+        estimated: similarities are estimates from signatures alone, not the true ones.
     """
 
     left: UInt32s
@@ -304,9 +304,9 @@ class Group(Brief):
     """Items that belong together.
 
     Attributes:
-        representative: the one inserted first; by the method ``"star"`` the centre.
-        keys: of all its items, the representative first, then by insertion.
-        metadata: of each item, where they were asked for; else none.
+        representative: the item inserted first; with the method ``"star"`` the centre.
+        keys: the keys of all its items, the representative first, then in order of insertion.
+        metadata: of each item, if requested; else empty.
     """
 
     representative: Key
@@ -323,19 +323,19 @@ class Outcome(Brief):
 
     Attributes:
         row: position in the input, from 0.
-        key: the row's key, or None when it could not be read.
+        key: the row's key, or None if it could not be read.
         action: ``"added"``, ``"replaced"``, ``"present"`` (the key is stored already),
-            ``"duplicate"`` (similar to an item kept before it), ``"merged"`` (made one with that,
-            under its key) or ``"bad"``.
-        duplicate_of: key of the first such item in order of insertion.
-        similarity, distance: the true one to ``duplicate_of``, as the collection measures.
-        within_input: True when ``duplicate_of`` came with the same input (new-new), False when it
-            was stored before (new-old). Of a bad row whose key is stored with other content,
-            whether that came with the same input.
+            ``"duplicate"`` (similar to an item kept before it), ``"merged"`` (merged with that
+            item, under its key) or ``"bad"``.
+        duplicate_of: the key of that item; of several, the one inserted first.
+        similarity, distance: the true value to ``duplicate_of``, whichever the collection measures.
+        within_input: True if ``duplicate_of`` came with the same input (new-new), False if it was
+            stored before (new-old). For a bad row whose key is stored with other content, whether
+            that content came with the same input.
         problem: what is wrong with a bad row.
-        estimated: the similarity is not the true one but an estimate, by signatures alone.
-        superseded: keys of items that were stored before and are deleted, since this row is similar
-            to them and better by the policy.
+        estimated: the similarity is an estimate from signatures alone, not the true one.
+        superseded: keys of earlier items that were deleted, because this row is similar to them and
+            better by the policy.
     """
 
     row: int
@@ -399,8 +399,8 @@ class Outcomes(Sequence[Outcome], Tabular):
     def to_arrow(self) -> Any:
         """Return the outcomes as a ``pyarrow.Table`` with a column for each field of ``Outcome``.
 
-        ``estimated`` is one of them only where similarities are estimates, and ``superseded``,
-        lists of keys, only where something is.
+        The column ``estimated`` is there only if similarities are estimates, and ``superseded``,
+        lists of keys, only if items were superseded.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -476,19 +476,19 @@ class AddReport(Brief, Tabular):
 
     Attributes:
         rows: rows read.
-        added, replaced, present: rows stored anew, in place of an older item, or stored before
-            with the same key.
+        added, replaced, present: rows that were new, that replaced an item, or whose key was
+            stored before.
         duplicates_old: rows similar to an item that was stored before this call.
         duplicates_new: rows similar only to an earlier row of this call.
         bad: rows that could not be stored.
-        superseded: items stored before that better rows took the place of, by a policy.
-        merged: rows that were made one with an item.
-        lacking: fields of the policy that no row had, and that so decided nothing.
-        bad_rows: position and problem of the first 1,000 of them.
-        duplicates: the first 100,000 duplicate rows, both keys each; ``outcomes=`` of
-            ``add_many`` streams all. ``to_pandas`` has a row for each.
-        since: where the collection stood before: ``pairs(since=report.since)`` finds the pairs of
-            the items added with each other and with those before.
+        superseded: stored items that better rows replaced, by a policy.
+        merged: rows that were merged with an item.
+        lacking: fields of the policy that no row had, so that they decided nothing.
+        bad_rows: position and problem of the first 1,000 bad rows.
+        duplicates: the first 100,000 duplicate rows, with both keys; ``outcomes=`` of ``add_many``
+            streams all. ``to_pandas`` has a row for each.
+        since: the state of the collection before the call: ``pairs(since=report.since)`` finds the
+            pairs of the added items, with each other and with earlier items.
     """
 
     rows: int = 0
@@ -509,7 +509,7 @@ class AddReport(Brief, Tabular):
         """Return ``duplicates`` as a ``pyarrow.Table``, as ``Outcomes.to_arrow`` does.
 
         Raises:
-            MissingExtraError, UsageError: as for that.
+            MissingExtraError, UsageError: as for ``Outcomes.to_arrow``.
         """
         return Outcomes(self.duplicates).to_arrow()
 
@@ -574,14 +574,14 @@ class AuditReport(Brief):
         true_pairs: (sampled item, other item) pairs at or above the threshold.
         found_pairs: those of them that a search finds.
         recall: their ratio, None without true pairs.
-        recall_interval: its 95 % interval, which reckons with pairs of one item being found or
-            missed together.
-        expected_recall: what the settings promise at the threshold.
+        recall_interval: its 95 % interval, which allows for pairs of one item being found or missed
+            together.
+        expected_recall: the recall that the settings promise at the threshold.
         candidates: pairs that the index proposed for the sample.
-        precision: the share of those that are true, None without candidates. (The *answers* of
-            simdb are verified: their precision is 1.)
+        precision: the share of candidates that are true pairs, None without candidates. (The
+            *answers* of simdb are verified: their precision is 1.)
         bins: true and found pairs by range of similarity.
-        rules: of records, what each rule adds.
+        rules: for records, what each rule adds.
     """
 
     sampled: int
@@ -645,10 +645,10 @@ class Alternative:
 
     Attributes:
         method: ``"buckets"``, ``"exact"``, ``"chunk index"``, ``"pigeonhole"`` or ``"scan"``.
-        guarantee, expected_recall: as those of an answer.
-        looked_at: items, or pairs, that it would look at, by the counts of the store.
-        seconds: of one thread, by rates that this machine was measured to have.
-        chosen: it is the one that answers.
+        guarantee, expected_recall: as for an answer.
+        looked_at: items, or pairs, that it would look at, estimated from the counts of the store.
+        seconds: estimated time of one thread, by rates measured on this machine.
+        chosen: whether this method answers.
     """
 
     method: str
@@ -667,7 +667,7 @@ class Explanation:
         verb: the call.
         items: live ones in the collection.
         alternatives: all methods that could answer, the chosen one first.
-        refused: of each guarantee that cannot be had, why.
+        refused: for each guarantee that is not available, the reason.
         answers: matches, pairs or groups found, if it was run.
         work: counters of the answer, if it was run: ``looked_at``, ``compared`` and others.
         seconds: processor time of the answer, all threads, if it was run.
@@ -703,12 +703,12 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a long call has come, handed to its ``progress`` callback.
+    """How far a long call has come, passed to its ``progress`` callback.
 
     Attributes:
-        task: what is being done, for people.
+        task: the present task, in words.
         done: units finished (rows, items, entries).
-        total: units in all, or None when it cannot be known before.
+        total: units in all, or None if not known in advance.
     """
 
     task: str
@@ -726,13 +726,12 @@ class RepairedCollection:
     Attributes:
         name: its name.
         items: items that the new store holds.
-        lost: stored items that could not be read; a lower bound where their keys were lost too.
-        lost_keys: keys of the first of these.
-        uncertain: items of the new store of which it could not be told whether they had been
-            deleted or replaced.
-        groups: of those that it keeps: ``"kept"`` with their ids, aliases and changes; ``"new"``
-            where some of that could not be read: made of the items, with new ids, and the changes
-            begin anew; ``"none"`` if it keeps none.
+        lost: stored items that could not be read; a lower bound if their keys were lost too.
+        lost_keys: the first of their keys.
+        uncertain: items of the new store that may have been deleted or replaced before.
+        groups: the kept groups: ``"kept"`` with their ids, aliases and changes; ``"new"`` if some
+            of these could not be read, so that groups were made anew from the items, with new ids
+            and a new log of changes; ``"none"`` if the collection keeps none.
     """
 
     name: str
@@ -748,10 +747,10 @@ class RepairReport:
     """What ``repair`` read, and what it could not.
 
     Attributes:
-        collections: those that the new store holds.
+        collections: the collections that the new store holds.
         lost_collections: names, or numbers, of those whose settings could not be read.
-        certain: all settings and keys could be read, so that no more is lost than is said.
-        problems: damage that was met.
+        certain: all settings and keys could be read, so nothing else is lost.
+        problems: the damage that was found.
     """
 
     collections: tuple[RepairedCollection, ...]
@@ -788,11 +787,11 @@ class Pairs(Tabular):
     """All similar pairs, found while they are iterated; every iteration begins anew.
 
     Attributes:
-        guarantee: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``, as that of
+        guarantee: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``, as for
             ``Matches``.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
-        token: of exact pairs, what ``pairs(..., resume=token)`` goes on from: after the last batch
-            that ``batches`` has given, or the last one of which iteration has given all pairs.
+        token: for exact pairs, where ``pairs(..., resume=token)`` continues: after the last batch
+            that ``batches`` has returned, or the last one whose pairs have all been iterated.
     """
 
     def __init__(
@@ -1035,10 +1034,10 @@ class KeptGroup(Brief):
     """A group that a collection keeps.
 
     Attributes:
-        id: stays the same whatever comes and goes, as long as one item is left; None of an item
-            that is in no group.
-        keys: of its items, in order of insertion.
-        bound: the similarity, or distance, of the pairs that it is made of.
+        id: stays the same, whatever items come and go, as long as one is left; None for an item in
+            no group.
+        keys: the keys of its items, in order of insertion.
+        bound: the least similarity, or largest distance, of the pairs that it is made of.
     """
 
     id: int | None
@@ -1053,17 +1052,17 @@ GroupAction: TypeAlias = Literal["created", "joined", "left", "merged", "split"]
 class GroupChange(Brief):
     """What happened to a group.
 
-    ``created``: it began with the items. ``joined``: they came to it. ``left``: they were deleted,
-    or belong to no group any more, or to another that they then join. ``merged``: all items of the
-    ``other`` came to it, whose id is an alias of its from then on. ``split``: the items went from
-    it to the ``other``, which began so.
+    ``created``: the group began with the items. ``joined``: the items came to the group. ``left``:
+    the items were deleted, belong to no group any more, or belong to another group, which they then
+    join. ``merged``: all items of the ``other`` group came to this one; the other id is an alias
+    from then on. ``split``: the items went to the ``other`` group, which began with them.
 
     Attributes:
-        number: changes are counted from 1 on, those of all bounds together.
-        action: one of these.
-        group: id of the group.
-        other: id of the other group, of ``merged`` and ``split``.
-        keys: of the items, as they were then.
+        number: changes are counted from 1, for all bounds together.
+        action: one of the five above.
+        group: the id of the group.
+        other: the id of the other group, for ``merged`` and ``split``.
+        keys: the keys of the items at that time.
         bound: as for ``KeptGroup``.
     """
 
@@ -1076,18 +1075,19 @@ class GroupChange(Brief):
 
 
 class Groups(Sequence[Group], Tabular):
-    """Groups of items that belong together, by the insertion of their first items.
+    """Groups of items that belong together, in order of their first items.
 
     Attributes:
-        guarantee: that of the pairs that they come from.
+        guarantee: the guarantee of the pairs that they come from.
         expected_recall: the share of the pairs *at the threshold* expected to be found.
         looked_at: pairs that were looked at, which ``budget`` limits.
-        method: how groups were made of pairs; see ``Collection.groups``.
-        objective: of ``"correlation"`` what it makes small: the similarities of the pairs that
-            are apart (of a distance d of at most D, 1 - d / 2D), and 1 for each two items together
-            that are no pair. None of other methods.
-        contradictions: the pairs that are similar and were said to be apart; they are apart.
-        made: what ``earlier=`` of a later call goes on from; None where no pairs are held.
+        method: how groups were made from pairs; see ``Collection.groups``.
+        objective: for ``"correlation"`` the sum that it minimises: the similarities of pairs that
+            are separated (1 - d / 2D for a distance d of at most D), and 1 for each two items that
+            are together without being a pair. None for other methods.
+        contradictions: similar pairs that ``apart`` names; they are separated.
+        made: the state that a later call continues from with ``earlier=``; None if no pairs are
+            held.
     """
 
     def __init__(
@@ -1114,10 +1114,10 @@ class Groups(Sequence[Group], Tabular):
         self.contradictions = tuple(contradictions)
 
     def state(self) -> bytes:
-        """Return what a later call, also of another process, goes on from as its ``earlier=``.
+        """Return the state for ``earlier=`` of a later call, also in another process.
 
         Raises:
-            ConfigurationError: the groups are those that chain, which hold no pairs.
+            ConfigurationError: the groups were made by ``"chain"``, which holds no pairs.
         """
         if self.made is None:
             raise ConfigurationError(
@@ -1147,10 +1147,10 @@ class Groups(Sequence[Group], Tabular):
         )
 
     def to_arrow(self) -> Any:
-        """Return the groups as a ``pyarrow.Table``, a row a member: ``representative``, ``key``.
+        """Return a ``pyarrow.Table`` with a row for each member: ``representative``, ``key``.
 
-        Metadata that were asked for are JSON text. The schema's metadata has the promise, as that
-        of ``Pairs.to_arrow``, method and objective.
+        Requested metadata are JSON text. The metadata of the schema contain the promise, as for
+        ``Pairs.to_arrow``, the method and the objective.
 
         Raises:
             MissingExtraError: pyarrow is not installed.

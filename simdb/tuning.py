@@ -94,15 +94,15 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was found about some texts.
+    """The result of ``tune``.
 
     Attributes:
         rows, bytes: of the sample.
         trials: one for each setting.
-        proposed, threshold: a setting and a threshold beside which so few pairs lie, as a share of
-            the rows removed, that no other choice has clearly fewer; see ``tune``.
+        proposed, threshold: the proposed setting and threshold. So few pairs lie near it, as a
+            share of the rows removed, that no other choice has clearly fewer; see ``tune``.
         reason: why these are proposed, in a sentence.
-        texts: the sample, to which the places of examples point.
+        texts: the sample, to which the places of examples refer.
     """
 
     rows: int
@@ -160,26 +160,25 @@ def tune(
 ) -> Tuning:
     """Try several settings on the first texts, and say what each threshold would remove.
 
-    Pairs are found exactly. Only those within the sample are seen: of all texts more have a
-    similar one.
+    Pairs are found exactly, but only within the sample; among all texts more have a similar one.
 
-    Proposed is a choice that another threshold would change little: one beside which few pairs lie
-    for the rows that it removes. Counts are small, so among those that are within one standard
-    error of the least (L. Breiman and others, Classification and Regression Trees, 3.4.3) the
-    first setting is taken, and of its thresholds the strictest. That says nothing about what
-    is meant by "the same": for that, look at examples, or judge some (``judge``).
+    The proposed choice is one whose result changes little with the threshold: few pairs lie near
+    the threshold, compared with the rows that it removes. Counts are small, so all choices within
+    one standard error of the best are candidates (L. Breiman and others, Classification and
+    Regression Trees, 3.4.3). Of these the first setting is taken, with its strictest threshold.
+    This does not tell what you mean by "the same": look at examples, or judge some (``judge``).
 
     Args:
-        texts: what is to be compared.
+        texts: the texts to compare.
         sample: how many of them are looked at.
         thresholds: above 0.5, at most 1.
-        tried: settings by name; characters and words, with case and without, and the profiles,
-            if not given.
+        tried: settings by name; by default characters and words, with and without case, and the
+            profiles.
         progress: called after each setting.
 
     Raises:
         ConfigurationError: there are no two texts, or a threshold is out of range.
-        BadItemError: something is no text.
+        BadItemError: an item is not a text.
     """
     for threshold in thresholds:
         if not LOWEST < threshold <= 1:

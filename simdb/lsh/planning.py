@@ -39,10 +39,11 @@ class Plan(Brief, Tabular):
     """Bands and rows for a threshold; as a table, the S-curve.
 
     Attributes:
-        threshold: the similarity, or the distance, that it was made for.
-        bands, rows: groups of base functions, one bucket key each, and functions of a group.
+        threshold: the similarity, or the distance, that the plan was made for.
+        bands, rows: the number of groups of base functions, with one bucket key each, and the
+            number of functions in a group.
         family: the collision probability of a base function.
-        cascade: what says which bands two items must agree in, if not any one of them.
+        cascade: the bands in which two items must agree, unless any one suffices.
     """
 
     threshold: Fraction
@@ -74,9 +75,10 @@ class Plan(Brief, Tabular):
         10,000, that the pair, when searched at or below its similarity, is dropped for sharing too
         few rows. Identical items are never lost. nan where the family states no probability.
 
-        Fast sketches find more, the fewer different symbols two sets have together: with that
-        ``union`` it is their law (``lsh.fast_sketches``), of which the formula is the limit, and a
-        lower bound at the threshold of every plan for a recall of 0.8 and above.
+        Fast sketches find more than the formula says, the fewer different symbols two sets have
+        together. With that number as ``union`` the exact law is used (``lsh.fast_sketches``). The
+        formula is its limit, and a lower bound at the threshold of every plan for a recall of 0.8
+        and above.
 
         Raises:
             ConfigurationError: a ``union`` of other than bands of minhashes, or none at all.
@@ -146,11 +148,11 @@ class Plan(Brief, Tabular):
         return self.family.sensitivity(near, far).amplified(self.construction)
 
     def chance_meetings(self, items: int) -> float:
-        """Return how many of so many items share a bucket with an item by chance, about.
+        """Return about how many of all items share a bucket with an item by chance.
 
-        Items of which a base function agrees as ``Curve.chance`` says: of sets those that share a
-        twentieth. It grows with the number of items, and each is a comparison in vain; nan where
-        the family states no probability.
+        A base function of unrelated items agrees as ``Curve.chance`` says; for sets these share a
+        twentieth. The number grows with the number of items, and each meeting costs a comparison in
+        vain. nan if the family states no probability.
         """
         chance = self.family.chance(float(self.threshold))
         return items * float(self.construction.probability(chance))

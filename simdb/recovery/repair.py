@@ -63,24 +63,24 @@ def repair(
     threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> RepairReport:
-    """Write a new store with all that can be read of a damaged one, which stays as it is.
+    """Write a new store with all that can be read of a damaged one, which does not change.
 
-    Items, keys and metadata are read page by page, and believed if their checksums hold. Indexes
-    are made anew from the items, under the settings and the secret of the old store. The new store
+    Items, keys and metadata are read page by page, and kept if their checksums are right. Indexes
+    are made anew from the items, with the settings and the secret of the old store. The new store
     is checked before it gets its name. Items keep their order; their numbers change. An item that
-    its collection refuses is lost, as a text of which its tokeniser fails. Groups that a collection
-    keeps are made anew too; with their ids, aliases and changes where all of these, and the keys,
-    could be read, else with new ones, which the report says.
+    its collection refuses is lost, for example a text on which its tokeniser fails. Kept groups are
+    made anew too. They have their ids, aliases and changes if all of these and the keys could be
+    read, and new ones otherwise; the report says which.
 
     Args:
         damaged: the file; nobody may be writing to it.
         new: a file that does not exist yet.
-        threads: to sign with; as many as there are processors if not given.
+        threads: threads that sign; by default as many as there are processors.
         progress: called now and then.
 
     Raises:
         DatabaseNotFoundError: there is no damaged file.
-        NotADatabaseError: it is something else.
+        NotADatabaseError: the damaged file is not a store.
         DatabaseBusyError: somebody writes to it.
         StorageError: the new file exists, or cannot be written.
         UnknownKindError: this process does not know a kind, or a tokeniser, in the file.

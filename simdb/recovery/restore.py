@@ -25,18 +25,18 @@ def restore(
     *,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
-    """Put a copy of a backup in the place of a store, all of it or not at all.
+    """Replace a store by a copy of a backup, completely or not at all.
 
-    The copy is verified page by page before. The store may be damaged, or not exist; one that
-    exists keeps its mode. The backup stays as it is.
+    The copy is first verified page by page. The store may be damaged, or not exist; an existing
+    store keeps its permissions. The backup does not change.
 
     Args:
         backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
-        store: what is replaced.
-        progress: called now and then with the bytes that are copied.
+        store: the store to replace.
+        progress: called now and then with the bytes copied.
 
     Raises:
-        DatabaseBusyError: the store is open somewhere, in the processes that are named.
+        DatabaseBusyError: the store is open; the message names the processes.
         DatabaseNotFoundError: there is no such backup, or no folder for the store.
         CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
     """

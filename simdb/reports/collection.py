@@ -106,14 +106,14 @@ def report(
 ) -> str:
     """Return a report of a collection as one page of HTML.
 
-    Settings, how many rows each threshold would remove, pairs by similarity with near misses below
-    the threshold, the S-curve with the recall that is measured on real pairs, groups, and pairs of
-    every similarity side by side with the differences marked. What lies below the threshold is
-    estimated from a sample; the cost is that of so many searches.
+    The page shows settings, how many rows each threshold would remove, pairs by similarity with
+    near misses below the threshold, the S-curve with the recall measured on real pairs, groups, and
+    pairs of every similarity side by side with the differences marked. Figures below the threshold
+    are estimated from a sample; the cost is that of ``sample`` searches.
 
     Args:
         collection: or one of a snapshot.
-        sample: items that are searched for.
+        sample: how many items are searched for.
         seed: of the random choice.
         title: of the page.
         command: how to repeat what was done, as it is shown.

@@ -10,16 +10,16 @@ DISAGREEING = 2  # pairs of each setting that it alone takes, and as many that i
 
 
 def tuning_report(found: Tuning, *, title: str | None = None, command: str | None = None) -> str:
-    """Return what was found about some texts as one page of HTML.
+    """Return the result of ``tune`` as one page of HTML.
 
-    What is proposed and why, what each setting and threshold removes, pairs by similarity, the
-    nearest pairs on both sides of each threshold with the differences marked, and pairs about which
-    another setting disagrees.
+    The page shows the proposal and its reason, what each setting and threshold removes, pairs by
+    similarity, the nearest pairs on both sides of each threshold with the differences marked, and
+    pairs on which another setting disagrees.
 
     Args:
-        found: by ``tune``.
+        found: the result of ``tune``.
         title: of the page.
-        command: that does what is proposed, as it is shown.
+        command: the command that applies the proposal, as the page shows it.
 
     Raises:
         MissingExtraError: jinja2 or matplotlib is not installed (the extra ``report``).

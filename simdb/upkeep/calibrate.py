@@ -216,10 +216,10 @@ class Calibration:
     Attributes:
         buckets: by ascending score.
         matched: the mean difference of true matches, h0.
-        random: that of random pairs, h1.
+        random: the mean difference of random pairs, h1.
         confidence: of the intervals.
-        test: of the assumption, on pairs that surely match; None where these are of one score, or
-            too few: a lower ``certain`` makes it possible.
+        test: the test of the assumption on pairs that surely match; None if these have one score or
+            are too few. A lower ``certain`` then makes it possible.
     """
 
     buckets: tuple[ScoreBucket, ...]
@@ -230,12 +230,12 @@ class Calibration:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Where the pairs contradict the assumption that the field hangs on the match alone.
+        """Where the pairs contradict the assumption that the field depends on the match alone.
 
-        Pairs that surely match and differ otherwise at other scores, by ``test``; pairs that differ
-        more than random ones, or less than true matches, fractions that fall as the score rises,
-        and matches among the pairs of the lowest scores, where hardly any are to be expected; each
-        beyond its interval. Without a warning the assumption may still fail.
+        Each warning is about a value beyond its interval: pairs that surely match but differ more
+        or less at other scores (by ``test``), pairs that differ more than random ones or less than
+        true matches, fractions that fall as the score rises, or matches at the lowest scores, where
+        hardly any are expected. Without a warning the assumption may still fail.
         """
         known = [bucket for bucket in self.buckets if bucket.pairs]
         return (
@@ -264,16 +264,16 @@ class Calibration:
                 yield f"{where} differ less than true matches do: the field is no guide there"
 
     def probability(self, score: float) -> float:
-        """Return how many of the pairs of a score match, which never falls as the score rises.
+        """Return the fraction of pairs of a score that match; it never falls as the score rises.
 
-        The ``fitted`` fraction of the bucket of the score, or of the nearest one with pairs below;
-        nan below all of them.
+        This is the ``fitted`` fraction of the score's bucket, or of the nearest lower one with
+        pairs; nan below all of them.
         """
         found = [one.fitted for one in self.buckets if one.pairs and one.low <= score]
         return found[-1] if found else math.nan
 
     def threshold_for(self, precision: float) -> float | None:
-        """Return the lowest score at which the pairs of it and above have a wanted precision.
+        """Return the lowest score from which on pairs have a wanted precision.
 
         It is the low end of a bucket; None if not even the highest scores have that precision.
 

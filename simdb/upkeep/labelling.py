@@ -20,11 +20,11 @@ Labelled = tuple[Key, Key, bool]
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What was said of pairs: iterated, (left key, right key, whether they match), sorted by keys.
+    """Labels of pairs; iterating gives (left key, right key, whether they match), sorted by keys.
 
     Attributes:
-        pairs: those of which both keys are stored.
-        deleted: those of which one is not stored any more; they count for nothing, and are kept.
+        pairs: the labels whose keys are both stored.
+        deleted: labels with a key that is no longer stored; they are kept but do not count.
     """
 
     pairs: tuple[Labelled, ...]

@@ -22,7 +22,7 @@ class UncertainPair(NamedTuple):
 
     Attributes:
         left, right: the keys.
-        probability: that the two match, by the weights.
+        probability: the probability that the two match, by the weights.
     """
 
     left: Key

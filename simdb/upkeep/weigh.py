@@ -110,14 +110,14 @@ class Weights:
     """What was learnt of matches, and settings that say it.
 
     Attributes:
-        fields: those that are scored.
+        fields: the scored fields.
         prior: the evidence before a pair is looked at, in bits.
-        kind: the settings with points for the evidence, 100 a bit, less for values that are
-            frequent: the order of scores is that of evidence.
-        pairs: candidates, or labelled pairs, that it was learnt from.
-        matches: how many of them match, as is expected or was said.
-        warnings: what is doubtful.
-        counted: what ``learn(earlier=)`` goes on from; None of what was learnt from labels.
+        kind: the settings with points for the evidence, 100 a bit and less for frequent values, so
+            that scores have the order of the evidence.
+        pairs: how many candidates, or labelled pairs, the weights were learnt from.
+        matches: how many of them match, as expected or as labelled.
+        warnings: reasons for doubt.
+        counted: the state that ``learn(earlier=)`` continues from; None if labels were used.
     """
 
     fields: tuple[FieldWeight, ...]
@@ -129,12 +129,12 @@ class Weights:
     counted: Counted | None = field(default=None, repr=False, compare=False)
 
     def probability(self, bits: float) -> float:
-        """Return how probably two records match of which fields give so much evidence."""
+        """Return the probability of a match, given the evidence of the fields."""
         odds = (bits + self.prior) * math.log(2)
         return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
 
     def threshold(self, probability: float = 0.5) -> Fraction:
-        """Return the similarity by ``kind`` from which on a pair matches with a probability.
+        """Return the similarity by ``kind`` from which on pairs match with a probability.
 
         Raises:
             ConfigurationError: the probability is not between 0 and 1.
@@ -149,7 +149,7 @@ class Weights:
         return Fraction(round(10_000 * min(max(share, 0.0001), 1.0)), 10_000)
 
     def probability_at(self, similarity: float) -> float:
-        """Return how probably a pair matches that has a similarity by ``kind``."""
+        """Return the probability that a pair with a similarity by ``kind`` matches."""
         least, most = self._range
         return self.probability(least + similarity * (most - least))
 
@@ -187,9 +187,9 @@ class PairEvidence:
 
     Attributes:
         prior: the evidence before any field, in bits.
-        fields: those that are scored.
-        bits: of all fields together.
-        probability: that the two match.
+        fields: the scored fields.
+        bits: the evidence of all fields together.
+        probability: the probability that the two match.
     """
 
     prior: float

@@ -54,10 +54,10 @@ class Proposal:
     """Settings that were proposed for one or two tables of records.
 
     Attributes:
-        kind: the settings, with the words of the rows that were looked at counted.
+        kind: the settings, with the word counts of the rows that were looked at.
         reasons: why each field is compared as it is.
-        left_out: why a column that all tables have is no field.
-        pairs: how many pairs each rule proposes of the tables, about, by the words for it.
+        left_out: why a common column is not a field.
+        pairs: about how many pairs of the tables each rule proposes, by the rule in words.
     """
 
     kind: Record
@@ -74,18 +74,18 @@ def propose_record(
     fields: Collection[Field] = (),
     candidates: Sequence[Any] = (),
 ) -> Proposal:
-    """Propose settings of records by which two tables can be linked, or one has no duplicates.
+    """Propose settings of records to link two tables, or to deduplicate one.
 
-    Long texts are compared by their words, rare ones counting more, short ones by what is mistyped,
+    Long texts are compared by their words, rare words counting more; short texts by typing errors,
     numbers by their difference, codes and dates by their digits. The same rows give the same
-    settings. Weights are 100 each: ``Collection.learn`` finds better ones.
+    settings. All weights are 100; ``Collection.learn`` finds better ones.
 
     Args:
-        left, right: rows of each table, all or a sample, without their keys; all columns that both
-            have are looked at. Without ``right``, pairs are those of one table.
-        rows: how many rows each table has; those given without it.
-        fields: of some columns how they are compared, in the place of a proposal.
-        candidates: the rules, in the place of a proposal.
+        left, right: rows of each table, all or a sample, without their keys; all common columns are
+            looked at. Without ``right``, pairs are those of one table.
+        rows: how many rows each table has; by default those given.
+        fields: how some columns are compared, in place of a proposal.
+        candidates: the rules, in place of a proposal.
 
     Raises:
         ConfigurationError: the tables share no column with values in both, ``fields`` names another
