@@ -31,6 +31,7 @@ ROUNDS = 1_000
 SETTLED = 1e-6  # no share changes by more in the last round
 PASSES = 6  # random pairs hold some matches, which are taken out of u; rivals are reckoned anew
 LEAST_LEFT = 2  # fields that a rule must leave: one alone could be of any share of matches
+LEAST_TAUGHT = 10  # pairs with values of a field, else those of its own rules teach it too
 FURTHER = 1e-3  # how much less likely it is that a record matches one more, by the same odds
 _PSEUDO = 1.0  # matches that are on each level as often as other pairs: they say nothing
 _RIDGE = 1.0  # of the logistic regression, by the square of a coefficient
@@ -108,8 +109,8 @@ class Evidence:
         prior: the evidence before any field, in bits.
         matches: candidates that are expected to match.
         settled: the last round changed nothing any more.
-        by_own_rules: fields that all rules look at: their m comes from candidates that agree in
-            them, and is too high.
+        by_own_rules: fields that all rules look at that propose pairs with values of them: their m
+            comes from candidates that agree in them, and is too high.
     """
 
     m: Levels
@@ -128,6 +129,7 @@ def learn_unlabelled(
     looks_at: Bools,
     *,
     pairs: int,
+    present: Sequence[float] | None = None,
     rivals: Rivals | None = None,
     one_to_one: bool = False,
 ) -> Evidence:
@@ -140,6 +142,7 @@ def learn_unlabelled(
             is known of pairs that surely do not match.
         looks_at: (rules, fields), which fields a rule looks at.
         pairs: candidates or not.
+        present: of each field, the share of all pairs of which both have a value; None for all.
         rivals: the candidates; None where records may match any number of others.
         one_to_one: rivals are told apart later, by choosing one to one: the bits are those of a
             pair by itself.
@@ -155,8 +158,13 @@ def learn_unlabelled(
             "weights are learnt from fields that a rule does not look at, two at least, and no "
             "rule leaves two: give a threshold, or more fields"
         )
+    teaching = patterns.teaches & (patterns.codes != MISSING)
+    by_own = looks_at.any(axis=0) & (patterns.counts @ teaching < LEAST_TAUGHT)
+    patterns = patterns._replace(teaches=patterns.teaches | by_own)
+    by_own |= looks_at.all(axis=0)
     u = [_above(share, own) for share, own in zip(random, least, strict=True)]
     m = [_agreeing(share.size) for share in u]
+    with_values = [pairs * share for share in present or [1.0] * len(random)]
     prior = 1.0 / math.sqrt(pairs + 1.0)  # about as many matches as records
     odds = shares = probable = np.ones(patterns.counts.size)
     settled = False
@@ -167,13 +175,20 @@ def learn_unlabelled(
         if rivals is not None:
             shares = rivals.shares(odds)
         probable = shares * odds / (1.0 + odds)
-        others = patterns.counts * (1.0 - probable) / pairs
+        matching = patterns.counts * probable
         u = [
             _above(
-                _above((share - prior * own) / (1.0 - prior), lowest),
-                _on_levels(patterns, field, others, share.size),
+                _above(
+                    _without(
+                        share, own, _on_levels(patterns, field, matching, share.size).sum() / known
+                    ),
+                    lowest,
+                ),
+                _on_levels(patterns, field, patterns.counts - matching, share.size) / known,
             )
-            for field, (share, own, lowest) in enumerate(zip(random, m, least, strict=True))
+            for field, (share, own, lowest, known) in enumerate(
+                zip(random, m, least, with_values, strict=True)
+            )
         ]
     matches = float((patterns.counts * probable).sum())
     if matches < 1.0:
@@ -186,8 +201,19 @@ def learn_unlabelled(
         probable = odds / (1.0 + odds)
     sizes = [own.size for own in m]
     fitted = learn_labelled(patterns.codes, probable, sizes, start, patterns.counts)
-    by_own_rules = tuple(np.flatnonzero(looks_at.all(axis=0)).tolist())
+    by_own_rules = tuple(np.flatnonzero(by_own).tolist())
     return Evidence(m, u, fitted.bits, fitted.prior, matches, settled, by_own_rules)
+
+
+def _without(shares: Float64s, of_matches: Float64s, matches: float) -> Float64s:
+    """Return the shares on levels of pairs that do not match, of those of all and of matches.
+
+    Args:
+        shares, of_matches: on each level.
+        matches: the share of the pairs that match.
+    """
+    matches = min(matches, 0.5)
+    return (shares - matches * of_matches) / (1.0 - matches)
 
 
 class _Maximum(NamedTuple):

