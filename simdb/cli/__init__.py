@@ -1,4 +1,4 @@
-"""The ``simdb`` command: every command is a thin twin of a method of the Python API."""
+"""The ``simdb`` command. Each of its commands is a thin wrapper of a method of the Python API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from simdb.cli import collector
 
 
 def main() -> None:
-    """Run the command line; the exit code tells what came of it."""
+    """Run the command line, and exit with the code of the result."""
     # Arrow's own allocator gives pages back that the next batch of a table takes again.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     collector.rest()

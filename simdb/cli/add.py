@@ -1,4 +1,4 @@
-"""The command that puts the rows of files into a collection."""
+"""The command that adds the rows of files to a collection."""
 
 from __future__ import annotations
 

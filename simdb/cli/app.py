@@ -47,7 +47,7 @@ make_adapters_late()
 
 
 class _OnDemand(UserDict[str, Any]):
-    """The commands by name, each made, and its module imported, when it is asked for."""
+    """The commands by name. Each is made, and its module imported, at first use."""
 
     def __getitem__(self, name: str) -> Any:
         if self.data[name] is None:
@@ -82,7 +82,7 @@ class _Commands(CommandGroup):
                 )
 
     def _briefly(self, name: str) -> Any:
-        """Return a command of which help alone is asked, without importing its module."""
+        """Return a command that is only asked for its help, without importing its module."""
         told = documented(name)
         if told is None:
             return self.commands[name]
@@ -90,16 +90,16 @@ class _Commands(CommandGroup):
 
 
 def function_of(name: str) -> Callable[..., None]:
-    """Return the function that a command is; if Python has one of its name, it ends with ``_``."""
+    """Return the function of a command; its name ends with ``_`` if Python has a built-in of it."""
     module = import_module(f"simdb.cli.{name}")
     function: Callable[..., None] = getattr(module, f"{name}_", None) or getattr(module, name)
     return function
 
 
 def documented(name: str) -> str | None:
-    """Read what a command does from the source of its function; None where that is not there.
+    """Read the docstring of a command from its source; None if there is no source.
 
-    Importing the modules of all commands takes longer than anything else that the help does.
+    Importing the modules of all commands would take longer than the rest of the help.
     """
     try:
         text = Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The command that reads every record of a store and tells what is wrong."""
+"""The command that reads every record of a store and reports problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that merges the index of a store and drops what is deleted."""
+"""The command that merges the index of a store and drops deleted data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that makes a collection, and what its indexes are in words."""
+"""The command that creates a collection, and the description of its indexes in words."""
 
 from __future__ import annotations
 
@@ -140,14 +140,14 @@ def indexes_of(collection: simdb.CollectionView) -> str:
 
 
 def index_in_words(kind: Kind, plan: simdb.Plan) -> str:
-    """Return what a probable index is made of."""
+    """Return the parts of a probable index in words."""
     if plan.cascade is not None:
         return f"cascade {plan.cascade}, {plan.keys:,} bucket keys an item"
     return kind.index_in_words(plan.bands, plan.rows)
 
 
 def _warn_of_weight(collection: simdb.CollectionView, *, containment: bool) -> None:
-    """Say so if the exact index of a collection is likely to outweigh its texts."""
+    """Warn if the exact index of a collection is likely to be larger than its texts."""
     if collection.exact_floor is None:
         return
     weight = expected_weight(collection.kind, collection.exact_floor, containment=containment)

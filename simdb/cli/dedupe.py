@@ -142,7 +142,7 @@ class Places:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[simdb.Database]:
-        """Open the store that was named, or one that is gone afterwards, whatever happens."""
+        """Open the named store, or a temporary one that is removed afterwards in any case."""
         with contextlib.ExitStack() as stack:
             store = self.store
             if store is not None:
@@ -177,7 +177,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class InDoubt:
-    """What is done with rows in doubt."""
+    """Which row is kept, and when to ask first."""
 
     HEADING: ClassVar[str] = "Which row is kept"
 
@@ -207,7 +207,7 @@ class InDoubt:
     ] = False
 
     def require_few_removed(self, counts: Mapping[str, int]) -> None:
-        """Raise if nearly all rows are removed for rows stored before, unless that is meant."""
+        """Raise if nearly all rows duplicate stored ones, unless --yes is given."""
         rows, removed = counts["rows"], counts["removed_old"]
         if self.yes or rows < _MANY or removed <= _NEARLY_ALL * rows:
             return
@@ -308,19 +308,19 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
 
 
 def _least(target: simdb.Collection, bound: Bound) -> dict[str, str]:
-    """From which similarity on, or up to which distance, rows were removed, where that is set."""
+    """Return the lowest similarity or largest distance of a removed row, if there is one."""
     set_by = {"threshold": target.threshold, "max_distance": target.max_distance}
     found = {**set_by, **bound.of(target.kind)}
     return {name: decimal(value) for name, value in found.items() if value is not None}
 
 
 def _of_policy(report: AddReport) -> dict[str, Any]:
-    """What a policy did: stored items that gave way, and fields that no row had."""
+    """Return what a policy did: stored items it replaced, and fields that no row had."""
     return {"superseded": report.superseded, "lacking": [*report.lacking]}
 
 
 def _are_to_be_proposed(described: KindOptions, choices: RuleChoices, places: Places) -> bool:
-    """Whether rows are records of which nobody has said how they are compared."""
+    """Whether rows are records without given settings."""
     stays = places.store is not None and Path(places.store).exists()
     if stays:
         with places.opened() as database:
@@ -347,7 +347,7 @@ def _proposed(
     reading: InputOptions,
     telling: Working,
 ) -> tuple[KindOptions, Bound, InputOptions]:
-    """Return what would have been given had somebody said how records are compared."""
+    """Return the proposed settings of records as if they had been given."""
     if STANDARD_STREAM in inputs:
         raise UsageError(
             "proposing comparisons reads the rows twice, which is impossible with standard "
@@ -369,7 +369,7 @@ def _proposed(
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The settings that the user named, for a new collection or against the one there is."""
+    """The settings that the user gave, for a new collection or to check an existing one."""
 
     described: KindOptions
     bound: Bound
@@ -390,7 +390,7 @@ class _Wanted:
         return {"measure": self.measure, "containment": rational(share, name="containment")}
 
     def settings(self) -> dict[str, Any]:
-        """Return those of a new collection; raises UsageError if one is wrong or lacks."""
+        """Return the settings of a new collection; UsageError if one is wrong or missing."""
         kind = self.described.new()
         if kind.is_distance and not self.bound.given():
             raise UsageError(f"{kind.plural} compared by distance need --max-distance")
@@ -400,7 +400,7 @@ class _Wanted:
         return {"kind": kind, "recall": recall, **(bound if self.measure == "jaccard" else {})}
 
     def present(self, database: simdb.Database, name: str) -> simdb.Collection | None:
-        """Return the collection where there is one; raises ConfigurationError if it differs."""
+        """Return the collection if it exists; ConfigurationError if its settings differ."""
         if name not in database:
             return None
         found = database[name]
@@ -416,7 +416,7 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the user asks for."""
+    """What the user asked for."""
 
     inputs: list[str]
     places: Places
@@ -425,7 +425,7 @@ class _Asked:
     policy: InDoubt
 
     def require_sound(self, telling: Working) -> None:
-        """Raise for what is wrong whatever the store holds, before anything is made."""
+        """Raise for errors that do not depend on the store, before anything is written."""
         if self.policy.order is not None:
             Policy(self.policy.order)
         output, *others = telling.require_files(*self._outputs(), self.places.report)
@@ -449,14 +449,14 @@ class _Asked:
 
 
 class _Job:
-    """A run: what is read, where its rows go, and what became of them.
+    """A run: its inputs, its outputs and the outcomes of its rows.
 
     Attributes:
         feed: the rows.
     """
 
     def __init__(self, asked: _Asked, database: simdb.Database) -> None:
-        """Find out what is read and written; nothing is made yet."""
+        """Determine the inputs and outputs; nothing is written yet."""
         self._asked = asked
         self._database = database
         reading, store = asked.reading, asked.places.store
@@ -471,7 +471,7 @@ class _Job:
         self.feed = self._rows()
 
     def _place_outputs(self, output: str) -> None:
-        """Tell which file takes the kept rows of each input, and which of these are tables."""
+        """Determine the file for the kept rows of each input, and which of these are tables."""
         asked, sources = self._asked, self._sources
         targets = _targets(asked.inputs, sources, output)
         self._is_one = targets == [output]
@@ -517,7 +517,7 @@ class _Job:
 
     @contextlib.contextmanager
     def outputs_open(self) -> Iterator[dict[str, Output]]:
-        """Open all outputs, by their names; they appear together, when the block has done all."""
+        """Open all outputs, by name; they appear together when the block ends without an error."""
         names = [*self._targets, *self._asked.files_beside()]
         folders = [] if self._is_one else self._targets
         with folders_made(folders), written_together(*names) as files:
@@ -533,7 +533,7 @@ class _Job:
         return f"{text}; {done}, and the same command gives the same output"
 
     def run(self, files: Mapping[str, Output], bar: ProgressBar) -> dict[str, Any]:
-        """Divide the rows into the files; return how many became what."""
+        """Divide the rows into the files, and return the counts."""
         feed, bound = self.feed, self._asked.wanted.bound
         feed.target = target = self._collection()
         feed.bad_file = files.get(self._asked.reading.bad or "")
@@ -620,7 +620,7 @@ class _Job:
         )
 
     def _collection(self) -> simdb.Collection:
-        """Return the collection; make it where there is none."""
+        """Return the collection; create it if it does not exist."""
         if self._present is not None:
             return self._present
         asked, settings = self._asked, self._asked.wanted.settings()
@@ -640,7 +640,7 @@ class _Job:
 
 
 def _targets(inputs: Sequence[str], sources: Mapping[str, str], output: str) -> list[str]:
-    """Return the output, or where it is a folder, one for each shard that the inputs are."""
+    """Return the output; if it is a folder, one output for each shard of the inputs."""
     alone = len(inputs) == 1 and list(sources) == inputs
     if alone or not (output.endswith("/") or Path(output).is_dir()):
         return [output]
@@ -657,7 +657,7 @@ def _targets(inputs: Sequence[str], sources: Mapping[str, str], output: str) -> 
 
 
 def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[str]:
-    """Return the formats that the rows of all inputs can be written in, to one file."""
+    """Return the formats in which the rows of all inputs can be written to one file."""
     forms = [written_forms(source, options) for source in sources] or [("jsonl",)]
     common = [form for form in forms[0] if all(form in others for others in forms)]
     if not common:
@@ -668,7 +668,7 @@ def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[s
 
 @dataclass(frozen=True, slots=True)
 class _Removed:
-    """The output of removed rows, and what each tells of the row that is kept in its place."""
+    """The output of removed rows, with what is written about the rows that they duplicate."""
 
     file: Output
     places: Places
@@ -685,12 +685,12 @@ class _Removed:
         bound: Mapping[str, Any],
         by: str,
     ) -> _Removed | None:
-        """Return it where it is wanted."""
+        """Return it if removed rows are written."""
         file = files.get(places.removed or "")
         return None if file is None else cls(file, places, target, bound, by)
 
     def of_kept(self, outcome: Outcome, item: Any) -> dict[str, Any]:
-        """Return what is told beside the row itself; ``item`` is None where it is not at hand."""
+        """Return what is written beside the row; ``item`` is None if it is not available."""
         told: dict[str, Any] = {}
         kept = outcome.duplicate_of
         if kept is None:
@@ -754,7 +754,7 @@ class _Tables:
         return size is not None and size * BATCH_ROWS * _BATCHES_WAITING <= self._most_bytes
 
     def begin(self, reader: RowReader) -> None:
-        """Have a reader give its rows to the copy, too, where they are written at once."""
+        """Let a reader also pass its rows to the copy if they are written at once."""
         if self._at_once and reader.source in self and isinstance(reader, TableReader):
             reader.copied = self._waiting[reader.source] = self._copied(reader.source)
 
@@ -787,7 +787,7 @@ class _Tables:
         return self._writing[1]
 
     def finish(self) -> None:
-        """Write what is not written yet; the outputs are whole then."""
+        """Write the remaining rows; the outputs are then complete."""
         self._waiting.clear()
         self._opened.close()
         tables: dict[Output, dict[str, array[int]]] = {}
@@ -815,7 +815,7 @@ class _Tables:
 
 
 def _form_of(output: Output) -> dict[str, bool]:
-    """Return which form of a table an output has, as ``copy_rows`` takes it."""
+    """Return the table format of an output, as arguments of ``copy_rows``."""
     return {
         "as_parquet": promised_form(output.target) == "parquet",
         "may_stream": not output.target.lower().endswith(".feather"),
@@ -823,7 +823,7 @@ def _form_of(output: Output) -> dict[str, bool]:
 
 
 class _Splitting:
-    """The rows of the input as they are settled: into the kept and the removed ones.
+    """Divides the rows of the input into kept and removed ones when their outcomes are known.
 
     Args:
         feed: the rows.
@@ -901,7 +901,7 @@ class _Splitting:
                 self._removed.file.write(json_line({"id": key, "superseded_by": outcome.key}))
 
     def finish(self) -> None:
-        """Write what an output without rows has too."""
+        """Write what even an output without rows contains."""
         for source, output in self._kept.items():
             if source not in self._tables:
                 self._begin(output, self._feed.preambles.get(source, b""))

@@ -1,4 +1,4 @@
-"""Two items side by side in the terminal, what differs marked."""
+"""Two items side by side in the terminal, with the differences marked."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def side_by_side(
 ) -> Table:
     """Return a table of two texts, at most ``longest`` lines of it and ``width`` columns wide.
 
-    Words that differ are in colour, or else within brackets.
+    Words that differ are in colour, or in brackets without colour.
     """
     from rich.text import Text
 
@@ -88,7 +88,7 @@ def _line(pieces: Marked, style: str, opening: str, closing: str) -> Text:
 
 
 def facets(told: PairExplanation, names: tuple[str, str], *, longest: int) -> Table:
-    """Return a table of what two items are compared by, what differs first."""
+    """Return a table of the parts that two items are compared by, differences first."""
     from rich.table import Table
     from rich.text import Text
 

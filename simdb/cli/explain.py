@@ -1,4 +1,4 @@
-"""The command that says how a question would be answered, and what that costs."""
+"""The command that shows how a question would be answered, and what it costs."""
 
 from __future__ import annotations
 

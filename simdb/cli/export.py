@@ -1,4 +1,4 @@
-"""The command that writes all items of a collection as lines of JSON or as a table."""
+"""The command that writes all items of a collection as JSON lines or as a table."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _exported(
     id_field: str,
     item_field: str | None,
 ) -> dict[str, Any]:
-    """Return an item as a row; a record, for which there is no field, as fields of the row."""
+    """Return an item as a row; the fields of a record become fields of the row."""
     plain = kind.plain_item(record.item)
     item: dict[str, Any] = plain if item_field is None else {item_field: plain}
     if id_field in item:

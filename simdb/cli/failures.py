@@ -1,4 +1,4 @@
-"""What failed, as one line and an exit code.
+"""Errors as one line and an exit code.
 
 Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 70 a fault of simdb, 130 interrupted, 141
 the reader of our output went away. ``SIMDB_TRACEBACK`` in the environment adds the traceback.
@@ -78,7 +78,7 @@ class CommandGroup(TyperGroup):
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, maybe as what is called from C makes of it, once or several times."""
+    """Whether it is Ctrl-C, possibly wrapped in SystemError by code called from C."""
     cause: BaseException | None = error
     while isinstance(cause, SystemError):
         cause = cause.__cause__
@@ -156,7 +156,7 @@ def _of_parser(error: Any) -> str:
 
 
 def _before_the_command(context: Any, option: str | None) -> str | None:
-    """Return where an option stands that a command does not know but simdb itself does."""
+    """Return how to write an option that belongs before the command; None if it does not."""
     root = context.find_root()
     if context is root:
         return None
@@ -179,7 +179,7 @@ def _of_system(error: OSError) -> tuple[str, int]:
 
 
 def in_options(error: UsageError, about: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return the message of an error, its remedies as options and commands."""
+    """Return the message of an error, with its remedies as options and commands."""
     if isinstance(error, KeyNotFoundError) and isinstance(error.stored, int):
         return f"{error}: --integer-keys reads keys as numbers"
     helps = [
@@ -223,7 +223,7 @@ def _drop_output() -> None:
 
 @contextlib.contextmanager
 def told_when_interrupted(committed: Callable[[], str]) -> Iterator[None]:
-    """Let an interruption (Ctrl-C) say what is committed."""
+    """Let the message of an interruption (Ctrl-C) say what is committed."""
     try:
         yield
     except (KeyboardInterrupt, SystemError) as error:

@@ -1,4 +1,4 @@
-"""Rows of inputs on their way into a collection: handed over, and settled when it has them."""
+"""Rows of inputs on their way into a collection, and their outcomes on the way back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BAD_ROWS_TOLD = 20
 
 
 def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
-    """Return what a file tells of a row that duplicates another."""
+    """Return what is written about a row that duplicates another."""
     measure = "similarity" if outcome.distance is None else "distance"
     return {
         "line": line,
@@ -44,7 +44,7 @@ def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class Waiting:
-    """Successive rows of an input that were handed over and whose outcomes are not known yet.
+    """Successive rows of an input whose outcomes are not known yet.
 
     Attributes:
         reader: of the input.
@@ -69,14 +69,14 @@ class Waiting:
         return self.raws[place] if self.raws else b""
 
     def about(self, place: int, problem: str) -> tuple[str, str]:
-        """Return where a row stands, and what is wrong with it, with its key if that is needed."""
+        """Return the place of a row and its problem, with its key if that helps."""
         key = self.keys[place]
         naming = "" if key is None else self.reader.naming(key)
         return self.reader.place(self.lines[place]), naming + problem
 
 
 def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]:
-    """Yield the rows of a reader, or some of them, and tell how they were read where it matters."""
+    """Yield the rows of a reader, or some of them, and print its notes on standard error."""
     told = 0 if rows is None else len(reader.notes)
     try:
         for row in reader if rows is None else rows:
@@ -192,7 +192,7 @@ class Feed(Parts):
 
     @property
     def is_of_several(self) -> bool:
-        """Whether there are several inputs, so that a line alone is no place."""
+        """Whether there are several inputs, so that a line number alone is ambiguous."""
         return len(self._sources) > 1
 
     def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
@@ -207,7 +207,7 @@ class Feed(Parts):
         return FORMATS[told_format(source, self._options)].reads_columns(self._options)
 
     def _opened(self, sources: Iterable[str]) -> Iterator[RowReader]:
-        """Yield a reader of each input, which is open until the next."""
+        """Yield a reader of each input; it stays open until the next one."""
         for source in sources:
             with open_rows(source, self._options) as reader:
                 self.reader = reader
@@ -231,7 +231,7 @@ class Feed(Parts):
                 yield from self._handed_over(reader, row)
 
     def _handed_over(self, reader: RowReader, row: Row) -> Iterator[tuple[Any, ...]]:
-        """Yield a row as the collection takes it, nothing where it is refused."""
+        """Yield a row as the collection takes it; nothing if it is refused."""
         if row.problem is not None or row.key is None or row.item is None:
             self._refuse(Waiting(reader, [row.line], [row.key], [row.raw]), row.problem)
             return
@@ -299,9 +299,9 @@ class Feed(Parts):
         yield _Columns(first, [piece for _, piece in taken], one_by_one)
 
     def _require_like(self, key: Key) -> None:
-        """Raise if keys of the input are of another type than those stored.
+        """Raise if keys of the input have another type than those stored.
 
-        Else every row that is stored under its own key would be removed as a copy of itself.
+        Otherwise every row that is stored under its own key would be removed as a copy of itself.
         """
         stored, self._like = self._like, None
         if stored is None or isinstance(key, str) == isinstance(stored, str):
@@ -335,9 +335,9 @@ class Feed(Parts):
             note("further bad rows are only counted")
 
     def settled(self, outcomes: Outcomes) -> Iterator[tuple[Waiting, dict[int, Outcome]]]:
-        """Yield the rows of a commit, those of one input together; the bad ones are told.
+        """Yield the rows of a commit, grouped by input; bad rows are reported.
 
-        Beside them, by their places, are the outcomes of those that were not simply stored.
+        With them come, by position, the outcomes of rows that were not simply stored.
         """
         begin, apart = 0, sorted(outcomes.apart)
         while begin < len(outcomes):
@@ -370,7 +370,7 @@ class Feed(Parts):
         self._lines.extend(np.delete(np.array(rows.lines, np.int64), left_out).tolist())
 
     def placed(self, error: UsageError) -> UsageError:
-        """Return an error about a row with the place of that row in its input."""
+        """Return an error about a row with the position of the row in its input."""
         number = getattr(error, "row", None)
         if not isinstance(number, int) or not self.done <= number < self._handed:
             return error
@@ -393,7 +393,7 @@ class Feed(Parts):
         return UsageError(text, remedies=error.remedies)
 
     def _earlier(self, key: Key | None) -> str:
-        """Return where the row of a key came before, as the end of a message."""
+        """Return the position of the earlier row of a key, as the end of a message."""
         if not self._keep_lines or self.target is None or key is None:
             return ""
         for first in range(len(self._numbers), len(self._lines), _LOOKED_AT):
@@ -404,12 +404,12 @@ class Feed(Parts):
         return f": {before.place(self._lines[number])}"
 
     def counted(self, report: AddReport, **counts: int) -> dict[str, int]:
-        """Return how many rows there were, and what became of them."""
+        """Return the number of rows, and the counts of their outcomes."""
         rows = self.done + self.bad - report.bad
         return {"rows": rows, **counts, "bad": self.bad}
 
     def share(self) -> float | None:
-        """Return what part of the inputs is done, from 0 to 1, None where it is unknown.
+        """Return the share of the inputs that is done, from 0 to 1; None if it is unknown.
 
         By the bytes read, less the share of the rows that were read ahead.
         """

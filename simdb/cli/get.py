@@ -45,10 +45,10 @@ def get(
 
 
 def stored_line(key: Key, fields: Mapping[str, Any]) -> bytes:
-    """Return what is stored as a line of JSON.
+    """Return a stored item as a JSON line.
 
-    Metadata of earlier versions may have NaN, infinities or bytes, which stand there as text, and
-    that is said; one item must not keep the others from being read.
+    Metadata of earlier versions may contain NaN, infinities or bytes. They are written as text,
+    with a note, so that one item does not keep the others from being read.
     """
     try:
         return json_line(fields)

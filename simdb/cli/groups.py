@@ -99,6 +99,6 @@ def groups(
 
 
 def _told(group: Group) -> dict[str, Any]:
-    """Return a group as programs have it."""
+    """Return a group as JSON has it."""
     told = {"representative": group.representative, "keys": list(group.keys)}
     return told | ({"metadata": list(group.metadata)} if group.metadata else {})

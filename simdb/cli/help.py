@@ -16,7 +16,7 @@ _WORDS = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "float
 
 
 class Command(TyperCommand):
-    """A command; what it says of itself when it is asked for help."""
+    """A command with grouped options in its help."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Write the arguments; there is one collection at most, though it is parsed as a list."""

@@ -1,4 +1,4 @@
-"""The command that finds identical files: identical."""
+"""The command that finds identical files."""
 
 from __future__ import annotations
 

@@ -183,14 +183,14 @@ class InputOptions:
 
     @property
     def when_bad(self) -> Literal["error", "skip"]:
-        """What a bad row means, if those are written to a file too."""
+        """What to do with a bad row; --bad implies skip."""
         return self.on_bad if self.bad is None else "skip"
 
     def of(self, kind: Kind, collection: simdb.CollectionView | None = None) -> ReadingOptions:
         """Return how items of a kind are read for a collection.
 
-        Where the user does not say what the elements of sets are, they are what the collection
-        holds: ``1`` and ``"1"`` would never meet.
+        Unless the user says what the elements of sets are, they have the type that the collection
+        holds, because ``1`` and ``"1"`` never match.
         """
         if self.ratings is None and self.rating_field is not None:
             raise UsageError("--rating-field needs --ratings")
@@ -238,7 +238,7 @@ class InputOptions:
         return names
 
     def sources(self, names: Sequence[str], options: ReadingOptions) -> dict[str, str]:
-        """Return the files that the inputs are, each with its path below the input.
+        """Return the files of the inputs, each with its path below the input.
 
         A folder may be one input or many shards.
         """
@@ -291,7 +291,7 @@ class InputOptions:
 
 @dataclass(frozen=True, slots=True)
 class UnstoredInputs(InputOptions):
-    """How inputs are read that no store is to keep: without metadata, and without a bad row."""
+    """How inputs are read that are not stored: without metadata, and without bad rows."""
 
     integer_keys: bool = False
     metadata_field: str | None = None
@@ -313,7 +313,7 @@ def _held(collection: simdb.CollectionView) -> Elements:
 
 
 def set_from(text: str, options: ReadingOptions) -> list[Any]:
-    """Return the set that a text of the command line spells."""
+    """Return the set that is written in a text of the command line."""
     tokens = Tokens(options)
     try:
         return tokens.typed(tokens.split(text))
@@ -324,7 +324,7 @@ def set_from(text: str, options: ReadingOptions) -> list[Any]:
 def require_no_input(
     outputs: Iterable[str | None], sources: Iterable[str], pattern: str | None = None
 ) -> None:
-    """Raise if an output would take the place of an input.
+    """Raise if an output would overwrite an input.
 
     They are compared as files, not as names; a file in an input folder is an input if it is
     read. Standard streams, pipes and devices are never the same.
@@ -342,7 +342,7 @@ def require_no_input(
 
 
 def content_seed(sources: Iterable[str], pattern: str | None) -> int | None:
-    """Return a seed that only the same content gives; None for what can be read but once.
+    """Return a seed that depends on the content; None for inputs that can be read only once.
 
     Hash functions that are known before a row is written allow rows that are made to collide with
     those of others. Whoever writes a row here would have to know all other rows, and with every
@@ -358,7 +358,7 @@ def content_seed(sources: Iterable[str], pattern: str | None) -> int | None:
 
 
 def _place_of(name: str) -> tuple[int, int] | None:
-    """Return what two names of one ordinary file share; None where there is no such file."""
+    """Return the identity of an ordinary file; None if there is no such file."""
     if name == STANDARD_STREAM:
         return None
     try:

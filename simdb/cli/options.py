@@ -241,7 +241,7 @@ class Where:
         filter_from("--where", self.where)
 
     def given(self) -> dict[str, Any]:
-        """Return what was given as a method of a collection takes it."""
+        """Return the arguments for a method of a collection."""
         return {"where": filter_from("--where", self.where)}
 
 
@@ -254,7 +254,7 @@ class Carrying(Where):
     ] = False
 
     def given(self) -> dict[str, Any]:
-        """Return what was given as a method of a collection takes it."""
+        """Return the arguments for a method of a collection."""
         return {**Where.given(self), "metadata": self.metadata}
 
 
@@ -278,7 +278,7 @@ class MetadataFilter:
         return all(known.get(name) in values for name, values in self._wanted.items())
 
     def tell_unmet(self, note: Callable[[str], None]) -> None:
-        """Tell which names nothing had that was similar."""
+        """Report the names that no similar item had."""
         for name in sorted(self._unmet if self._was_asked else ()):
             note(f"{self._option}: no similar item has metadata named {name!r}")
 

@@ -58,7 +58,7 @@ Quiet = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """How a command tells what it did."""
+    """How a command reports what it did."""
 
     HEADING: ClassVar[str] = "Output"
 
@@ -66,7 +66,7 @@ class Telling:
     quiet: Quiet = False
 
     def tell(self, fields: Mapping[str, Any], text: str, *, lines: bool = False) -> None:
-        """Tell the result: programs as JSON on one line, or on several, people as a note."""
+        """Report the result: as JSON on one line or several, or as a note for people."""
         if not self.as_json:
             self.note(text)
         elif lines:
@@ -80,7 +80,7 @@ class Telling:
             note(text)
 
     def require_files(self, *outputs: str | None) -> list[str]:
-        """Return the outputs that are named, beside which JSON has standard output for itself."""
+        """Return the named outputs; none may be standard output together with --json."""
         named = [name for name in outputs if name is not None]
         if self.as_json and STANDARD_STREAM in named:
             raise UsageError("--json and an output cannot both go to standard output")
@@ -89,7 +89,7 @@ class Telling:
 
 @dataclass(frozen=True, slots=True)
 class Working(Telling):
-    """How a command tells what it did that may take long."""
+    """How a command that may take long reports what it does."""
 
     progress: Annotated[
         bool | None,
@@ -101,7 +101,7 @@ class Working(Telling):
     ] = None
 
     def bar(self, share: Callable[[], float | None] | None = None) -> ProgressBar:
-        """Return what shows how far a long call is, if that is wanted; see ``ProgressBar``."""
+        """Return the progress of a long call, shown if that is wanted; see ``ProgressBar``."""
         if self.quiet and self.progress:
             raise UsageError("--quiet and --progress contradict each other")
         wanted = not self._fills_terminal() if self.progress is None else self.progress
@@ -118,7 +118,7 @@ class Working(Telling):
 
 @dataclass(frozen=True, slots=True)
 class Answering(Working):
-    """How a command tells an answer, which may go to a file."""
+    """How a command prints an answer, or writes it to a file."""
 
     output: Annotated[
         str | None,
@@ -135,7 +135,7 @@ class Answering(Working):
             require_fitting_name(name, "jsonl", *TABLES)
 
     def require_lines(self, option: str) -> None:
-        """Raise UsageError if the answer goes to a table, which has no place for what is asked."""
+        """Raise UsageError if the answer goes to a table, which has no column for an option."""
         if self.output is not None and promised_form(self.output) in TABLES:
             raise UsageError(f"{option} writes lines: --output must be .jsonl, not a table")
 
@@ -150,7 +150,7 @@ class Answering(Working):
         *,
         told: Callable[[int], None] | None = None,
     ) -> int | None:
-        """Write an answer to its file; return how many rows it has there, None without a file.
+        """Write an answer to its file; return the number of rows, or None without a file.
 
         Args:
             rows: as lines of JSON have them.
@@ -176,7 +176,7 @@ class Answering(Working):
             return count
 
     def told(self, rows: int, text: str, **others: Any) -> None:
-        """Tell what was written, or what the summary of a printed answer is."""
+        """Report what was written, or the summary of a printed answer."""
         if self.output is None or not self.as_json:
             self.note(text)
         else:
@@ -184,7 +184,7 @@ class Answering(Working):
 
 
 def counted(number: int, one: str, many: str) -> str:
-    """Return a number with the right form of what it counts."""
+    """Return a number with the singular or plural of what it counts."""
     return f"{number:,} {one if number == 1 else many}"
 
 
@@ -201,7 +201,7 @@ def shown_key(key: object) -> str:
 
 
 def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = False) -> str:
-    """Return what an answer about items of a kind may miss, in words."""
+    """Return in words what an answer may miss."""
     if answer.guarantee == "exact":
         return "none is missing"
     if answer.guarantee == "estimate":
@@ -220,7 +220,7 @@ def promise(answer: Matches | Pairs | Groups, kind: Kind, *, of_join: bool = Fal
 
 
 def promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:
-    """Return what an answer promises, for programs."""
+    """Return the guarantee of an answer, for programs."""
     return {"guarantee": answer.guarantee, "expected_recall": _unless_nan(answer.expected_recall)}
 
 
@@ -263,12 +263,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> None:
 
 
 def note(text: str) -> None:
-    """Print one line beside the output, on standard error."""
+    """Print one line on standard error."""
     print(printable(text), file=sys.stderr)
 
 
 def note_json(fields: Mapping[str, Any]) -> None:
-    """Print one object as a line of JSON beside the output, on standard error."""
+    """Print one object as a JSON line on standard error."""
     print(json_line(fields).decode(), end="", file=sys.stderr, flush=True)
 
 
@@ -291,7 +291,7 @@ def print_json(fields: Mapping[str, Any]) -> None:
 
 
 def _unless_nan(value: Any) -> Any:
-    """Return a value with None, which JSON knows, for a number that nobody knows."""
+    """Return a value, with None for NaN."""
     return None if isinstance(value, float) and isnan(value) else value
 
 
@@ -305,7 +305,7 @@ def with_leaves(value: Any, changed: Callable[[Any], Any]) -> Any:
 
 
 def print_fields(fields: Mapping[str, Any]) -> None:
-    """Print a nested mapping for people, one value a line; see ``leaves_of``."""
+    """Print a nested mapping for people, one value per line; see ``leaves_of``."""
     leaves = leaves_of(fields)
     print_table((), ((printable(path), _shown(value)) for path, value in leaves))
 
@@ -317,7 +317,7 @@ def _shown(value: Any) -> str:
 
 
 class ProgressBar:
-    """How far a long call is, which is handed to it as ``progress=``.
+    """The progress of a long call, which takes it as ``progress=``.
 
     Args:
         share: tells what part of the work is done, from 0 to 1, where the call itself cannot know
@@ -341,15 +341,15 @@ class ProgressBar:
 
     @property
     def callback(self) -> Callable[[Progress], None] | None:
-        """What to hand to the long call."""
+        """The argument for the long call."""
         return self._update if self._form is not None else None
 
     def advance(self, task: str, done: int, total: int | None = None) -> None:
-        """Show how far work has come that is no one long call."""
+        """Show the progress of work that is not a single call."""
         self._update(Progress(task, done, total))
 
     def each(self, task: str, found: Iterable[T]) -> Iterator[T]:
-        """Yield what is found, and show how much it is."""
+        """Yield the results, and show their number."""
         for count, one in enumerate(found):
             if count % 1_000 == 0:
                 self.advance(task, count)
@@ -363,7 +363,7 @@ class ProgressBar:
             self._tell(progress)
 
     def _part(self, progress: Progress) -> float | None:
-        """Return what part of the work is done, None where nobody knows."""
+        """Return the share of the work that is done; None if it is unknown."""
         if progress.total:
             return progress.done / progress.total
         return self._share() if self._share is not None else None

@@ -1,4 +1,4 @@
-"""The command that prints all pairs of similar items, and how answers in pairs are printed."""
+"""The command that prints all pairs of similar items, and the printing of pairs."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def show_pairs(
     of_join: bool = False,
     why: Why | None = None,
 ) -> None:
-    """Print pairs as they are found, and then how many there were, and what may be missing.
+    """Print pairs as they are found, then their number and what may be missing.
 
-    What ends an answer early says how to go on. ``why`` explains a pair, by its keys.
+    If an answer ends early, the message says how to continue. ``why`` explains a pair, by its keys.
     """
     if why is not None:
         telling.require_lines("--explain")
@@ -140,7 +140,7 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar, why: Why | 
 
 
 def _told(pair: Pair, why: Why | None = None) -> dict[str, Any]:
-    """Return a pair as programs have it."""
+    """Return a pair as JSON has it."""
     told: dict[str, Any] = {"left": pair.left, "right": pair.right, **measured(pair)}
     beside = {name: getattr(pair, name) for name in ("sides", "left_metadata", "right_metadata")}
     reasons = {} if why is None else {"evidence": why(pair.left, pair.right).to_dict(FACETS_TOLD)}
@@ -148,7 +148,7 @@ def _told(pair: Pair, why: Why | None = None) -> dict[str, Any]:
 
 
 def _in_words(pair: Pair) -> list[str]:
-    """Return the fields of a pair as people have them."""
+    """Return the fields of a pair as they are printed for people."""
     fields = [f"{pair.value:.6f}", shown_key(pair.left), shown_key(pair.right)]
     if pair.sides is not None:
         fields.append(pair.sides)

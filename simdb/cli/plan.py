@@ -144,7 +144,7 @@ def _measured(
     sample: int,
     measure: Callable[[Iterator[Any]], Measured],
 ) -> Measured:
-    """Return what is measured on the first items of the inputs."""
+    """Return the measurements of the first items of the inputs."""
     reading = options.of(kind)
     sources = options.sources(inputs, reading)
     feed = Feed(sources, replace(reading, raw=False, metadata=False, below=sources), on_bad="error")
@@ -227,7 +227,7 @@ class _Planned:
         return min(3 * self.bound or 1.0, float(self.kind.largest_distance))
 
     def sensitivity(self) -> Sensitivity | None:
-        """Tell items at the bound from those at half the similarity, or twice the distance."""
+        """Compare items at the bound with items half as similar, or at twice the distance."""
         near, far = self.bound, 2 * self.bound
         if not self.kind.is_distance:
             near, far = 1 - self.bound, 1 - self.bound / 2

@@ -1,4 +1,4 @@
-"""Settings of records that a command proposes itself: from tables that it looks at first."""
+"""Settings of records that a command proposes, based on a first look at the tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cos
 
 @dataclass(frozen=True, slots=True)
 class RuleChoices:
-    """What is said in the place of a proposal, without a file."""
+    """Rules and fields that replace parts of a proposal, without a file."""
 
     HEADING: ClassVar[str] = "How records are compared"
 
@@ -49,7 +49,7 @@ class RuleChoices:
 
     @property
     def are_given(self) -> bool:
-        """Whether anything is said."""
+        """Whether any are given."""
         return bool(self.rule or self.compare)
 
     def rules(self) -> list[Any]:
@@ -91,7 +91,7 @@ def _field_from(text: str) -> simdb.Field:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A table of which settings are proposed.
+    """A table for which settings are proposed.
 
     Attributes:
         name: as the user gave it.
@@ -115,12 +115,12 @@ class Side:
         return [{name: row[name] for name in names if name in row} for row in self.rows]
 
     def fields(self) -> list[dict[str, Any]]:
-        """Return them without their keys."""
+        """Return the rows without their keys."""
         return [{name: row[name] for name in row if name != self.key} for row in self.rows]
 
 
 def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keyed: bool) -> Side:
-    """Read a table once: rows drawn at random, and which column has the keys.
+    """Read a table once: draw rows at random, and find the column of the keys.
 
     Args:
         inputs: its files.
@@ -155,7 +155,7 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
 
 
 def _rows_of(sources: Mapping[str, str], options: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields of each row; what is wrong with one is told when the rows are stored."""
+    """Yield the fields of each readable row; bad rows are reported when the rows are stored."""
     for source in sources:
         with open_rows(source, replace(options, below=sources, any_fields=True)) as reader:
             for row in reader:
@@ -177,7 +177,7 @@ def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
 
 
 def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | None) -> None:
-    """Tell people what was looked at, and what is proposed."""
+    """Report the tables and the proposal."""
     for side in sides:
         rows = counted(side.count, "row", "rows")
         keys = "" if side.key is None else f", keys in the column {side.key!r}"
@@ -197,7 +197,7 @@ def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | No
 def equal_in_all(
     sides: Sequence[Side], error: NothingAlikeError, fields: Sequence[simdb.Field] = ()
 ) -> tuple[simdb.Record, Fraction]:
-    """Return settings by which rows are alike that are equal in all columns; warn that it is so.
+    """Return settings by which only rows that are equal in all columns match, with a warning.
 
     Args:
         sides: the tables.
@@ -218,7 +218,7 @@ def proposed_for_one(
     opened: Callable[[], AbstractContextManager[simdb.Database]],
     telling: Working,
 ) -> tuple[simdb.Record, Fraction]:
-    """Return settings for one table, and from which similarity on two of its rows match.
+    """Return settings for one table, and the lowest similarity of a match.
 
     Args:
         side: the table.
@@ -277,7 +277,7 @@ def learnt(
     *,
     one_to_one: bool = False,
 ) -> tuple[simdb.Weights, Fraction]:
-    """Return what is learnt of one collection or two, and from which similarity on pairs match."""
+    """Return the weights learnt from one or two collections, and the lowest matching similarity."""
     left, *others = sides
     try:
         other = others[0] if others else None

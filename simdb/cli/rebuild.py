@@ -1,4 +1,4 @@
-"""The command that indexes stored items anew under other settings."""
+"""The command that indexes stored items again with other settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that prints what a collection is made by."""
+"""The command that prints the recipe of a collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that gives a collection another name."""
+"""The command that renames a collection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that gets out of a damaged store what is left: repair."""
+"""The command that recovers what can be read from a damaged store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that writes a report of a collection: a page of HTML that is complete in itself."""
+"""The command that writes a report about a collection: a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def report(
 
 
 def require_page(name: str) -> None:
-    """Raise UsageError unless a file is named as a page is; what is no file has any name."""
+    """Raise UsageError unless a file is named like a page; a device can have any name."""
     is_page = Path(plain_name(name)).suffix.lower() in FORMS
     is_device = Path(name).exists() and not Path(name).is_file()
     if not (is_page or is_device or name == STANDARD_STREAM):
@@ -65,6 +65,6 @@ def write_page(name: str, text: str) -> None:
 
 
 def as_given() -> str | None:
-    """Return the command as it was given, None where it was no command line of simdb."""
+    """Return the command as it was given; None if this process is not a command of simdb."""
     name = Path(sys.argv[0]).name
     return shlex.join(["simdb", *sys.argv[1:]]) if name in ("simdb", "__main__.py") else None

@@ -1,4 +1,4 @@
-"""The command that puts a backup in the place of a store."""
+"""The command that replaces a store with a backup."""
 
 from __future__ import annotations
 

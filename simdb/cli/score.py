@@ -1,4 +1,4 @@
-"""The command that compares pairs that come from elsewhere."""
+"""The command that compares given pairs."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ def search(
 
 
 def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
-    """Return an Arrow reader of matches; it has their columns also where there are none."""
+    """Return an Arrow reader of matches; it has their columns even if there are none."""
     measure = "distance" if kind.is_distance else "similarity"
     columns: dict[str, Any] = {
         name: arrow.keys_column([line[name] for line in lines])
@@ -243,7 +243,7 @@ def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
 
 
 def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:
-    """Return what programs have of a match beside its key."""
+    """Return a match without its key, as JSON has it."""
     told: dict[str, Any] = dict(measured(match))
     if match.metadata is not None:
         told["metadata"] = match.metadata
@@ -280,10 +280,10 @@ def _print_matches(
 
 
 def _rows_of(file: str, options: ReadingOptions, *, fields_named: bool) -> Iterator[Probe]:
-    """Yield the rows of a file, with their keys where there are several.
+    """Yield the rows of a file, with their keys if there are several.
 
-    Plain text has no fields: where some are named, an input whose name tells no format is JSON
-    lines, and not one text.
+    Plain text has no fields: if some are named, an input whose name indicates no format is JSON
+    lines, not one text.
     """
     of_name = file != STANDARD_STREAM and format_of_name(file, options)
     if options.format is None and not of_name and database_of(file) is None:

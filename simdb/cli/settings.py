@@ -19,7 +19,7 @@ from simdb.lsh.amplification import parse_construction
 
 
 def _option(name: str, metavar: str | None, what: str) -> Callable[[str], Any]:
-    """Return an option that is told with what holds where it is not given."""
+    """Return a function that makes an option of its default, as the help states it."""
     return lambda default: typer.Option(
         name, metavar=metavar, help=f"{what} ({default}).", rich_help_panel=Bound.HEADING
     )
@@ -34,7 +34,7 @@ Sketch: TypeAlias = Literal["fast", "classical"] | None
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What is asked of the bands and rows of an index."""
+    """The requirements on the bands and rows of an index."""
 
     HEADING: ClassVar[str] = "The index"
 
@@ -87,7 +87,7 @@ class PlanOptions:
 
 @dataclass(frozen=True, slots=True)
 class IndexOptions(PlanOptions):
-    """The indexes of a new collection, where they are not planned."""
+    """The indexes of a new collection."""
 
     sketch: Annotated[Sketch, _sketch("fast")] = None
     seed: Annotated[int | None, _seed("random")] = None
@@ -103,7 +103,7 @@ class IndexOptions(PlanOptions):
 
 @dataclass(frozen=True, slots=True)
 class OtherIndexOptions(IndexOptions):
-    """The indexes of a collection that has some; what is not named stays."""
+    """The indexes of an existing collection; settings that are not given stay."""
 
     recall: Annotated[str | None, _recall("unchanged")] = None
     sketch: Annotated[Sketch, _sketch("unchanged")] = None
@@ -116,10 +116,10 @@ _OF_KINDS = {name: option for kind in kinds.OWN for name, option in kind.options
 
 
 def _with_settings_of_kinds(held: str | None = None) -> Callable[[type[G]], type[G]]:
-    """Let a group have the options that are settings of kinds.
+    """Add the options that are settings of kinds to a group.
 
     Args:
-        held: what holds where one is not given, in the help; else the default of a new kind.
+        held: the default that the help states; None for the default of a new kind.
     """
 
     def with_them(group: type[G]) -> type[G]:
@@ -144,7 +144,7 @@ def _named(setting: str) -> str:
 @dataclass(frozen=True, slots=True)
 @_with_settings_of_kinds()
 class KindOptions:
-    """What the user says about the kind of a new collection."""
+    """The kind of a new collection."""
 
     HEADING: ClassVar[str] = "What the items are"
 
@@ -167,7 +167,7 @@ class KindOptions:
     ] = None
 
     def new(self) -> Kind:
-        """Return the kind of a new collection; texts where nothing is said."""
+        """Return the kind of a new collection; texts by default."""
         name, chosen = self._chosen()
         name = name or "text"
         known = kinds.named(name)
@@ -179,7 +179,7 @@ class KindOptions:
         return self._restored(known, chosen, {})
 
     def changed(self, base: Kind) -> Kind:
-        """Return a kind with the settings that were given changed."""
+        """Return a kind with the given settings changed."""
         name, chosen = self._chosen()
         if name is not None and name != base.name:
             raise ConfigurationError(f"the collection holds {base.plural}")
@@ -202,7 +202,7 @@ class KindOptions:
         return told, {**chosen, **described}
 
     def _restored(self, known: type[Kind], chosen: dict[str, Any], base: dict[str, Any]) -> Kind:
-        """Return a kind with the settings chosen, also by options, and the others as in base."""
+        """Return a kind with the chosen settings, and the others as in ``base``."""
         name = kinds.name_of(known)
         told = {setting: getattr(self, setting) for setting in _OF_KINDS}
         told = {setting: value for setting, value in told.items() if value is not None}
@@ -223,7 +223,7 @@ class KindOptions:
 @dataclass(frozen=True, slots=True)
 @_with_settings_of_kinds("unchanged")
 class OtherKindOptions(KindOptions):
-    """What the user says about the kind of a collection there is; what is not named stays."""
+    """The kind of an existing collection; settings that are not given stay."""
 
     kind: str | None = None
 
@@ -237,7 +237,7 @@ def _known(option: str, name: object) -> type[Kind]:
 
 
 def _from_name(text: str | None) -> tuple[str | None, dict[str, Any]]:
-    """Return the kind and the settings that ``bits:1024:tanimoto`` spells."""
+    """Return the kind and the settings of a text such as ``bits:1024:tanimoto``."""
     if text is None:
         return None, {}
     name, *values = text.split(":")
@@ -256,7 +256,7 @@ def _from_name(text: str | None) -> tuple[str | None, dict[str, Any]]:
 
 
 def _described(text: str) -> dict[str, Any]:
-    """Return the JSON object that stands in a file or on the command line itself."""
+    """Return the JSON object in a file or on the command line itself."""
     is_json = text.lstrip().startswith("{")
     where = "--settings" if is_json else f"--settings {text}"
     try:

@@ -1,4 +1,4 @@
-"""The command that works on Apache Spark."""
+"""The command that runs on Apache Spark."""
 
 from __future__ import annotations
 

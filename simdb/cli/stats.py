@@ -1,4 +1,4 @@
-"""The command that prints what a store holds."""
+"""The command that prints what a store contains."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from simdb.errors import CollectionNotFoundError, DatabaseNotFoundError, UsageEr
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Options of ``simdb`` itself, before the command; ``--quiet`` may also stand after it."""
+    """Options of ``simdb`` itself, before the command; ``--quiet`` is also allowed after it."""
 
     threads: int | None = None
     memory: int = 2**30
@@ -35,7 +35,7 @@ def settings_of(context: typer.Context) -> Settings:
 
 
 def mode_from(text: str | None) -> int | None:
-    """Return the permissions that ``600``, ``0600`` or ``0o600`` spells, None for None."""
+    """Return the permissions of ``600``, ``0600`` or ``0o600``; None for None."""
     if text is None:
         return None
     if re.fullmatch("(0o?)?[0-7]{3}", text, re.ASCII) is None:
@@ -81,7 +81,7 @@ class Store:
 
     @contextlib.contextmanager
     def view(self, name: str | None) -> Iterator[simdb.CollectionView]:
-        """Hold one state of a collection that exists, for several reads that agree."""
+        """Hold one state of an existing collection, for several consistent reads."""
         with self.opened(read_only=True) as database, database.snapshot() as state:
             source = state[existing(database, name).name]
             self.about(source.name)
@@ -91,16 +91,16 @@ class Store:
     def change(
         self, name: str | None, sync: Literal["full", "batch"] = "full"
     ) -> Iterator[simdb.Collection]:
-        """Open a collection that exists to be written."""
+        """Open an existing collection for writing."""
         with self.opened(sync=sync) as database:
             target = existing(database, name)
             self.about(target.name)
             yield target
 
     def about(self, name: str) -> None:
-        """Let commands that an error proposes name this store and collection.
+        """Let the commands that an error proposes name this store and collection.
 
-        With a second collection nobody can tell which one an error is about: they name neither.
+        With a second collection it is unknown which one an error is about: they name neither.
         """
         known = self.context.meta
         if STORE in known:
@@ -113,8 +113,7 @@ class Store:
 class NamedCollection(Store):
     """A collection that must be named: it is made, renamed or removed, or keys follow its name.
 
-    With keys after it, of which there may be any number, a name that is left out cannot be told
-    from a key.
+    If any number of keys may follow, an omitted name could not be distinguished from a key.
     """
 
     name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The name of the collection.")]
@@ -127,16 +126,16 @@ class NamedCollection(Store):
 
     @contextlib.contextmanager
     def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
-        """Open it to be written."""
+        """Open it for writing."""
         with self.change(self.name, sync) as target:
             yield target
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCollection(Store):
-    """The collection that a command is about; its name is left out where the store has one.
+    """The collection of a command; its name is optional if the store has only one.
 
-    It is a list for the parser, which gives it what the arguments after it leave.
+    For the parser it is a list, which receives what the arguments after it leave.
     """
 
     names: Annotated[
@@ -163,14 +162,14 @@ class StoredCollection(Store):
 
     @contextlib.contextmanager
     def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
-        """Open it to be written."""
+        """Open it for writing."""
         with self.change(self.name, sync) as target:
             yield target
 
 
 @dataclass(frozen=True, slots=True)
 class OneOrTwo(StoredCollection):
-    """The collection that a command is about, and another one if pairs are of two."""
+    """The collection of a command, and a second one for pairs between two."""
 
     right: Annotated[
         str | None,
@@ -191,7 +190,7 @@ class OneOrTwo(StoredCollection):
 
     @contextlib.contextmanager
     def both(self) -> Iterator[tuple[simdb.CollectionView, simdb.CollectionView | None]]:
-        """Hold one state of each; the second is None where there is one only."""
+        """Hold one state of each; the second is None if only one is given."""
         with self.viewed() as left:
             if self.right is None and self.right_store is None:
                 yield left, None
@@ -204,7 +203,7 @@ class OneOrTwo(StoredCollection):
     def changed_with_other(
         self,
     ) -> Iterator[tuple[simdb.Collection, simdb.CollectionView | None]]:
-        """Open it to be written, and the second one, if there is one, as it is at present."""
+        """Open it for writing, and the second one, if it is given, for reading."""
         with self.changed() as left:
             if self.right is None and self.right_store is None:
                 yield left, None
@@ -216,7 +215,7 @@ class OneOrTwo(StoredCollection):
 
 @dataclass(frozen=True, slots=True)
 class StoreOrCollection(Store):
-    """What a command is about that takes a whole store, or one collection in it."""
+    """A whole store, or one collection in it."""
 
     name: Annotated[
         str | None, typer.Argument(metavar="COLLECTION", help="Only this collection.")
@@ -230,7 +229,7 @@ class StoreOrCollection(Store):
 
 
 def existing(database: simdb.Database, name: str | None) -> simdb.Collection:
-    """Return a collection, the only one for None; an error names those that the store has."""
+    """Return a collection, or the only one for None; an error lists those in the store."""
     names = database.collection_names()
     if name is None and len(names) != 1:
         told = f"has several: name one of {', '.join(names)}" if names else "has none"

@@ -1,4 +1,4 @@
-"""Tables as rich draws them, where a table is simple: to import rich takes longer than a search."""
+"""Simple tables as rich draws them, because importing rich takes longer than a search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ELLIPSIS = "…"
 
 
 def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> str | None:
-    """Draw a table for a stream; None where that takes more: long or wide cells, odd terminals.
+    """Draw a table for a stream; None if that needs rich: long or wide cells, unusual terminals.
 
     Columns whose name ends in a blank are aligned to the right; without names there is no head.
     """
@@ -60,7 +60,7 @@ def _is_plain(cell: str) -> bool:
 
 
 def _room(stream: TextIO) -> int | None:
-    """Return how wide a line may be; None where rich knows better."""
+    """Return the width of a line; None if rich must determine it."""
     if not (stream.encoding or "").lower().startswith("utf"):
         return None
     if not stream.isatty():

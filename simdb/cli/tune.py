@@ -165,7 +165,7 @@ def _print_pair(pair: Example, texts: list[str]) -> None:
 
 
 def _asked(trial: Trial, texts: list[str], count: int) -> dict[tuple[int, int], bool]:
-    """Ask of some pairs whether they are the same; q ends it."""
+    """Ask whether some pairs are the same; q quits."""
     answers: dict[tuple[int, int], bool] = {}
     pairs = to_judge(trial, count)
     for number, pair in enumerate(pairs, 1):
@@ -209,7 +209,7 @@ def _interval(ends: tuple[float, float] | None) -> str:
 
 
 def _plain(found: Tuning, examples: int, texts: list[str]) -> dict[str, Any]:
-    """Return all of it as JSON has it."""
+    """Return the result as JSON has it."""
 
     def pair(one: Example) -> dict[str, Any]:
         sides = {"left": texts[one.left], "right": texts[one.right]}

@@ -1,4 +1,4 @@
-"""The command that compiles ahead what first calls would compile."""
+"""The command that compiles all kernels in advance."""
 
 from __future__ import annotations
 

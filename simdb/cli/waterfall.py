@@ -1,4 +1,4 @@
-"""The evidence for a pair, field after field: a waterfall in the terminal, or as a picture."""
+"""The evidence for a pair, field by field, as a waterfall in the terminal or a picture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOR, _AGAINST, _TOTAL = "green", "red", "blue"
 
 
 def print_waterfall(told: PairEvidence) -> None:
-    """Print a bar for each field, from where the evidence is before it to where it is after."""
+    """Print a bar for each field, from the evidence before it to the evidence after it."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
@@ -41,7 +41,7 @@ def print_waterfall(told: PairEvidence) -> None:
 
 
 def draw_waterfall(path: Path, told: PairEvidence, title: str) -> None:
-    """Draw it into a file whose suffix says whether it is SVG or PNG."""
+    """Draw it into an .svg or .png file."""
     steps = _steps(told)
     with picture(path, "a waterfall", height=1.5 + 0.35 * len(steps)) as figure:
         axes = figure.subplots()
@@ -61,13 +61,13 @@ def draw_waterfall(path: Path, told: PairEvidence, title: str) -> None:
 
 
 def _steps(told: PairEvidence) -> list[tuple[str, float]]:
-    """Return what is added, step by step, and at last what all comes to."""
+    """Return the evidence of each step, and finally the sum."""
     fields = [(one.name, one.bits) for one in told.fields]
     return [("prior", told.prior), *fields, ("all", told.prior + told.bits)]
 
 
 def _ends(told: PairEvidence) -> list[tuple[float, float]]:
-    """Return from where to where each step goes."""
+    """Return the start and end of each step."""
     after = list(accumulate((bits for _, bits in _steps(told)[:-1]), initial=0.0))
     return [*pairwise(after), (0.0, after[-1])]
 
@@ -88,7 +88,7 @@ def _level(one: Any) -> str:
 
 
 def _bar(begin: float, end: float, lowest: float, highest: float) -> Text:
-    """Return a bar between two ends, of the cells from the lowest to the highest; | is nothing."""
+    """Return a bar between two ends on a scale from the lowest to the highest; | marks zero."""
     from rich.text import Text
 
     scale = _CELLS / max(highest - lowest, 1e-9)
