@@ -750,7 +750,7 @@ def taken(
     """Return the column of the keys at some places; UsageError as ``keys_column``."""
     arrow = library()
     if isinstance(keys, np.ndarray):
-        return numbers(keys[places])
+        return numbers(keys.take(places))
     if isinstance(keys, ByteStrings):
         buffers = map(arrow.py_buffer, (keys.offsets.astype(np.int32), keys.values))
         texts = arrow.StringArray.from_buffers(len(keys), *buffers)

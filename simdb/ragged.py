@@ -220,7 +220,7 @@ class ByteStrings(Sequence[memoryview]):
             return ByteStrings(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
         begin = range(self.offsets.size - 1)[place]
         start, stop = self.offsets.item(begin), self.offsets.item(begin + 1)
-        return self.values[start:stop].data.toreadonly()
+        return self.values.data[start:stop]
 
     def __iter__(self) -> Iterator[memoryview]:
         whole, bounds = self.values.data.toreadonly(), self.offsets.tolist()

@@ -201,7 +201,7 @@ class _Join:
         unions = left.sizes[classes[0]] + right.sizes[classes[1]] - overlaps
         members = left.classes, right.classes
         for rows, one, other in expanded(classes, members, same=self.same):
-            yield PairColumns(one, other, overlaps[rows], unions[rows])
+            yield PairColumns(one, other, overlaps.take(rows), unions.take(rows))
 
 
 class _Range(Struct):

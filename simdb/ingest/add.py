@@ -426,15 +426,16 @@ class BatchAdder:
         within_input: bool = True,
     ) -> Outcome:
         kind = self._signer.kind
+        is_distance = kind.is_distance
         return Outcome(
             fates.batch.rows[place],
             key,
             fates.actions[place],
             duplicate_of=of,
-            similarity=None if kind.is_distance else told,
+            similarity=None if is_distance else told,
             within_input=within_input,
-            distance=told if kind.is_distance else None,
-            estimated=not kind.is_distance and kind.estimates,
+            distance=told if is_distance else None,
+            estimated=not is_distance and kind.estimates,
         )
 
     def _came_with_input(self, number: int) -> bool:
@@ -530,14 +531,18 @@ class Tally:
         """Count the rows of a batch, of some of which outcomes tell more, and the bad ones."""
         self.rows += rows + bad
         self.counts["bad"] += bad
+        duplicates: list[Outcome] = []
         for outcome in outcomes:
-            self.counts["superseded"] += len(outcome.superseded)
+            if outcome.superseded:
+                self.counts["superseded"] += len(outcome.superseded)
             if outcome.duplicate_of is not None and outcome.action != "merged":
-                self.counts["duplicates_new" if outcome.within_input else "duplicates_old"] += 1
-                if len(self.duplicates) < DUPLICATES_KEPT:
-                    self.duplicates.append(outcome)
+                duplicates.append(outcome)
             if outcome.action == "bad" and len(self.bad_rows) < BAD_ROWS_KEPT:
                 self.bad_rows.append((outcome.row, outcome.problem or ""))
+        new = sum(outcome.within_input is True for outcome in duplicates)
+        self.counts["duplicates_new"] += new
+        self.counts["duplicates_old"] += len(duplicates) - new
+        self.duplicates += duplicates[: DUPLICATES_KEPT - len(self.duplicates)]
 
     def report(self, since: int) -> AddReport:
         """Return the counts; items from number ``since`` on were added."""

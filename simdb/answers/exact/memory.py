@@ -201,7 +201,8 @@ class InMemory:
                 met = self._criterion.are_met(columns.overlaps, *sizes)
                 values = measure.values(columns.overlaps, *sizes)[met]
                 ones, others = ones[met], others[met]
-            yield PairBatch(left.numbers[ones], right.numbers[others], values), columns.after
+            numbers = left.numbers.take(ones), right.numbers.take(others)
+            yield PairBatch(*numbers, values), columns.after
 
     def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
         """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
