@@ -1,7 +1,7 @@
 """Errors as one line and an exit code.
 
 Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 70 a fault of simdb, 130 interrupted, 141
-the reader of our output went away. ``SIMDB_TRACEBACK`` in the environment adds the traceback.
+the reader of the output has ended. ``SIMDB_TRACEBACK`` in the environment adds the traceback.
 """
 
 from __future__ import annotations

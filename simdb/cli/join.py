@@ -1,4 +1,4 @@
-"""The command that prints the pairs of two collections."""
+"""The command that prints the pairs between two collections."""
 
 from __future__ import annotations
 

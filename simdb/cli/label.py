@@ -1,4 +1,4 @@
-"""The command that asks a person whether pairs of records match, and keeps the answers."""
+"""The command that asks a person whether pairs of records match, and stores the answers."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _ask(
     asked: list[_Question],
     telling: Working,
 ) -> dict[str, int]:
-    """Show pairs, read answers and keep each; return how many there were of which."""
+    """Show pairs, read answers and store each; return the counts."""
     counts = {"yes": 0, "no": 0, "left": 0}
     for place, (left, right, probability) in enumerate(asked, 1):
         one, other = source.get(left), (partner or source).get(right)
@@ -175,7 +175,7 @@ def _print_side_by_side(one: Any, other: Any) -> None:
 
 
 def _marked(left: str, right: str) -> Iterator[Text]:
-    """Yield both texts, with what the other has not in bold."""
+    """Yield both texts, with the differences in bold."""
     from rich.text import Text
 
     matcher = SequenceMatcher(None, left, right, autojunk=False)

@@ -1,4 +1,4 @@
-"""The command that learns what each field of records says about matches."""
+"""The command that learns how much each field of records says about a match."""
 
 from __future__ import annotations
 

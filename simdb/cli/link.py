@@ -1,4 +1,4 @@
-"""The command that links the rows of two tables, by settings that it proposes itself."""
+"""The command that links the rows of two tables, with settings that it proposes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LinkedInputs(UnstoredInputs):
 
 @dataclass(frozen=True, slots=True)
 class Choices(RuleChoices):
-    """What is said in the place of a proposal."""
+    """Settings, rules and fields that replace a proposal."""
 
     settings: Annotated[
         str | None,
@@ -264,7 +264,7 @@ def _write(
 def _described(
     kind: simdb.Record, proposal: Proposal | None, weights: simdb.Weights | None, least: Fraction
 ) -> bytes:
-    """Return settings as a file that says what they mean; words are counted by whoever reads it."""
+    """Return settings as a file with an explanation; frequencies of words are left out."""
     about = list(_ABOUT)
     if proposal is not None:
         about += (f"{name}: {reason}" for name, reason in proposal.reasons.items())
@@ -282,7 +282,7 @@ def _described(
 
 
 def _separated(form: str, values: Any) -> bytes:
-    """Return a record of CSV, or of tabs."""
+    """Return a record separated by commas or tabs."""
     text = io.StringIO()
     csv.writer(text, delimiter=_SEPARATED[form], lineterminator="\n").writerow(values)
     return text.getvalue().encode()

@@ -1,4 +1,4 @@
-"""The command that makes a store of a folder that was dumped."""
+"""The command that makes a store from a dumped folder."""
 
 from __future__ import annotations
 

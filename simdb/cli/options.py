@@ -75,7 +75,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _headed(annotation: Any, heading: str | None) -> Any:
-    """Return the annotation of an option that stands under a heading of the help."""
+    """Return the annotation of an option with a heading of the help."""
     kind, *told = get_args(annotation) or (annotation,)
     if heading is None or not (told and isinstance(told[0], OptionInfo)):
         return annotation
@@ -259,9 +259,9 @@ class Carrying(Where):
 
 
 class MetadataFilter:
-    """Which metadata are wanted: of every name one of some values.
+    """A filter on metadata: each name must have one of some values.
 
-    It notes which names it has met, since one that nothing has is likely to be misspelled.
+    It records which names occur, because a name that no item has is probably misspelled.
     """
 
     def __init__(self, option: str, wanted: Mapping[str, Sequence[Any]]) -> None:
@@ -271,7 +271,7 @@ class MetadataFilter:
         self._was_asked = False
 
     def __call__(self, metadata: Mapping[str, Any] | None) -> bool:
-        """Whether metadata are wanted."""
+        """Whether metadata match."""
         known = metadata or {}
         self._was_asked = True
         self._unmet -= known.keys()
@@ -284,9 +284,9 @@ class MetadataFilter:
 
 
 def filter_from(option: str, given: list[str] | None) -> MetadataFilter | None:
-    """Return the filter on metadata that some NAME=VALUE are; None where there are none.
+    """Return the filter on metadata of some NAME=VALUE; None if there are none.
 
-    A value is the text, or the number or what else of JSON it spells.
+    A value matches as text, and as the JSON value that it spells.
     """
     if not given:
         return None
@@ -303,7 +303,7 @@ def filter_from(option: str, given: list[str] | None) -> MetadataFilter | None:
 
 
 def tell_unmet(asked: Mapping[str, Any], note: Callable[[str], None]) -> None:
-    """Tell, after an answer, which names the filters that were asked have not met."""
+    """Report, after an answer, the names that no similar item had."""
     for name in ("where", "other_where"):
         if asked.get(name) is not None:
             asked[name].tell_unmet(note)
@@ -311,7 +311,7 @@ def tell_unmet(asked: Mapping[str, Any], note: Callable[[str], None]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """What is never the same."""
+    """Pairs that never belong together."""
 
     HEADING: ClassVar[str] = "Which items"
 
@@ -342,9 +342,9 @@ def pairs_of_keys(name: str, *, integer_keys: bool) -> list[tuple[Key, Key]]:
 
 
 def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
-    """Return the fields of each line: with tabs between them, or of the objects of a .jsonl file.
+    """Return the fields of each line: separated by tabs, or of the objects of a .jsonl file.
 
-    UsageError names a line that has not all of them, and no more.
+    UsageError names a line that does not have exactly these.
     """
     rows = []
     for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1):
@@ -368,7 +368,7 @@ _LABELS = {"1": True, "0": False, "true": True, "false": False}
 def labels_of(
     name: str, *, integer_keys: bool, forgets: bool = False
 ) -> list[tuple[Key, Key, bool | None]]:
-    """Return the labels of a file: left key, right key, 1 or 0, or ? where that forgets one."""
+    """Return the labels of a file: left key, right key, 1 or 0, or ? to forget one."""
     labelled = []
     for left, right, said in rows_of_keys(name, "left", "right", "match"):
         label = _LABELS.get(str(said).lower())
@@ -386,7 +386,7 @@ def rational(text: str, *, name: str = "threshold") -> Fraction:
 
 
 def key_from(text: Key, *, integer_keys: bool) -> Key:
-    """Return a key of the command line: text, or a whole number where those were asked for."""
+    """Return a key of the command line: text, or a whole number with --integer-keys."""
     if not integer_keys:
         return text
     try:

@@ -19,7 +19,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 import numpy.typing as npt
 
-from simdb.errors import BadItemError, ConfigurationError
+from simdb.errors import BadItemError, ConfigurationError, Remedy
 from simdb.files.compression import InputStream
 from simdb.kinds import Kind, Text
 from simdb.kinds.base import Format, shortened
@@ -183,8 +183,8 @@ class ReadingOptions:
             )
         if self.format == "lines" and self.kind.of_lines and self.id_field is not None:
             raise ConfigurationError(
-                f"lines of {self.kind.plural} contain no keys: the line numbers are the "
-                "keys, or made_keys makes them"
+                f"lines of {self.kind.plural} contain no keys: the line numbers are the keys",
+                remedies=[Remedy("make_keys", ..., "makes others")],
             )
         if self.ratings is not None:
             self._require_ratings()
