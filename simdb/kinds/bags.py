@@ -58,12 +58,12 @@ class Bag(SymbolKind, frozen=True):
 
     An item is a collection in which elements may occur several times, ``["milk", "milk", "tea"]``,
     or a mapping of elements to counts, ``{"milk": 2, "tea": 1}``; ``get`` returns a ``Counter``.
-    The intersection counts an element as often as the bag with fewer of it does.
+    The intersection counts an element as often as the bag with fewer of it has it.
 
     Attributes:
-        union: ``"sum"`` counts an element as often as both bags together do, so that no similarity
-            exceeds 1/2; ``"maximum"`` as often as the bag with more of it does, so that equal bags
-            have similarity 1 (the footnote of 3.1.3).
+        union: ``"sum"`` counts an element as often as both bags together have it, so no similarity
+            exceeds 1/2; ``"maximum"`` as often as the bag with more of it, so equal bags have
+            similarity 1 (the footnote of 3.1.3).
     """
 
     union: Literal["sum", "maximum"] = "sum"

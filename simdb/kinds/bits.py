@@ -56,18 +56,18 @@ _HEXADECIMAL = re.compile(r"(0[xX])?([0-9a-fA-F]+)")
 
 
 class Bits(SymbolKind, frozen=True):
-    """Vectors of so many bits.
+    """Bit vectors of one length.
 
-    An item is an array or a list of 0 and 1 (or False and True), a text of ``0`` and ``1``, a whole
-    number, whose highest bit of ``length`` comes first, that number in hexadecimal digits, a digit
-    for every 4 bits, as tools for perceptual hashes print it (``0x`` may stand before it), or the
-    bits packed into ``bytes`` as by ``np.packbits``. ``get`` returns an array of 0 and 1.
+    An item is one of these: an array or a list of 0 and 1 (or False and True); a text of ``0`` and
+    ``1``; a whole number, whose highest bit of ``length`` comes first; that number in hexadecimal
+    digits, one for every 4 bits, as tools for perceptual hashes print it (with or without ``0x``);
+    or the bits packed into ``bytes`` as by ``np.packbits``. ``get`` returns an array of 0 and 1.
 
     Attributes:
-        length: how many bits every vector has.
+        length: the number of bits of every vector.
         measure: ``"hamming"`` compares by the number of bits that differ (MMDS 3.5.6),
-            ``"tanimoto"`` by the set bits that two vectors have in common, as a share of all that
-            are set in one of them.
+            ``"tanimoto"`` by the number of bits set in both vectors, divided by the number set in
+            at least one.
     """
 
     length: Annotated[int, Meta(ge=1, le=MAXIMUM_LENGTH)]

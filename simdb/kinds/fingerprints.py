@@ -89,33 +89,34 @@ class Fingerprint(Kind, frozen=True):
     """Fingerprints: sets of minutiae, or of occupied grid squares (MMDS 3.8.4).
 
     Attributes:
-        width: of the plate, in any unit of length (pixels, say); x lies in [0, width).
-        height: of the plate; y lies in [0, height).
+        width: the width of the plate, in any unit of length (pixels, say); x lies in [0, width).
+        height: the height of the plate; y lies in [0, height).
         items: ``"minutiae"``, sequences of (x, y, direction in degrees from the x axis towards the
             y axis), or ``"squares"``, sets of numbers of grid squares, row by row from 0.
-        square: side of a grid square; of triangles, the width of a range of lengths.
-        border: a minutia this close to the border of its square counts in the next one too; of
+        square: the side of a grid square; for triangles, the width of a range of lengths.
+        border: a minutia this close to the border of its square also counts in the next one; for
             triangles, a side this close to the border of its range.
-        sectors: into how many squares, one a range of directions, each grid square is cut; 1 as
-            in the book. Directions within 8 degrees of the border of a range count in both, but
-            for triangles in one.
-        alignment: ``"none"``: the grid lies on the plate; ``"centre"``: it is moved so that the
-            mean minutia is in its middle; ``"shift"``: there is one grid for every minutia, with
-            it in the middle; ``"turn"``: each of them is turned into the minutia's direction too;
-            ``"triangles"``: there is no grid, and a function is a shape of triangle, which a print
-            has or has not wherever it lies.
-        reach: how far the grid around a minutia goes to each side, with ``"shift"`` and ``"turn"``;
-            the longest side of a triangle.
-        neighbours: with ``"triangles"``, so many nearest minutiae of each make triangles with it.
-        functions: functions in a group, of which one must be shared (MMDS 3.8.5); of triangles the
-            most shapes of a print that are kept in a group.
-        groups: groups, in each of which one must be shared.
-        squares_a_function: squares that must all be occupied for a function to say yes.
-        measure: ``"minutiae"``: matched minutiae under the best rigid alignment, over the distinct
-            ones of both; ``"squares"``: Jaccard similarity of the squares on the plate.
-        tolerance: distance at which two aligned minutiae match.
-        direction_tolerance: in degrees, the difference at which their directions match.
-        rotation: in degrees, the largest turn between two prints of a finger.
+        sectors: the number of ranges of directions into which each grid square is divided; 1 as in
+            the book. Directions within 8 degrees of the border of a range count in both; for
+            triangles, in one.
+        alignment: ``"none"``: the grid lies on the plate. ``"centre"``: it is moved so that the
+            mean minutia is in its middle. ``"shift"``: there is one grid for every minutia, with
+            the minutia in the middle. ``"turn"``: each of these is also turned into the minutia's
+            direction. ``"triangles"``: there is no grid, and a function is a shape of triangle,
+            which a print has or has not, wherever it lies.
+        reach: with ``"shift"`` and ``"turn"``, how far the grid around a minutia extends to each
+            side; for triangles, the longest side.
+        neighbours: with ``"triangles"``, how many nearest minutiae form triangles with each one.
+        functions: the number of functions in a group, of which one must be shared (MMDS 3.8.5); for
+            triangles, the most shapes of a print that are kept in a group.
+        groups: the number of groups; two prints must share a function in each.
+        squares_a_function: the number of squares that must all be occupied for a function to say
+            yes.
+        measure: ``"minutiae"``: matched minutiae under the best rigid alignment, divided by the
+            distinct ones of both; ``"squares"``: Jaccard similarity of the squares on the plate.
+        tolerance: the largest distance at which two aligned minutiae match.
+        direction_tolerance: the largest difference of their directions, in degrees.
+        rotation: the largest turn between two prints of a finger, in degrees.
     """
 
     width: Length

@@ -60,7 +60,7 @@ class Set(SymbolKind, frozen=True):
     """Sets of integers, or of strings, compared by Jaccard similarity (MMDS 3.1.1).
 
     An item is any collection of either: ``{1, 2}``, ``["milk", "bread"]``, an array of integers.
-    Its order and its repeats do not count; ``get`` returns a ``frozenset``.
+    Order and repetitions do not count; ``get`` returns a ``frozenset``.
     """
 
     plural = "sets"

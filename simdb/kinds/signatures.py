@@ -41,18 +41,18 @@ _COMPARED_AT_ONCE = 8_192
 
 
 class Signature(Kind, frozen=True):
-    """Minhash signatures made elsewhere, compared by how many of their rows are equal.
+    """Minhash signatures made elsewhere, compared by the share of equal rows.
 
     An item is an array or a list of whole numbers, a MinHash of datasketch (2.0) or one of rensa
     (0.5); ``get`` returns an array. Every similarity is an estimate, and every answer says so.
-    ``Signature.like(example)`` has the settings of an object of these libraries. An object that
-    was made by another source, or seed, is refused; of arrays nobody can tell.
+    ``Signature.like(example)`` has the settings of an object of these libraries. An object made by
+    another source, or with another seed, is refused; arrays do not say what made them.
 
     Attributes:
-        length: how many rows every signature has.
-        bits: of a value, 32 or 64.
-        source: what made them; for people, and compared with what objects tell of themselves.
-        seed: of the hash functions, if it is known; compared likewise.
+        length: the number of rows of every signature.
+        bits: the bits of a value, 32 or 64.
+        source: what made the signatures; shown to people, and compared with what objects report.
+        seed: the seed of the hash functions, if known; also compared with what objects report.
     """
 
     length: Annotated[int, Meta(ge=1, le=MAXIMUM_FUNCTIONS)] = 128

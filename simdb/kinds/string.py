@@ -78,18 +78,18 @@ class String(Kind, frozen=True):
     """Strings, compared by an edit distance.
 
     Attributes:
-        measure: ``"levenshtein"`` counts insertions, deletions and substitutions of characters;
-            ``"alignment"`` transpositions of neighbours as well, of which nothing is edited again
-            (the optimal string alignment, which is no distance measure: the triangle inequality
-            fails); ``"damerau"`` the same where what is transposed may be edited again (the
+        measure: ``"levenshtein"`` counts insertions, deletions and substitutions of characters.
+            ``"alignment"`` also counts transpositions of neighbours, which are not edited again
+            (optimal string alignment; not a distance measure, since the triangle inequality fails).
+            ``"damerau"`` counts the same, but transposed characters may be edited again (the
             unrestricted distance of Damerau and Levenshtein, a distance measure).
         normalised: compare by the similarity 1 - distance / length of the longer string, from 0
-            to 1, in place of the distance. Two empty strings have 1.
+            to 1, instead of the distance. Two empty strings have similarity 1.
         lowercase: compare without regard to case (``str.lower``).
-        white_space: ``"keep"`` compares it as it is; ``"collapse"`` makes every run of white space
+        white_space: ``"keep"`` compares white space as it is; ``"collapse"`` makes every run of it
             one blank and drops it at both ends.
-        unicode: normalisation form applied before all else, or ``"keep"``.
-        ignore: what does not count, as of texts.
+        unicode: the normalisation form applied first, or ``"keep"``.
+        ignore: what does not count, as for texts.
     """
 
     measure: StringMeasureName = "levenshtein"

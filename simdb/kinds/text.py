@@ -185,20 +185,22 @@ class Text(SymbolKind, frozen=True):
     """Texts, compared as sets of shingles by Jaccard similarity.
 
     Attributes:
-        shingles: what a text is cut into.
+        shingles: the pieces that a text is cut into.
         lowercase: compare without regard to case (``str.lower``).
         white_space: ``"collapse"`` makes every run of white space one blank and drops it at both
             ends (MMDS 3.2.2); ``"keep"`` compares it as it is. Word shingles ignore it anyway.
-        unicode: normalisation form applied before all that is ignored but markup, or ``"keep"``.
-        ignore: what does not count; in any order. ``"html"``: tags, comments, scripts and styles,
-            and entities are what they stand for. ``"case"``: full case folding, by which straße is
-            STRASSE. ``"diacritics"``: accents, strokes and vowel points. ``"quotes"``: which form
-            quotes, apostrophes and hyphens have. ``"punctuation"``: it is a blank, apostrophes are
-            nothing; signs as + and $ too, but not emoji. ``"digits"``: a run of digits is one 0.
-            ``"invisible"``: soft hyphens, zero-width characters, marks of direction.
-        words: what a word is: ``"runs"`` of letters, digits and underscores, or what the breaks of
-            ``"unicode"`` enclose (Standard Annex 29): don't is one, and 3.14, and each character of
-            scripts without spaces, as of Chinese and Thai.
+        unicode: the normalisation form, applied before everything in ``ignore`` except markup; or
+            ``"keep"``.
+        ignore: what does not count, in any order. ``"html"``: tags, comments, scripts and styles;
+            entities become their characters. ``"case"``: full case folding, so straße equals
+            STRASSE. ``"diacritics"``: accents, strokes and vowel points. ``"quotes"``: the forms of
+            quotes, apostrophes and hyphens. ``"punctuation"``: it becomes a blank, and apostrophes
+            vanish; this includes signs such as + and $, but not emoji. ``"digits"``: a run of
+            digits becomes one 0. ``"invisible"``: soft hyphens, zero-width characters, marks of
+            direction.
+        words: ``"runs"``: a word is a run of letters, digits and underscores. ``"unicode"``: a word
+            lies between the breaks of Standard Annex 29: don't and 3.14 are words, and so is each
+            character of scripts without spaces, such as Chinese and Thai.
     """
 
     shingles: Shingles = CharacterShingles()

@@ -82,10 +82,10 @@ def named(name: str, version: str) -> Tokeniser:
 
 
 class Tokens(Settings, frozen=True, tag_field="of", tag="tokens"):
-    """What a function of one's own makes of a text, which ``kinds.tokeniser`` has registered.
+    """Tokens of a text, made by your own function that ``kinds.tokeniser`` has registered.
 
     Attributes:
-        name, version: those that it is registered under.
+        name, version: the name and version of the registered function.
     """
 
     name: Named

@@ -62,18 +62,20 @@ _NO_NUMBERS = (bool, np.bool_, str, bytes, type(None))
 
 
 class Vector(Kind, frozen=True):
-    """Vectors of so many real numbers, kept as float32.
+    """Vectors of real numbers of one dimension, stored as float32.
 
     An item is a list or an array of finite numbers; ``get`` returns an array of float32.
 
     Attributes:
-        dimension: how many components every vector has.
+        dimension: the number of components of every vector.
         measure: ``"cosine"`` compares by the angle in degrees (MMDS 3.5.4) and refuses a vector of
             zeros, which has no direction; ``"euclidean"``, ``"manhattan"`` and ``"maximum"`` by the
             L2, L1 and L-infinity norm of the difference (MMDS 3.5.2).
-        directions: of the hyperplanes of ``"cosine"``: ``"gaussian"``, or ``"signs"`` for vectors
-            of +1 and -1 (MMDS 3.7.3), with which no probability of a collision is known.
-        bucket_width: of the lines of the other measures (MMDS 3.7.4); None leaves it to the plan.
+        directions: the directions of the hyperplanes of ``"cosine"``: ``"gaussian"``, or
+            ``"signs"`` for vectors of +1 and -1 (MMDS 3.7.3), whose probability of a collision is
+            not known.
+        bucket_width: the width of buckets on the lines of the other measures (MMDS 3.7.4); planned
+            if None.
     """
 
     dimension: Annotated[int, Meta(ge=1, le=MAXIMUM_DIMENSION)]

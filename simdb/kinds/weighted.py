@@ -58,9 +58,9 @@ class WeightedSet(Kind, frozen=True, tag="weighted"):
     """Sets of integers, or of strings, with positive weights (MMDS 3.1.1, weighted).
 
     An item is a mapping of elements to weights, ``{"tea": 0.7, "rum": 2}``, or a list of pairs of
-    both; ``get`` returns a ``dict``. An element of weight 0 is not in the set. Two are compared by
-    the sum of the smaller weight of each element divided by the sum of the larger one; of weights 1
-    that is the Jaccard similarity, and of tf-idf it is what a document has in common with another.
+    both; ``get`` returns a ``dict``. An element of weight 0 is not in the set. The similarity of
+    two sets is the sum of the smaller weight of each element, divided by the sum of the larger one.
+    If all weights are 1, that is the Jaccard similarity. Weights by tf-idf compare documents.
     """
 
     plural = "weighted sets"

@@ -88,50 +88,51 @@ MOST_RULES = 64
 
 
 class Field(Settings, frozen=True):
-    """One field of a record: how two values of it are compared, and what that counts.
+    """One field of a record: how two of its values are compared, and how many points that gives.
 
-    Two values at the difference d get ``weight * max(0, 1 - (d / tolerance)^2)`` points. With the
-    weight of 100 and the tolerance of 10 that is 100 - d^2: as in MMDS 3.8.2 the penalty grows
-    quadratically with the distance. What has a similarity in the place of a difference gives that
-    share of the weight. Points are quotients, and added up as such (``records.points``).
+    Two values at the difference d get ``weight * max(0, 1 - (d / tolerance)^2)`` points. With a
+    weight of 100 and a tolerance of 10 that is 100 - d^2: as in MMDS 3.8.2 the penalty grows
+    quadratically with the distance. A comparison by a similarity gives that share of the weight.
+    Points are quotients and are added without rounding (``records.points``).
 
     Attributes:
         name: the key of its value in a record.
         weight: the points of two equal values; 0 keeps a field that is not scored, such as the one
-            that scores are calibrated by (MMDS 3.8.3).
-        compare: the difference. Of texts: ``"edit"`` counts insertions and deletions of characters
-            (MMDS 3.5.5), ``"levenshtein"`` also mutations, ``"damerau"`` also transpositions
-            (exercise 3.5.8) and ``"alignment"`` does that five times as fast where nothing is
-            edited twice; ``"exact"`` gives all or none. By a similarity: ``"words"`` by that of
-            Jaccard of the words, ``"overlap"`` by the common ones of those of the shorter,
-            ``"intersect"`` gives all for a common one, ``"cosine"`` is that of the words, each
-            weighed by how rare it is (``frequencies``), ``"jaro-winkler"`` that of Jaro and
-            Winkler, for names. ``"numeric"`` is the difference of numbers, ``"relative"`` that by
-            the larger one, ``"date"`` of days, ``"place"`` of places, texts such as
-            ``"47.38, 8.54"`` (degrees to the north and to the east), in kilometres.
-        tolerance: the difference that leaves no points, where there is one; of texts and days a
-            whole number. ``"relative"`` needs one up to 1: 0.1 for a tenth.
-        prepare: transformations of a text, in their order, before anything is compared.
+            that calibrates scores (MMDS 3.8.3).
+        compare: the measure. Differences of texts: ``"edit"`` counts insertions and deletions of
+            characters (MMDS 3.5.5), ``"levenshtein"`` also mutations, ``"damerau"`` also
+            transpositions (exercise 3.5.8); ``"alignment"`` does the same five times as fast, but
+            edits nothing twice. ``"exact"`` gives all points or none. Similarities of texts:
+            ``"words"`` is the Jaccard similarity of the words, ``"overlap"`` the share of the
+            shorter text's words that are common, ``"intersect"`` gives all points for one common
+            word, ``"cosine"`` is the cosine of the words, weighted by how rare they are
+            (``frequencies``), and ``"jaro-winkler"`` that of Jaro and Winkler, for names. Other
+            differences: ``"numeric"`` of numbers, ``"relative"`` of numbers divided by the larger
+            one, ``"date"`` in days, ``"place"`` in kilometres between texts such as
+            ``"47.38, 8.54"`` (degrees north and east).
+        tolerance: the difference from which on there are no points; a whole number for texts and
+            days. ``"relative"`` needs one up to 1: 0.1 for a tenth.
+        prepare: transformations of a text, in this order, before anything is compared.
         equivalents: groups of words or values that stand for each other: ``[("william", "bill")]``.
-            Values that are equal but for such words differ in one letter (MMDS 3.8.2); ``"words"``
-            takes them for the same word.
-        missing: the points if one value is missing or both are: by default 0, as if nothing were
-            alike. ``"ignore"`` takes the field out of the score and of the total that it is
-            measured against; then two records that share a single field can be equal by it.
-        invalid: what a value is that cannot be read, such as the 31st of February: ``"refuse"`` it
-            with an error, or store it and take it for ``"missing"`` when comparing.
-        levels: in the place of a continuous share: ``[(1, 100), ("0.8", 60)]`` gives 100 points
-            where all of the weight would be given, 60 from eight tenths of it on, else none. Points
-            are whole numbers up to the weight, and fall with the share.
-        separator: what is between the words of a set: ``";"`` in ``"data mining; sketches"``;
-            nothing for white space. With one a value may be a list of strings as well, which is
-            stored as that text.
-        frequencies: in how many texts words are, by which ``"cosine"`` weighs them, and under
+            Values that are equal except for such words differ in one letter (MMDS 3.8.2); for
+            ``"words"`` they are the same word.
+        missing: the points if one value or both are missing; by default 0, as if nothing were
+            alike. ``"ignore"`` takes the field out of the score and of the total; two records that
+            share a single field can then be equal by it.
+        invalid: what happens to a value that cannot be read, such as the 31st of February:
+            ``"refuse"`` raises an error, ``"missing"`` stores it and treats it as missing.
+        levels: steps instead of a continuous share. ``[(1, 100), ("0.8", 60)]`` gives 100 points
+            for the whole weight, 60 from eight tenths of it on, and else none. Points are whole
+            numbers up to the weight, and fall with the share.
+        separator: the text between the words of a set: ``";"`` in ``"data mining; sketches"``; by
+            default white space. With a separator a value may also be a list of strings, which is
+            stored as such a text.
+        frequencies: in how many texts each word is, by which ``"cosine"`` weights words, and under
             ``""`` how many texts there are. ``Record.counted`` counts them. They are stored with
-            the settings and do not change as records come and go, so that a score stays what it is;
-            a word that is not among them is taken for one of a single text.
-        frequent: values whose equality says less, since many records have them, each as it is after
-            ``prepare`` and with the points that are taken from the weight: ``{"york": 40}``.
+            the settings and do not change as records come and go, so scores stay the same. A word
+            that is missing counts as a word of a single text.
+        frequent: values whose equality is weak evidence because many records have them. Each has
+            its form after ``prepare``, and the points taken from the weight: ``{"york": 40}``.
             ``Collection.learn`` finds them.
     """
 
@@ -255,21 +256,22 @@ class Field(Settings, frozen=True):
 class Record(Kind, frozen=True):
     """Records: mappings of field names to strings, numbers or dates (MMDS 3.8.1 to 3.8.3).
 
-    The similarity of two records is the points of all fields by the sum of the weights. Only
-    candidates are compared, those that agree in one of the rules: answers are exact among them, and
-    what agrees in no rule is missed.
+    The similarity of two records is the sum of the points of all fields, divided by the sum of the
+    weights. Only candidates are compared: pairs that agree in one of the rules. Answers are exact
+    among them, and pairs that agree in no rule are missed.
 
     Attributes:
-        fields: all that a record may have; another field is refused.
+        fields: all fields that a record may have; another field is refused.
         candidates: the rules. Each is an ``Equal``, ``Within``, ``Near``, ``Edits`` or ``Alike``,
-            the name of a field for its equality, or a tuple of several that must all hold. Nothing
-            given means as in MMDS 3.8.2: one field that is scored must be equal, whichever.
-        large_bucket: records that share a key of one rule beyond which there is a warning, since
-            each of them is compared with each: 1,000 records are half a million pairs.
-        rule_budget: pairs that one rule may propose of a collection, or of two, beyond which
-            ``pairs``, ``groups``, ``join``, ``learn`` and ``calibrate`` by the rules refuse, naming
-            it, and ``dedupe`` as soon as it is seen; None for any number.
-            With it ``join`` signs the left items twice, and holds their signatures at first.
+            the name of a field for its equality, or a tuple of several that must all hold. By
+            default any one scored field must be equal, as in MMDS 3.8.2.
+        large_bucket: the number of records with the same key of a rule from which on there is a
+            warning, since all of them are compared: 1,000 records are half a million pairs.
+        rule_budget: the most pairs that one rule may propose, of one collection or of two; None for
+            any number. Beyond it ``pairs``, ``groups``, ``join``, ``learn`` and ``calibrate`` by
+            the rules raise an error that names the rule, and so does ``dedupe`` as soon as it
+            notices. With a budget ``join`` signs the left items twice, and first holds their
+            signatures.
     """
 
     fields: Sequence[Field]

@@ -125,16 +125,16 @@ class Part(Settings, frozen=True):
 
 
 class Equal(Part, frozen=True):
-    """Two records agree if this field of both is equal, both values being there (MMDS 3.8.2).
+    """Two records agree if both have this field and its values are equal (MMDS 3.8.2).
 
     ``Equal("phone", "digits")`` compares the digits, ``Equal("surname", "first:4")`` the first four
-    letters, ``Equal("surname", "soundex")`` what a name sounds like. The field's own preparation
-    comes first, and words of one group of its equivalents are equal. Numbers and dates are equal if
-    they are the same number or day, however written.
+    letters, ``Equal("surname", "soundex")`` the sound of a name. The field's own preparation is
+    applied first, and words of one group of its equivalents are equal. Numbers and dates are equal
+    if they are the same number or day, however written.
 
     Attributes:
         field: the name of the field.
-        transformations: what the value is turned into, in their order.
+        transformations: transformations of the value, in this order.
     """
 
     field: str
@@ -167,14 +167,14 @@ class Equal(Part, frozen=True):
 
 
 class Within(Part, frozen=True, tag_field="by", tag="within"):
-    """Two records agree if this number or date of both differs by ``window`` at most.
+    """Two records agree if their numbers or dates in a field differ by ``window`` at most.
 
-    Nothing within the window is missed; what is up to twice as far apart may agree as well. (A
-    value is in the cell of the window's width that it lies in, and in the next one.)
+    No pair within the window is missed; pairs up to twice as far apart may also agree. (Cells have
+    the width of the window; a value belongs to its own cell and to the next one.)
 
     Attributes:
         field: the name of a field that is compared as numbers or as dates.
-        window: the difference; of dates in days.
+        window: the largest difference; for dates in days.
     """
 
     field: str
@@ -218,11 +218,11 @@ class Within(Part, frozen=True, tag_field="by", tag="within"):
 
 
 class Near(Part, frozen=True, tag_field="by", tag="near"):
-    """Two records agree if their places are at most so many kilometres apart.
+    """Two records agree if their places are at most ``kilometres`` apart.
 
-    Nothing so near is missed; some that are up to three times as far apart agree as well. (A place
-    is in the cell of the radius's size that it lies in, and in the next ones to the north and to
-    the east. Near a pole a cell is as many degrees wide as that takes.)
+    No pair within the radius is missed; some pairs up to three times as far apart also agree.
+    (Cells have the size of the radius; a place belongs to its own cell and to the next ones to the
+    north and to the east. Near a pole a cell spans as many degrees as that takes.)
 
     Attributes:
         field: the name of a field that is compared as places.
@@ -285,16 +285,16 @@ class Near(Part, frozen=True, tag_field="by", tag="near"):
 
 
 class Edits(Part, frozen=True, tag_field="by", tag="edits"):
-    """Two records agree if this text of both is at most so many edits apart.
+    """Two records agree if their texts in a field are at most ``edits`` edits apart.
 
-    Nothing that is so near is missed: a text is cut into one segment more than there may be edits,
-    one of which is then in the other text as it is (PassJoin; see ``exact.segments``). Edits are
+    No such pair is missed: a text is cut into one more segment than there may be edits, so the
+    other text contains at least one of them unchanged (PassJoin; see ``exact.segments``). Edits are
     those that the field counts, or else insertions, deletions and mutations. All texts of up to
-    twice as many characters as edits agree (thrice, where neighbours may be transposed).
+    twice as many characters as edits agree (three times as many if neighbours may be transposed).
 
     Attributes:
         field: the name of a field of texts.
-        edits: 1 to 3, with up to 5, 13 and 27 keys of a record.
+        edits: 1 to 3, with up to 5, 13 and 27 keys for a record.
     """
 
     field: str
@@ -343,24 +343,25 @@ class Edits(Part, frozen=True, tag_field="by", tag="edits"):
 class Alike(Part, frozen=True, tag_field="by", tag="alike"):
     """Two records agree if they have enough words in common.
 
-    The words of all its fields together are a set. Sets agree, with a stated probability, if a band
-    of their minhashes does (MMDS 3.4), as many bands of as many rows as reach the recall at the
-    similarity. More similar sets agree more often, less similar ones less: with the defaults 95 %
-    of those at 0.5, 99.9 % at 0.65, 17 % at 0.2.
+    The words of all given fields form a set. Two sets agree, with a stated probability, if a band
+    of their minhashes agrees (MMDS 3.4). Bands and rows are chosen to reach the recall at the
+    similarity. More similar sets agree more often: with the defaults 17 % of those at 0.2, 95 % at
+    0.5 and 99.9 % at 0.65.
 
-    With a recall of 1 sets agree if they have one of their rarest words in common, of as many as
-    two sets so similar cannot both lack (the prefix of MMDS 3.9.4). Nothing so similar is missed of
-    records of up to 31 / (1 - similarity) words, 62 at 0.5; of larger ones the 32 rarest words
-    count. ``Record.counted`` counts how rare words are: else any order is as good, and common words
-    propose many pairs.
+    With a recall of 1, two sets agree if they share one of their rarest words, where so many words
+    count that two such similar sets must share one (the prefix of MMDS 3.9.4). No such pair is
+    missed among records of up to 31 / (1 - similarity) words, 62 at 0.5; of larger records the 32
+    rarest words count. ``Record.counted`` counts how rare words are. Without these counts the order
+    of words is arbitrary, and common words propose many pairs.
 
     Attributes:
         fields: a field of texts, or several.
-        similarity: the Jaccard similarity of the sets from which on pairs are to be found.
+        similarity: the Jaccard similarity of sets from which on pairs should be found.
         of: ``"words"``, or the length of q-grams: 3 for runs of three characters, with a blank
-            before and behind a text.
-        recall: the share of the pairs at the similarity that are to agree.
-        frequencies: in how many records words are, for a recall of 1, but those of one record.
+            before and after a text.
+        recall: the share of the pairs at the similarity that should agree.
+        frequencies: in how many records each word is, for a recall of 1; words of a single record
+            are left out.
     """
 
     fields: str | Sequence[str]
@@ -396,7 +397,7 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
 
     @property
     def plan(self) -> Plan:
-        """The bands and rows, and how probably pairs of any similarity agree."""
+        """The bands and rows, and the probability that pairs of any similarity agree."""
         times = math.ceil(max(1.0, (TWO_ROWS_FROM / self.similarity) ** 2))
         request = PlanRequest(exact_fraction(self.recall), row_budget=times * ROWS_OF_ALIKE)
         return plan(exact_fraction(self.similarity), request)
