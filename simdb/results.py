@@ -505,6 +505,13 @@ class AddReport(Brief, Tabular):
     merged: int = 0
     lacking: tuple[str, ...] = ()
 
+    def __len__(self) -> int:
+        """The number of ``duplicates``: the rows of its table."""
+        return len(self.duplicates)
+
+    def __bool__(self) -> bool:
+        return True  # also a report without duplicates is one
+
     def to_arrow(self) -> Any:
         """Return ``duplicates`` as a ``pyarrow.Table``, as ``Outcomes.to_arrow`` does.
 

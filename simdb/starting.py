@@ -1,17 +1,21 @@
-"""Ctrl-C while the command ``simdb`` starts: it ends without a traceback.
+"""What the command ``simdb`` needs of the package before and below its own modules.
 
-``simdb.cli.main`` sees to that once it runs. Before it, Python imports the package ``simdb``; so
-the package itself is quiet for as long, and only in the command's own process.
+Ctrl-C while it starts ends it without a traceback. ``simdb.cli.main`` sees to that once it runs.
+Before it, Python imports the package ``simdb``; so the package itself is quiet for as long, and
+only in the command's own process. And whoever waits for kernels to be compiled is told.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import PurePath
 from types import TracebackType
 
 INTERRUPTED = 130  # the exit code: 128 and the number of SIGINT
+
+before_compiling: list[Callable[[], None]] = []  # each is called once, and taken out
 
 _usual_hook = sys.excepthook
 

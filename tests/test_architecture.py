@@ -38,7 +38,7 @@ ALLOWED_IMPORTS = {
     "ragged": {"arrays"},
     "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
     "evidence": {"results"},
-    "kernels": {"arrays", "errors"},
+    "kernels": {"arrays", "errors", "starting"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
     "linkage": {"arrays", "errors"},
@@ -76,7 +76,7 @@ ALLOWED_IMPORTS = {
     "files": {"kinds"} | BOTTOM,
     "spark.__main__": {"cli"},
     "serve": {"", "files", "kinds", "reports"} | BOTTOM,
-    "cli": {"", "database", "reports", "serve", "spark", "tuning"}
+    "cli": {"", "database", "reports", "serve", "spark", "starting", "tuning"}
     | {"files", "kinds", "lsh", "exact", "planning"}
     | BOTTOM,
     "__main__": {"cli"},

@@ -23,7 +23,7 @@ import typer
 import simdb
 from simdb import kinds
 from simdb.arrays import Bools, Int64s
-from simdb.cli.failures import told_when_interrupted
+from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, SyncMode, rational
@@ -526,7 +526,7 @@ class _Job:
     def left(self) -> str:
         """Return what an interruption leaves, in words."""
         output, store = self._asked.places.output, self._asked.places.store
-        text = f"{output} is as it was" if output != "-" else "the output is not complete"
+        text = left_alone(output) if output != "-" else "the output is not complete"
         if store is None:
             return text
         done = f"{self.feed.done:,} rows are in {store}"

@@ -15,6 +15,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
 
@@ -219,6 +220,11 @@ def _drop_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def left_alone(output: str) -> str:
+    """Return in words what an interruption leaves of an output that appears when it is complete."""
+    return f"{output} is as it was" if Path(output).exists() else f"{output} was not written"
 
 
 @contextlib.contextmanager

@@ -12,12 +12,14 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import typer
 
-from simdb.cli.failures import told_when_interrupted
+from simdb import starting
+from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.stores import settings_of
 from simdb.cli.tables import drawn
 from simdb.errors import UsageError
@@ -48,7 +50,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 
 def _quiet(context: typer.Context, given: bool) -> bool:
-    return given or settings_of(context).quiet
+    is_quiet = given or settings_of(context).quiet
+    starting.before_compiling[:] = [] if is_quiet else [_tell_of_compiling]
+    return is_quiet
+
+
+def _tell_of_compiling() -> None:
+    note("compiling for this processor, once: up to a minute ('simdb warm' does it ahead)")
 
 
 Quiet = Annotated[
@@ -161,7 +169,7 @@ class Answering(Working):
         if self.output is None:
             return None
         with (
-            told_when_interrupted(lambda: f"{self.output} is as it was"),
+            told_when_interrupted(partial(left_alone, self.output)),
             written_together(self.output) as (file,),
         ):
             form = promised_form(self.output)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from simdb import kinds
+from simdb import kinds, starting
 from simdb.cli.output import AsJson, Quiet, counted, note, print_json
 from simdb.errors import UsageError
 from simdb.warming import warm as warming
@@ -33,6 +33,7 @@ def warm(
     for name in names or ():
         if name not in own:
             raise UsageError(f"there is no kind {name!r}; there are {', '.join(own)}")
+    starting.before_compiling.clear()  # that is what was asked for
     ready = []
     for name in warming([own[name] for name in names or own]):
         ready.append(name)

@@ -7,6 +7,7 @@ from functools import partial
 
 from msgspec import Struct
 
+from simdb.errors import Remedy, UsageError
 from simdb.files.arrays import ArrayReader
 from simdb.files.compression import InputStream
 from simdb.files.jsonl import JsonLinesReader, reads_columns
@@ -17,6 +18,15 @@ from simdb.files.texts import TextReader
 from simdb.files.writing import TABLES
 from simdb.kinds.base import Format
 
+# How files begin whose content is told from any text.
+_BEGINNINGS: Mapping[bytes, tuple[str, Format | None]] = {
+    b"PAR1": ("Parquet", "parquet"),
+    b"ARROW1": ("Arrow", "arrow"),
+    b"\x93NUMPY": ("a NumPy array", "numpy"),
+    b"\x1f\x8b": ("compressed by gzip, which a name ending in .gz says", None),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd, which a name ending in .zst says", None),
+    b"PK\x03\x04": ("a zip archive, as spreadsheets are", None),
+}
 _OF_FIELDS = {"id_field", "text_field", "make_keys"}
 
 
@@ -46,7 +56,15 @@ def _in_stream(
     source: str,
     options: ReadingOptions,
 ) -> RowReader:
-    return reader(InputStream(source), options)
+    stream = InputStream(source)
+    if stream.size is not None:
+        beginning = stream.peek()[:8]
+        for told, (content, name) in _BEGINNINGS.items():
+            if beginning.startswith(told):
+                stream.close()
+                helps = [] if name is None else [Remedy("format", name, "reads it")]
+                raise UsageError(f"{source}: the content is {content}", remedies=helps)
+    return reader(stream, options)
 
 
 def _separated(stream: InputStream, options: ReadingOptions) -> SeparatedReader | RatingsReader:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, Remedy
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
@@ -150,7 +150,9 @@ def told_format(source: str, options: ReadingOptions) -> Format:
     told = format_of_name(source, options)
     if told is None:
         raise ConfigurationError(
-            f"the format of {source} is not clear from its name; choose one of {', '.join(formats)}"
+            f"the format of {source} is not clear from its name; choose one of "
+            f"{', '.join(formats)}",
+            remedies=[Remedy("format", ..., "names it")],
         )
     replace(options, format=told)  # it has to agree with the other options too
     return told

@@ -33,6 +33,7 @@ from simdb.results import Key
 
 # Bytes of lines that are read together.
 _LEAST_AT_ONCE, _MOST_AT_ONCE = 2**16, 2**22
+_FIELDS_TOLD = 5
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -239,9 +240,12 @@ class JsonLinesReader(NamedFieldsReader):
         return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
 
     def _unlike(self, name: str, value: Any) -> RowProblemError:
+        inside = value[0] if isinstance(value, list) and value else value
+        names = [f"{name}.{one}" for one in inside] if isinstance(inside, dict) else []
+        hint = f"; name one of its own: {', '.join(names[:_FIELDS_TOLD])}" if names else ""
         return RowProblemError(
             f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not "
-            f"{self.options.kind.json_form}"
+            f"{self.options.kind.json_form}{hint}"
         )
 
 

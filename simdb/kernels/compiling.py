@@ -23,6 +23,7 @@ from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.extending import intrinsic
 
+from simdb import starting
 from simdb.kernels import kept, target
 from simdb.kernels.machine import NotPossibleError, library_of
 from simdb.kernels.register import ENTRIES
@@ -79,6 +80,8 @@ def kept_kernel(kernel: Any, name: str | None, arguments: tuple[Any, ...]) -> li
     """
     if name not in _CALLED or kept.fingerprint() is None:
         return []
+    while starting.before_compiling:
+        starting.before_compiling.pop()()
     taken = tuple(map(kernel.typeof_pyval, arguments))
     try:
         with global_compiler_lock, target_override(target.NAME):

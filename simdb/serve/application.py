@@ -34,6 +34,7 @@ from simdb.serve.limits import MOST_WAITING, Settings
 from simdb.serve.refusals import RefusedError, refusal
 
 T = TypeVar("T")
+_MOST_SLASHES = 4  # of a path that is looked up by a key
 OWN_PAGE = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -245,13 +246,15 @@ async def _of_error(request: Request, error: Exception) -> Response:
 async def _of_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
-    message = error.detail
+    message, change = error.detail, ["/api lists what can be asked"]
     if status == HTTPStatus.NOT_FOUND:
         message = f"there is nothing at {request.url.path}"
+        if request.url.path.count("/") > _MOST_SLASHES:
+            change.insert(0, "a slash in a name or a key is written %2F")
     elif status == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "")
         message = f"{request.method} is not answered at {request.url.path}, but {allowed}"
-    answer = refused(RefusedError(status, message, change=("/api lists what can be asked",)))
+    answer = refused(RefusedError(status, message, change=tuple(change)))
     answer.headers.update(error.headers or {})
     return answer
 

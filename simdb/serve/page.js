@@ -75,7 +75,7 @@ async function search() {
     if (own !== asked) return;
     const missing = told.guarantee === "exact" ? "none is missing"
       : told.expected_recall === null ? "some may be missing"
-      : `expected recall at the bound ${told.expected_recall.toFixed(4)}`;
+      : `of the items just similar enough, ${(100 * told.expected_recall).toFixed(1)} % are expected to be found`;
     const count = told.matches.length;
     say(`${count} ${count === 1 ? "match" : "matches"}; ${missing}`);
     const cards = told.matches.map((match) => card(one, match));

@@ -336,6 +336,8 @@ def test_an_interruption_leaves_the_outputs_and_no_temporary_store(tmp_path, mon
     assert "is as it was" in result.stderr
     assert (tmp_path / "kept.jsonl").read_bytes() == b"old"
     assert names_in(tmp_path) == ["in.jsonl", "kept.jsonl"]
+    result = run("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "new.jsonl")
+    assert "new.jsonl was not written" in result.stderr
 
 
 def test_a_store_of_other_settings_is_refused(tmp_path):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import simdb
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, UsageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions, Row
 from tests.support import oracle
@@ -179,8 +179,14 @@ def test_marks_long_lines_and_wrong_bytes_are_told_by_line(tmp_path):
 
 def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
     (tmp_path / "a.md").write_text("x")
-    with pytest.raises(ConfigurationError, match="choose one of jsonl, parquet, arrow, csv"):
+    with pytest.raises(
+        ConfigurationError, match="choose one of jsonl, parquet, arrow, csv"
+    ) as told:
         open_rows(str(tmp_path / "a.md"), SETS)
+    assert [remedy.argument for remedy in told.value.remedies] == ["format"]
+    (tmp_path / "a.jsonl").write_bytes(b"PAR1...")
+    with pytest.raises(UsageError, match="the content is Parquet; format='parquet' reads it"):
+        open_rows(str(tmp_path / "a.jsonl"), SETS)
     with pytest.raises(ConfigurationError, match="none is a set"):
         open_rows(str(tmp_path), SETS)
     for wrong in (
@@ -198,6 +204,11 @@ def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
         "the field 'set' is missing; the row has 'other'",
         "the field 'set' is a number, not a list",
     ]
+    content = '{"set": [{"role": "a", "content": "b"}]}'
+    (row,) = rows_of(content, "b.jsonl", tmp_path, kind=simdb.Text())
+    assert row.problem == (
+        "the field 'set' is a list, not text; name one of its own: set.role, set.content"
+    )
 
 
 def test_several_fields_are_united(tmp_path):

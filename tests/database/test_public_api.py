@@ -307,6 +307,8 @@ def test_reports_print_what_says_something_and_the_start_of_long_lists():
         for row in range(100_000)
     ]
     report = simdb.results.AddReport(rows=100_000, duplicates=tuple(duplicates))
+    assert len(report) == len(duplicates)
+    assert simdb.results.AddReport()
     assert repr(report) == "AddReport(rows=100000)"
     told = repr(simdb.results.AddReport(rows=9, bad_rows=((1, "no text"),) * 9))
     assert told.endswith("... 9 in all))")

@@ -230,6 +230,7 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
         ("/collections/notes/groups?limit=x", 422),
         ("/collections/notes/groups?most=1", 400),
         ("/collections/notes/groups/99", 404),
+        ("/collections/notes/items/a/b", 404),
         ("/collections/notes/items/x?integer_key=true", 422),
         ("/collections/bags/groups", 422),
     ],
@@ -237,6 +238,8 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
 def test_paths_that_lead_nowhere_are_told(client: Client, path: str, status: int) -> None:
     answer = client.get(path)
     assert (answer.status, bool(answer.error["message"])) == (status, True)
+    has_slash = path.count("/") > 4
+    assert any("%2F" in one for one in answer.error.get("help", ())) == has_slash
 
 
 def test_methods_and_forms_that_are_not_answered_are_told(client: Client) -> None:
@@ -366,7 +369,7 @@ def test_a_browser_shows_what_is_similar_with_the_differences_marked(
     assert "<ins>bank</ins>" in found.stdout
     assert "<del>side</del>" in found.stdout
     assert "group 1, 2 items" in found.stdout
-    assert "2 matches; expected recall" in found.stdout
+    assert "2 matches; of the items just similar enough" in found.stdout
     assert "items of kind text, similar from 0.3" in found.stdout
 
 
