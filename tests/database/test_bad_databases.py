@@ -84,7 +84,7 @@ def test_a_missing_collection_is_an_error_that_lists_those_there_are(database):
 
 def test_other_settings_than_the_stored_ones_are_refused_and_named(database):
     for kind, options, message in (
-        (simdb.Text(simdb.WordShingles(2)), {}, "kind"),
+        (simdb.Text(simdb.WordShingles(2)), {}, r"shingles\.size is 1, not 2"),
         (WORDS, {"threshold": 0.6}, "threshold"),
         (WORDS, {"recall": 0.5}, "recall"),
         (WORDS, {"bands": 41}, "bands"),

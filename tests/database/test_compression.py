@@ -139,7 +139,7 @@ def test_other_names_and_other_settings_than_stored_are_refused(path):
         ):
             database.collection("c", simdb.Text(), compression="gz")  # type: ignore
         settings = open_texts(database)._present.settings.encode()
-        with pytest.raises(ConfigurationError, match="has compression zstd, not None"):
+        with pytest.raises(ConfigurationError, match="compression is zstd, not None"):
             open_texts(database, None)
     stored = layout.unpack(settings) | {"compression": "later"}
     with pytest.raises(CorruptionError, match="knows no compression 'later'"):
