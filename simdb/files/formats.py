@@ -8,7 +8,6 @@ from functools import partial
 from msgspec import Struct
 
 from simdb.errors import Remedy, UsageError
-from simdb.files.arrays import ArrayReader
 from simdb.files.compression import InputStream
 from simdb.files.jsonl import JsonLinesReader, reads_columns
 from simdb.files.rows import ReadingOptions, RowReader, StreamReader
@@ -71,6 +70,12 @@ def _separated(stream: InputStream, options: ReadingOptions) -> SeparatedReader 
     return (SeparatedReader if options.ratings is None else RatingsReader)(stream, options)
 
 
+def _array(source: str, options: ReadingOptions) -> RowReader:
+    from simdb.files.arrays import ArrayReader  # slow to load, with archives
+
+    return ArrayReader(source, options)
+
+
 def _table(words: str) -> FileFormat:
     options = frozenset(_OF_FIELDS | {"metadata_field", "columns"})
     return FileFormat(
@@ -113,6 +118,6 @@ FORMATS: Mapping[Format, FileFormat] = {
     ),
     "text": FileFormat(TextReader, frozenset({"encoding"}), "each a text", ("a list of files",)),
     "numpy": FileFormat(
-        ArrayReader, frozenset({"id_field", "text_field"}), "arrays", ("a list of keys",)
+        _array, frozenset({"id_field", "text_field"}), "arrays", ("a list of keys",)
     ),
 }

@@ -8,12 +8,11 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Self, overload
+from typing import IO, TYPE_CHECKING, Any, Self, overload
 from urllib.parse import unquote
 
 import numpy as np
@@ -26,6 +25,9 @@ from simdb.files.jsonl import JsonLinesReader
 from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
 from simdb.ragged import Column
 from simdb.results import Key
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 BATCH_ROWS = 10_000
 GROUP_ROWS = 100_000  # of a row group of a table that is made
@@ -674,7 +676,11 @@ class GroupWriter:
         self._most_rows = most_rows
         self._most_bytes = most_bytes
         self._waiting: list[Any] = []
-        self._thread = ThreadPoolExecutor(1, "simdb-writer") if in_background else None
+        self._thread: ThreadPoolExecutor | None = None
+        if in_background:
+            from concurrent.futures import ThreadPoolExecutor  # slow to load, with logging
+
+            self._thread = ThreadPoolExecutor(1, "simdb-writer")
         self._begun: Future[None] | None = None
         if not as_parquet:
             made = arrow.library().ipc

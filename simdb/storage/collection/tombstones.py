@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Bools, UInt8s, UInt32s
+from simdb.ragged import distinct_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
@@ -41,7 +42,7 @@ def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> UInt
 def deleted_among(transaction: ReadTransaction, owner: int, numbers: UInt32s) -> Bools:
     """Return which item numbers have a tombstone; reads only the records that these lie in."""
     found = np.zeros(numbers.size, np.bool_)
-    for record in np.unique(numbers // TOMBSTONES_PER_RECORD).tolist():
+    for record in distinct_of(numbers // TOMBSTONES_PER_RECORD)[0].tolist():
         inside = np.flatnonzero(numbers // TOMBSTONES_PER_RECORD == record)
         bitmap = _read_record(transaction, owner, record)
         found[inside] = deleted(bitmap, numbers[inside] % TOMBSTONES_PER_RECORD)
@@ -50,7 +51,7 @@ def deleted_among(transaction: ReadTransaction, owner: int, numbers: UInt32s) ->
 
 def set_tombstones(transaction: WriteTransaction, owner: int, numbers: UInt32s) -> None:
     """Set the tombstones of item numbers."""
-    for record in np.unique(numbers // TOMBSTONES_PER_RECORD).tolist():
+    for record in distinct_of(numbers // TOMBSTONES_PER_RECORD)[0].tolist():
         inside = numbers[numbers // TOMBSTONES_PER_RECORD == record] % TOMBSTONES_PER_RECORD
         bitmap = _read_record(transaction, owner, record)
         np.bitwise_or.at(bitmap, inside >> 3, np.uint8(1) << (inside & 7).astype(np.uint8))
