@@ -196,7 +196,7 @@ def test_the_plan_counts_what_would_be_posted(tmp_path):
     assert plan["weight"] == 20 * sum(posted) / plan["item_bytes"]
     assert plan["floor"] == "0.7"
     shown = done("plan", "--exact", "--threshold", 0.7, rows).stdout
-    assert "of 5 items" in shown
+    assert "5 items of " in shown
 
 
 def test_the_plan_is_what_the_index_then_takes(tmp_path):
