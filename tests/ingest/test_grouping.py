@@ -181,7 +181,7 @@ def test_what_cannot_be_kept_is_refused(database):
         collection.group_of(1, threshold="0.75")
     with pytest.raises(simdb.KeyNotFoundError, match="'absent'"):
         collection.group_of("absent")
-    with pytest.raises(simdb.ConfigurationError, match="has groups"):
+    with pytest.raises(simdb.ConfigurationError, match="groups is 'chain' at"):
         database.collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5", groups="star")
     assert collection.stats()["settings"]["groups"] == {"method": "chain", "bounds": [0.5]}
     with pytest.raises(simdb.ConfigurationError, match="not which groups"):
