@@ -206,7 +206,8 @@ def link(
         settings = _described(kind, proposal, weights, least)
         count = _write(outputs, found, settings, weights, bar)
     fields = {"output": output, "pairs": count, "threshold": float(least)}
-    telling.tell(fields, f"{counted(count, 'pair', 'pairs')} in {output}")
+    where = "" if output == STANDARD_STREAM else f" in {output}"
+    telling.tell(fields, f"{counted(count, 'pair', 'pairs')}{where}")
 
 
 # -- what is read ----------------------------------------------------------------------------------

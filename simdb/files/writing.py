@@ -147,9 +147,9 @@ def require_fitting_name(target: str, *written: str) -> None:
     """Raise if the name of an output promises another format than can be written there."""
     promised = promised_form(target)
     if promised is not None and promised not in written:
-        raise UsageError(
-            f"the name of {target} means {promised}, but {written[0]} would be written"
-        )
+        (*others, last) = written
+        can = f"{', '.join(others)} or {last} can" if others else f"{last} would"
+        raise UsageError(f"the name of {target} means {promised}, but {can} be written")
     if promised in TABLES and plain_name(target) != target:
         raise UsageError(
             f"{target}: tables are already compressed inside: leave out the second ending"
