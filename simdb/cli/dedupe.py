@@ -167,6 +167,8 @@ class Places:
             folder = next(place for place in (target, *target.parents) if place.is_dir())
         if folder is not None and not folder.is_dir():
             raise FileNotFoundError(2, "no such folder", str(folder))
+        if folder is not None and not os.access(folder, os.W_OK):
+            raise PermissionError(13, "no permission to write in this folder", str(folder))
         remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
         place = stack.enter_context(tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder))
         descriptor = os.open(place, os.O_RDONLY)
@@ -466,7 +468,8 @@ class _Job:
         self._sources = reading.sources(asked.inputs, self._options)
         self._place_outputs(asked.places.output)
         self._stays = store is not None
-        if self._stays:
+        if store is not None:
+            Store(asked.places.context, store).about(asked.places.collection)
             reading.require_keys(self._present, kind, self._sources)
         self.feed = self._rows()
 

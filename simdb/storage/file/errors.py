@@ -93,8 +93,8 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
     if code in _REFUSED:
         raise StorageError(
-            f"{_refused_file(path)}: {os.strerror(code or 0)}; who uses a store, if only to read, "
-            "has to write to its lock file, or to its folder where there is none"
+            f"{_refused_file(path)}: {os.strerror(code or 0)}; even a reader must be able "
+            "to write to the lock file of a store, or to its folder if it has none yet"
         ) from error
     if code in _TOO_MANY:
         raise StorageError(
