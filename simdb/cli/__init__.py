@@ -16,8 +16,11 @@ def main() -> None:
     try:
         from simdb.cli.app import app
         from simdb.cli.failures import interrupt_again
+        from simdb.cli.waiting import awake
 
         sys.unraisablehook = interrupt_again
+        if sys.stdin is not None:
+            sys.stdin = awake(sys.stdin)
         for stream in (sys.stdout, sys.stderr):
             reconfigure = getattr(stream, "reconfigure", None)
             if reconfigure is not None:

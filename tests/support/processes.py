@@ -23,15 +23,6 @@ PIPE, DEVNULL = subprocess.PIPE, subprocess.DEVNULL
 Started: TypeAlias = subprocess.Popen[Any]
 
 
-def end_by_signal(process: Started, number: signal.Signals, patience: float) -> int:
-    """Return how a process ended; a signal that Python takes just before it reads is sent again."""
-    try:
-        return process.wait(patience / 3)
-    except subprocess.TimeoutExpired:
-        process.send_signal(number)
-        return process.wait(patience)
-
-
 class Child:
     """Runs ``work(child)`` in a forked process; both sides talk in lines.
 
