@@ -249,7 +249,7 @@ def learn(
     missing = absent.sum(axis=0) / total
     doubts = [
         f"every rule that proposes pairs with values of {agreement.names[place]!r} looks at it: "
-        "its evidence is too strong"
+        "its evidence is too strong; a rule that looks at other fields mends that"
         for place in found.by_own_rules
     ]
     if not found.settled:
