@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from simdb import starting
 from simdb.cli import collector
 
 
@@ -16,9 +17,11 @@ def main() -> None:
     try:
         from simdb.cli.app import app
         from simdb.cli.failures import interrupt_again
+        from simdb.cli.output import tell_of_compiling
         from simdb.cli.waiting import awake
 
         sys.unraisablehook = interrupt_again
+        starting.before_compiling.append(tell_of_compiling)
         if sys.stdin is not None:
             sys.stdin = awake(sys.stdin)
         for stream in (sys.stdout, sys.stderr):

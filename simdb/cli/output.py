@@ -51,11 +51,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 def _quiet(context: typer.Context, given: bool) -> bool:
     is_quiet = given or settings_of(context).quiet
-    starting.before_compiling[:] = [] if is_quiet else [_tell_of_compiling]
+    if is_quiet:
+        starting.before_compiling.clear()
     return is_quiet
 
 
-def _tell_of_compiling() -> None:
+def tell_of_compiling() -> None:
+    """Say why nothing happens for a while."""
     note("compiling for this processor, once: up to a minute ('simdb warm' does it ahead)")
 
 

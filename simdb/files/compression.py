@@ -94,6 +94,12 @@ class InputStream:
         except self._damages as error:
             raise self._damaged(error) from error
 
+    def begins_with(self, told: bytes) -> bool:
+        """Whether a file that nothing was read of yet, and is stored as it is, begins so."""
+        stored = self._stored
+        plain = self.size is not None and self._stream is stored
+        return plain and isinstance(stored, io.BufferedReader) and stored.peek().startswith(told)
+
     def readline(self, longest: int) -> bytes:
         r"""Return the bytes up to and with the next ``\n``, or the first ``longest`` of them."""
         try:

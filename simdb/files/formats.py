@@ -56,13 +56,11 @@ def _in_stream(
     options: ReadingOptions,
 ) -> RowReader:
     stream = InputStream(source)
-    if stream.size is not None:
-        beginning = stream.peek()[:8]
-        for told, (content, name) in _BEGINNINGS.items():
-            if beginning.startswith(told):
-                stream.close()
-                helps = [] if name is None else [Remedy("format", name, "reads it")]
-                raise UsageError(f"{source}: the content is {content}", remedies=helps)
+    for told, (content, name) in _BEGINNINGS.items():
+        if stream.begins_with(told):
+            stream.close()
+            helps = [] if name is None else [Remedy("format", name, "reads it")]
+            raise UsageError(f"{source}: the content is {content}", remedies=helps)
     return reader(stream, options)
 
 

@@ -79,7 +79,7 @@ def test_what_is_no_bag_is_a_problem(tmp_path, value, part):
 
 def test_an_object_is_no_set(tmp_path):
     (problem,) = items_of(tmp_path / "in.jsonl", '{"bag": {"a": 1}}', kind=simdb.Set())
-    assert problem == "the field 'bag' is an object, not a list"
+    assert problem == "the field 'bag' is an object, not a list; name one of its own: bag.a"
 
 
 @pytest.mark.parametrize("kind", [simdb.Set(), simdb.Bag()])
