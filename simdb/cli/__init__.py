@@ -16,7 +16,7 @@ def main() -> None:
     collector.rest()
     try:
         from simdb.cli.app import app
-        from simdb.cli.failures import interrupt_again
+        from simdb.cli.failures import interrupt_again, pass_over_endings
         from simdb.cli.output import tell_of_compiling
         from simdb.cli.waiting import awake
 
@@ -29,7 +29,10 @@ def main() -> None:
             if reconfigure is not None:
                 # A terminal that cannot show a character shows its escape; nothing fails for it.
                 reconfigure(errors="backslashreplace")
-        app()
+        try:
+            app()
+        finally:
+            pass_over_endings()
     except KeyboardInterrupt:  # while modules are imported or options read: nothing has begun
         sys.exit(130)
     finally:

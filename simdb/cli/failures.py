@@ -59,8 +59,6 @@ class CommandGroup(TyperGroup):
         except Exception as error:  # noqa: BLE001 - none is passed over: each is told
             code = _reported(error)
         if standalone:
-            for late in _ENDINGS:  # Python gives them back their usual, deadly meaning
-                signal.signal(late, signal.SIG_IGN)
             sys.exit(code)
         return code
 
@@ -109,6 +107,12 @@ def _end_politely(number: int, frame: FrameType | None) -> None:
     for other in _ENDINGS:
         signal.signal(other, _pass_over)  # where one has come by now, SIG_IGN would be reported
     signal.default_int_handler(number, frame)
+
+
+def pass_over_endings() -> None:
+    """Ignore the signals that end a command: it has ended, and Python would have them kill it."""
+    for late in _ENDINGS:
+        signal.signal(late, signal.SIG_IGN)
 
 
 def _pass_over(number: int, frame: FrameType | None) -> None:
