@@ -16,8 +16,7 @@ def main() -> None:
     collector.rest()
     try:
         from simdb.cli.app import app
-        from simdb.cli.failures import interrupt_again, pass_over_endings
-        from simdb.cli.output import tell_of_compiling
+        from simdb.cli.failures import interrupt_again, pass_over_endings, tell_of_compiling
         from simdb.cli.waiting import awake
 
         sys.unraisablehook = interrupt_again

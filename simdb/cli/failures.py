@@ -33,6 +33,7 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 _SHORTLY = 0.05  # seconds
+_WRAPPING = (SystemError, RuntimeError)
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
@@ -66,7 +67,7 @@ class CommandGroup(TyperGroup):
         """Run the command of a context; typer would otherwise report some errors on its own."""
         try:
             return super().invoke(ctx)
-        except (KeyboardInterrupt, SystemError) as error:
+        except (KeyboardInterrupt, *_WRAPPING) as error:
             if not _is_interruption(error):
                 raise
             told = str(error) if isinstance(error, KeyboardInterrupt) else ""
@@ -77,9 +78,9 @@ class CommandGroup(TyperGroup):
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Whether it is Ctrl-C, possibly wrapped in SystemError by code called from C."""
+    """Whether it is Ctrl-C, possibly wrapped by what C calls, or by the making of a class."""
     cause: BaseException | None = error
-    while isinstance(cause, SystemError):
+    while isinstance(cause, _WRAPPING):
         cause = cause.__cause__
     return isinstance(cause, KeyboardInterrupt)
 
@@ -107,6 +108,15 @@ def _end_politely(number: int, frame: FrameType | None) -> None:
     for other in _ENDINGS:
         signal.signal(other, _pass_over)  # where one has come by now, SIG_IGN would be reported
     signal.default_int_handler(number, frame)
+
+
+def tell_of_compiling() -> None:
+    """Say on standard error why nothing happens for a while."""
+    with contextlib.suppress(OSError):
+        print(
+            "compiling for this processor, once: up to a minute ('simdb warm' does it ahead)",
+            file=sys.stderr,
+        )
 
 
 def pass_over_endings() -> None:
@@ -236,7 +246,7 @@ def told_when_interrupted(committed: Callable[[], str]) -> Iterator[None]:
     """Let the message of an interruption (Ctrl-C) say what is committed."""
     try:
         yield
-    except (KeyboardInterrupt, SystemError) as error:
+    except (KeyboardInterrupt, *_WRAPPING) as error:
         if not _is_interruption(error):
             raise
         raise KeyboardInterrupt(f"interrupted; {committed()}") from None

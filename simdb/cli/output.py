@@ -56,11 +56,6 @@ def _quiet(context: typer.Context, given: bool) -> bool:
     return is_quiet
 
 
-def tell_of_compiling() -> None:
-    """Say why nothing happens for a while."""
-    note("compiling for this processor, once: up to a minute ('simdb warm' does it ahead)")
-
-
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", callback=_quiet, help="Print no progress and no summary.")
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from simdb import starting
-from simdb.cli.output import tell_of_compiling
+from simdb.cli.failures import tell_of_compiling
 from simdb.kernels import strings
 from simdb.kernels.compiler import IS_INTERPRETED
 from tests.support.commands import run
