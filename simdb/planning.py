@@ -10,12 +10,14 @@ from itertools import islice
 import numpy as np
 
 from simdb import kernels
+from simdb.arrays import UInt16s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind
 from simdb.kinds.base import plan_request
 from simdb.lsh import planning
 from simdb.lsh.amplification import Construction
+from simdb.lsh.family import Family
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.storage.tables.runs import POSTING_BYTES
 
@@ -148,61 +150,95 @@ def plan_exact(
 
 @dataclass(frozen=True, slots=True)
 class RulePlan:
-    """What a rule for candidates proposes of a sample of records, and of all.
+    """What a rule for candidates proposes of a sample of records, or of two, and of all.
 
     Attributes:
         rule: the rule in words.
-        records: records of the sample that have a key.
-        largest: those of them that share the most frequent key.
-        pairs: proposed pairs of the sample.
+        records: records of the sample, or of both, that have a key.
+        largest: those of them that share the key of most pairs.
+        largest_pairs: the pairs of that key.
+        pairs: proposed pairs of the sample, or between both samples.
         expected_pairs: proposed pairs of all records, if they are like the sample.
     """
 
     rule: str
     records: int
     largest: int
+    largest_pairs: int
     pairs: int
     expected_pairs: float
 
 
-def plan_rules(sample: Iterable[object], kind: Kind, *, items: int | None = None) -> list[RulePlan]:
+def plan_rules(
+    sample: Iterable[object],
+    kind: Kind,
+    *,
+    items: int | None = None,
+    other: Iterable[object] | None = None,
+    other_items: int | None = None,
+) -> list[RulePlan]:
     """Estimate from a random sample of records how many pairs each rule proposes.
 
     Args:
         sample: records, which are read once.
         kind: their settings.
         items: how many records there are; by default those of the sample.
+        other: a sample of another table, read after the first: pairs are then those of a join of
+            the two tables, and none of one table.
+        other_items: how many records the other table has; by default those of its sample.
 
     Raises:
-        ConfigurationError: the kind has no rules.
-        BadItemError: an item cannot be stored; ``row`` says which, from 0.
+        ConfigurationError: the kind has no rules, or ``other_items`` is given without ``other``.
+        BadItemError: an item cannot be stored; ``row`` says which of its sample, from 0.
 
     >>> import simdb
     >>> kind = simdb.Record([simdb.Field("year", compare="numeric")], [simdb.Within("year", 1)])
     >>> (found,) = plan_rules([{"year": 1}, {"year": 2}, {"year": 9}], kind, items=300)
     >>> found.pairs, found.expected_pairs
     (1, 14950.0)
+    >>> (found,) = plan_rules([{"year": 1}], kind, items=10, other=[{"year": 2}, {"year": 9}])
+    >>> found.pairs, found.expected_pairs
+    (1, 10.0)
     """
+    if other is None and other_items is not None:
+        raise ConfigurationError("other_items needs other, a sample of the other table")
     if not kind.has_rules:
         raise ConfigurationError(f"only records have rules for candidates, not {kind}")
     planned = kind.plan(kind.widest_bound, PlanRequest())
     family = kind.make_family(
         planned.threshold, bands=planned.bands, rows=planned.rows, sketch="fast", secret=b""
     )
-    forms, parts, count = kind.make_items(b""), [], 0
-    remaining = iter(sample)
-    while part := list(islice(remaining, SAMPLED_AT_ONCE)):
-        parts.append(family.sign(forms.features(list(_encoded(forms, part, count)))))
-        count += len(part)
-    counted = kind.candidate_stats(family, lambda: iter(parts), count)["rules"]
+    forms = kind.make_items(b"")
+    signed = list(_signed(forms, family, sample))
+    count = sum(map(len, signed))
     total = count if items is None else items
-    times = total * (total - 1) / max(1, count * (count - 1))
+    if other is None:
+        counts = kind.rule_counts(family, lambda: iter(signed))
+        times = total * (total - 1) / max(1, count * (count - 1))
+    else:
+        others = list(_signed(forms, family, other))
+        counts = kind.rule_counts(family, lambda: iter(others), lambda: iter(signed))
+        other_count = sum(map(len, others))
+        other_total = other_count if other_items is None else other_items
+        times = total * other_total / max(1, count * other_count)
     return [
         RulePlan(
-            rule["rule"], rule["records"], rule["largest"], rule["pairs"], times * rule["pairs"]
+            rule,
+            counted["records"],
+            counted["largest"],
+            counted["largest_pairs"],
+            counted["pairs"],
+            expected_pairs=times * counted["pairs"],
         )
-        for rule in counted
+        for rule, counted in counts
     ]
+
+
+def _signed(forms: Items, family: Family, sample: Iterable[object]) -> Iterator[UInt16s]:
+    remaining, count = iter(sample), 0
+    while part := list(islice(remaining, SAMPLED_AT_ONCE)):
+        yield family.sign(forms.features(list(_encoded(forms, part, count))))
+        count += len(part)
 
 
 def _floor(kind: Kind, exact_floor: ThresholdLike) -> Threshold:

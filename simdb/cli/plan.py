@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import islice
 from math import isnan
 from pathlib import Path
@@ -61,6 +62,18 @@ def plan(
             help="The number of items to plan for: more items meet more often by chance.",
         ),
     ] = None,
+    other: Annotated[
+        str | None,
+        typer.Option(
+            "--other",
+            metavar="INPUT",
+            help="For records: another table, to plan a join of the inputs with it.",
+        ),
+    ] = None,
+    other_items: Annotated[
+        int | None,
+        typer.Option("--other-items", min=1, help="The number of records of the other table."),
+    ] = None,
     bound: Bound,
     wanted: PlanOptions,
     described: KindOptions,
@@ -86,7 +99,8 @@ def plan(
     It prints the bands and rows for a threshold, or a largest distance, and a recall, and the
     curve: the probability that a pair is found, by its similarity or distance. With --exact it
     prints how many symbols of an item are indexed, and how many bytes that takes for the first
-    items of the inputs. For records with inputs it prints how many pairs each rule proposes.
+    items of the inputs. For records with inputs it prints how many pairs each rule proposes, in
+    one table or, with --other, in a join of two.
 
     Example: simdb plan --threshold 0.7 --recall 0.95
     """
@@ -95,21 +109,29 @@ def plan(
         raise UsageError(
             "--items is for buckets and rules: leave it out with --exact, whose index grows evenly"
         )
+    if other is not None and (exact or not inputs):
+        raise UsageError("--other is for a join of records: give the inputs of its left table")
+    if other is None and other_items is not None:
+        raise UsageError("--other-items needs --other, the table that has so many records")
+    measured = partial(_measured, options=reading, kind=chosen, sample=sample)
     if not exact:
         if inputs and not chosen.has_rules:
             raise UsageError("inputs are only measured with --exact, or for records")
         if inputs:
-            require_there(*inputs)
-            _show_rules(
-                _measured(
-                    inputs,
-                    reading,
-                    chosen,
-                    sample,
-                    lambda rows: simdb.plan_rules(rows, chosen, items=items),
-                ),
-                as_json=as_json,
+            require_there(*inputs, *([] if other is None else [other]))
+            planned_rules = partial(
+                simdb.plan_rules, kind=chosen, items=items, other_items=other_items
             )
+            if other is None:
+                rules = measured(inputs, planned_rules)
+            else:
+                rules = measured(
+                    inputs,
+                    lambda rows: measured(
+                        [other], lambda others: planned_rules(rows, other=others)
+                    ),
+                )
+            _show_rules(rules, as_json=as_json)
             return
         request = PlanRequest(**wanted.given(), is_usual=wanted.recall is None, items=items)
         planned = _planned(chosen, bound, request)
@@ -125,24 +147,21 @@ def plan(
     default = chosen.outer_similarity(_DEFAULT_FLOOR)
     floor = Threshold(rational(bound.threshold) if bound.threshold is not None else default)
     require_there(*(inputs or []))
-    measured = None
+    size = None
     if inputs:
-        measured = _measured(
-            inputs,
-            reading,
-            chosen,
-            sample,
-            lambda rows: simdb.plan_exact(rows, chosen, exact_floor=floor.fraction),
+        size = measured(
+            inputs, lambda rows: simdb.plan_exact(rows, chosen, exact_floor=floor.fraction)
         )
-    _show_exact(chosen, floor, measured, as_json=as_json)
+    _show_exact(chosen, floor, size, as_json=as_json)
 
 
 def _measured(
     inputs: list[str],
+    measure: Callable[[Iterator[Any]], Measured],
+    *,
     options: InputOptions,
     kind: Kind,
     sample: int,
-    measure: Callable[[Iterator[Any]], Measured],
 ) -> Measured:
     """Return the measurements of the first items of the inputs."""
     reading = options.of(kind)
@@ -159,11 +178,14 @@ def _show_rules(rules: list[RulePlan], *, as_json: bool) -> None:
         print_json({"rules": [dataclasses.asdict(rule) for rule in rules]})
         return
     print_table(
-        ("rule ", "records ", "largest ", "pairs ", "expected pairs "),
+        ("rule ", "records ", "largest ", "its pairs ", "pairs ", "expected pairs "),
         [
             (
                 rule.rule,
-                *(f"{count:,}" for count in (rule.records, rule.largest, rule.pairs)),
+                f"{rule.records:,}",
+                f"{rule.largest:,}",
+                f"{rule.largest_pairs:,}",
+                f"{rule.pairs:,}",
                 f"{rule.expected_pairs:,.0f}",
             )
             for rule in rules

@@ -432,7 +432,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         of_counts: such a collection may be an object of elements and counts.
         may_miss_equals: an item may have no bucket; see ``finding_equals``.
         estimates: what the measure tells of two items is an estimate; nothing about them is exact.
-        has_rules: candidates come of rules, which ``candidate_stats`` counts under ``"rules"``.
+        has_rules: candidates come of rules; ``rule_counts`` says of how many pairs.
         json_form: what stands for an item in JSON, for messages.
         probe_option: the option of ``simdb search`` that gives an item.
         probe_format: how ``simdb search --input`` reads a file; None goes by its name.
@@ -707,6 +707,19 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         items of another one, which ``probes`` signs by the same family; ``signatures`` as for
         ``candidate_stats``.
         """
+
+    def rule_counts(
+        self,
+        family: Family,
+        signatures: Callable[[], Iterator[UInt16s]],
+        probes: Callable[[], Iterator[UInt16s]] | None = None,
+    ) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield each rule in words and what it proposes, counted; nothing if there are no rules.
+
+        Pairs are those of all items, or with ``probes`` those with items of another collection; see
+        ``require_candidates``.
+        """
+        yield from ()
 
     def proposing_rules(self, family: Family, left: UInt16s, right: UInt16s) -> Mapping[str, Bools]:
         """Return which pairs of signatures each rule proposes; none where there are no rules."""

@@ -158,8 +158,29 @@ def test_records_come_from_columns(tmp_path):
     columns = ("--settings", settings.replace(', {"name": "age", "compare": "numeric"}', ', "age"'))
     planned = done("plan", "--kind", "record", *columns, source, "--items", 300, "--json").stdout
     assert json.loads(planned)["rules"] == [
-        {"rule": "town", "records": 2, "largest": 2, "pairs": 1, "expected_pairs": 14950.0}
+        {
+            **{"rule": "town", "records": 2, "largest": 2, "largest_pairs": 1, "pairs": 1},
+            "expected_pairs": 14950.0,
+        }
     ]
+    others = tmp_path / "others.csv"
+    others.write_text("id,name,town,age\n1,Al,Ulm,3\n2,Bo,Ulm,4\n3,Cy,Bonn,5\n4,Di,Ulm,6\n")
+    join = ("plan", "--kind", "record", *columns, source, "--other", others)
+    between = json.loads(done(*join, "--items", 30, "--other-items", 400, "--json").stdout)
+    assert between["rules"] == [
+        {
+            **{"rule": "town", "records": 6, "largest": 5, "largest_pairs": 6, "pairs": 6},
+            "expected_pairs": 6000.0,
+        }
+    ]
+    of_ages = ("--settings", settings)
+    others.write_text(others.read_text() + "5,Ed,Ulm,old\n")
+    source.write_text("id,name,town,age\n1,Ann,Ulm,30\n")
+    refused = run("plan", "--kind", "record", *of_ages, source, "--other", others)
+    assert f"{others}, line 6: " in refused.stderr
+    assert "--other is for a join" in run("plan", "--other", others).stderr
+    assert "--other-items needs --other" in run("plan", "--other-items", 3).stderr
+    source.write_text("id,name,town,age,shop\n1,Ann,Ulm,30,x\n2,Bob,,,y\n3,Eve,Ulm,old,z\n")
     assert "14,950" in done("plan", "--kind", "record", *columns, source, "--items", 300).stdout
     assert "--items is for buckets" in run("plan", "--exact", "--items", 3).stderr
     got = lines_of("get", path, "c", 2)[0]

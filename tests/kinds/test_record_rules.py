@@ -6,8 +6,8 @@ import json
 import sys
 from fractions import Fraction
 from functools import partial
-from itertools import combinations
-from math import cos, radians
+from itertools import combinations, product
+from math import cos, prod, radians
 from types import SimpleNamespace
 from typing import Any
 
@@ -271,3 +271,36 @@ def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budg
     assert planned[0].expected_pairs == 6 * (60 * 59) / (6 * 5)
     with pytest.raises(ConfigurationError, match="only records have rules"):
         simdb.plan_rules(["a"], simdb.Text())
+
+
+ROWS = st.lists(
+    st.fixed_dictionaries({}, optional={"town": st.sampled_from("abc"), "size": st.integers(0, 9)}),
+    max_size=8,
+)
+
+
+@given(ROWS, ROWS)
+def test_what_rules_propose_between_two_tables_is_what_pairs_one_by_one_say(left, right):
+    def keys_of(row: dict[str, Any]) -> list[set[Any]]:
+        """The keys of a row by each rule: its town, its cell and the next one, and both."""
+        towns = {row["town"]} if "town" in row else set()
+        cells = {row["size"] // 2, row["size"] // 2 + 1} if "size" in row else set()
+        return [towns, cells, set(product(towns, cells))]
+
+    near = Within("size", 2)
+    kind = Record(FIELDS, ["town", near, ["town", near]])
+    planned = simdb.plan_rules(left, kind, items=50, other=iter(right), other_items=30)
+    for number, rule in enumerate(planned):
+        ones, others = ([keys_of(row)[number] for row in side] for side in (left, right))
+        assert rule.records == sum(map(bool, [*ones, *others]))
+        assert rule.pairs == sum(bool(one & other) for one, other in product(ones, others))
+        many = 50 * 30 / max(1, len(left) * len(right))
+        assert rule.expected_pairs == pytest.approx(many * rule.pairs)
+        buckets = [
+            [sum(key in own for own in side) for side in (ones, others)]
+            for key in set().union(*ones)
+        ]
+        most, records = max([(prod(sizes), sum(sizes)) for sizes in buckets], default=(0, 0))
+        assert (rule.largest_pairs, rule.largest) == (most, records if most else 0)
+    with pytest.raises(ConfigurationError, match="other_items needs other"):
+        simdb.plan_rules(left, kind, other_items=3)

@@ -442,14 +442,10 @@ class Record(Kind, frozen=True):
     ) -> dict[str, Any]:
         """Return what each rule makes candidates of, without making them, as plain values.
 
-        ``proposed_pairs`` says of what; those of other rules are among them. The keys of one rule
-        are held at a time. Nothing is left out of a large bucket: the warning says what it costs
-        and what helps.
+        Nothing is left out of a large bucket: the warning says what it costs and what helps.
         """
-        assert isinstance(family, RecordFamily)
         rules, warnings = [], []
-        for words, keys in self._keys_of_rules(family, signatures):
-            counted = proposed_pairs(keys)
+        for words, counted in self.rule_counts(family, signatures):
             rules.append({"rule": words, **counted})
             if counted["largest"] > self.large_bucket:
                 is_equality = all(isinstance(part, Equal) for part in self.rules[len(rules) - 1])
@@ -471,22 +467,30 @@ class Record(Kind, frozen=True):
     ) -> None:
         if self.rule_budget is None:
             return
+        for words, counted in self.rule_counts(family, signatures, probes):
+            if counted["pairs"] > self.rule_budget:
+                raise ConfigurationError(self._beyond_budget(words, counted["pairs"]))
+
+    def rule_counts(
+        self,
+        family: Family,
+        signatures: Callable[[], Iterator[UInt16s]],
+        probes: Callable[[], Iterator[UInt16s]] | None = None,
+    ) -> Iterator[tuple[str, dict[str, int]]]:
+        """Yield each rule in words, and ``proposed_pairs`` or ``proposed_between`` by it.
+
+        Pairs of other rules are among them. The keys of one rule are held at a time.
+        """
         assert isinstance(family, RecordFamily)
         signed = [] if probes is None else list(probes())
-        for number, (words, keys) in enumerate(self._keys_of_rules(family, signatures)):
-            if probes is None:
-                pairs = proposed_pairs(keys)["pairs"]
-            else:
-                pairs = proposed_between(_keys_of_rule(family, signed, number), keys)
-            if pairs > self.rule_budget:
-                raise ConfigurationError(self._beyond_budget(words, pairs))
-
-    def _keys_of_rules(
-        self, family: RecordFamily, signatures: Callable[[], Iterator[UInt16s]]
-    ) -> Iterator[tuple[str, UInt64s]]:
-        """Yield each rule in words, and the keys of all records."""
         for number, rule in enumerate(self.rules):
-            yield " and ".join(map(str, rule)), _keys_of_rule(family, signatures(), number)
+            keys = _keys_of_rule(family, signatures(), number)
+            yield (
+                " and ".join(map(str, rule)),
+                proposed_pairs(keys)
+                if probes is None
+                else proposed_between(_keys_of_rule(family, signed, number), keys),
+            )
 
     def _beyond_budget(self, words: str, pairs: int) -> str:
         return (

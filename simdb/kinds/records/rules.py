@@ -763,21 +763,34 @@ def used_columns(keys: UInt64s) -> UInt64s:
     return keys[:, keys.any(axis=0)]
 
 
-def proposed_between(keys: UInt64s, others: UInt64s) -> int:
-    """Count the pairs of two tables that a rule makes candidates, as ``proposed_pairs`` of one."""
+def proposed_between(keys: UInt64s, others: UInt64s) -> dict[str, int]:
+    """Count what a rule makes candidates of between two tables, as ``proposed_pairs`` in one.
+
+    ``records`` are those of both tables that have a key, ``buckets`` keys that both have, and
+    ``largest`` records of both share the one of ``largest_pairs``.
+    """
     ones, begins, sizes, rows = _buckets(keys)
     values, other_begins, other_sizes, other_rows = _buckets(others)
     _, own, its = np.intersect1d(ones, values, assume_unique=True, return_indices=True)
-    meetings = np.concatenate([[0], np.cumsum(sizes[own] * other_sizes[its])])
-    total = int(meetings[-1])
-    if keys.shape[1] == 1 or not total:
-        return total
-    sampled = np.unique(np.linspace(0, total - 1, SAMPLED_MEETINGS).astype(np.int64))
-    buckets = np.searchsorted(meetings, sampled, side="right") - 1
-    place, more = np.divmod(sampled - meetings[buckets], other_sizes[its[buckets]])
-    left = rows[begins[own[buckets]] + place]
-    right = other_rows[other_begins[its[buckets]] + more]
-    return round(total * float(np.mean(1 / common_keys(keys[left], others[right]))))
+    products = sizes[own] * other_sizes[its]
+    meetings = np.concatenate([[0], np.cumsum(products)])
+    pairs = total = int(meetings[-1])
+    if keys.shape[1] > 1 and total:
+        sampled = np.unique(np.linspace(0, total - 1, SAMPLED_MEETINGS).astype(np.int64))
+        buckets = np.searchsorted(meetings, sampled, side="right") - 1
+        place, more = np.divmod(sampled - meetings[buckets], other_sizes[its[buckets]])
+        left = rows[begins[own[buckets]] + place]
+        right = other_rows[other_begins[its[buckets]] + more]
+        pairs = round(total * float(np.mean(1 / common_keys(keys[left], others[right]))))
+    largest_pairs = int(products.max(initial=0))
+    largest = (sizes[own] + other_sizes[its])[products == largest_pairs]
+    return {
+        "records": sum(int(side.any(axis=1).sum()) for side in (keys, others)),
+        "buckets": products.size,
+        "largest": int(largest.max(initial=0)),
+        "largest_pairs": largest_pairs,
+        "pairs": pairs,
+    }
 
 
 def _buckets(keys: UInt64s) -> tuple[UInt64s, Int64s, Int64s, Int64s]:
@@ -792,9 +805,10 @@ def _buckets(keys: UInt64s) -> tuple[UInt64s, Int64s, Int64s, Int64s]:
 def proposed_pairs(keys: UInt64s) -> dict[str, int]:
     """Count what a rule makes candidates of, by the keys of all records, (n, keys).
 
-    ``records`` have a key, ``buckets`` are different ones, ``largest`` records have the same, and
-    ``pairs`` are candidates. Where pairs may share several keys they meet as often: their number is
-    that of all meetings by the mean of 1 / keys shared, over all or over 32,768 meetings.
+    ``records`` have a key, ``buckets`` are different ones, ``largest`` records have the same, which
+    makes ``largest_pairs`` of them, and ``pairs`` are candidates. Where pairs may share several
+    keys they meet as often: their number is that of all meetings by the mean of 1 / keys shared,
+    over all or over 32,768 meetings.
     """
     _, begins, sizes, rows = _buckets(keys)
     meetings = np.concatenate([[0], np.cumsum(sizes * (sizes - 1) // 2)])
@@ -813,5 +827,6 @@ def proposed_pairs(keys: UInt64s) -> dict[str, int]:
         "records": int(keys.any(axis=1).sum()),
         "buckets": sizes.size,
         "largest": int(sizes.max(initial=0)),
+        "largest_pairs": math.comb(int(sizes.max(initial=0)), 2),
         "pairs": pairs,
     }
