@@ -51,7 +51,7 @@ class Label(NamedTuple):
         plain: Any = layout.unpack(payload)
         fits = isinstance(plain, list) and list(map(type, plain[:1] + plain[3:])) == [str, bool]
         if not fits or not all(type(key) in (int, str) for key in plain[1:3]):
-            raise CorruptionError("a stored label is none")
+            raise CorruptionError("a stored label is not one")
         return cls(*plain)
 
 

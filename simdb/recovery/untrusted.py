@@ -76,7 +76,7 @@ def require_sound(path: Path) -> None:
         raise StorageError(f"{path} cannot be verified: no child process: {error}") from error
     if child.returncode or child.stdout.split() != [word.encode()]:
         said = child.stderr.decode(errors="replace").strip().splitlines()
-        end = said[-1] if said else "it ended without a word"
+        end = said[-1] if said else "it ended without a message"
         if child.returncode == _UNKNOWN:
             raise StorageError(
                 f"{path} cannot be verified: {end}. A child process verifies it, which imports the "

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -46,7 +47,8 @@ class Interrupt:
         sys.settrace(None)
 
     def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
-        return self._line if frame.f_code.co_filename in FILES else None
+        is_ours = frame.f_code.co_filename in FILES
+        return self._line if is_ours and not in_finaliser(frame) else None
 
     def _line(self, frame: FrameType, event: str, _argument: Any) -> Any:
         if event == "line":
@@ -62,6 +64,12 @@ class Interrupt:
                 sys.settrace(None)
                 raise KeyboardInterrupt
         return self._line
+
+
+def in_finaliser(frame: FrameType) -> bool:
+    """Whether a call is part of a ``__del__``, in which Python passes over every error."""
+    names = (outer.f_code.co_name for outer, _ in traceback.walk_stack(frame))
+    return "__del__" in names
 
 
 def interrupted(path: Path, what: str, number: int) -> str:

@@ -45,7 +45,7 @@ def test_a_child_that_ends_well_but_says_nothing_proves_nothing(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(distrusting, "_PROGRAM", "raise SystemExit(0)")
-    with pytest.raises(CorruptionError, match="without a word"):
+    with pytest.raises(CorruptionError, match="without a message"):
         simdb.open(store, untrusted=True)
 
 

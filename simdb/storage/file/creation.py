@@ -172,7 +172,7 @@ class Room:
         end = self.end + max(0, self.pages_in_use - pages_before)
         if self.pages_in_use > limit or (end > limit and self.pages_in_use > limit // 2):
             raise DatabaseFullError(
-                f"{path}: the map is full, but for what is kept for deleting; delete items, "
+                f"{path}: the map is full; its last part is reserved for deletions. Delete items "
                 "or open with a larger map_size"
             )
 

@@ -434,9 +434,9 @@ class FileWatch:
         """What to raise when the lock file speaks of another commit than the file."""
         users = _in_words(users_of(self._path))
         return StorageError(
-            f"{self._lock} is not that of {self._path}: it speaks of commit {commit:,}, the file "
+            f"{self._lock} does not belong to {self._path}: it records commit {commit:,}, the file "
             f"ends with commit {self.newest_commit():,}. The file was moved, replaced or written "
-            f"by another name while {users} had the store open; close it there and here, then "
+            f"under another name while {users} had the store open; close it there and here, then "
             "open it again. 'simdb restore' replaces a store safely"
         )
 
