@@ -203,7 +203,7 @@ def test_it_is_stored_reopened_rebuilt_audited_and_dumped(tmp_path):
         assert made.stats()["settings"]["cascade"] == str(cascade)
         assert made.self_audit().expected_recall == made.plan.expected_recall(0.6)
         assert made.plan.expected_recall(0.6) == pytest.approx(cascade.probability(0.6) - 1e-4)
-        with pytest.raises(ConfigurationError, match="has cascade And"):
+        with pytest.raises(ConfigurationError, match="cascade is And"):
             db.collection("c", simdb.Set(), threshold=0.6, recall=0.8)
         db.collection("c", simdb.Set(), threshold=0.6, recall=0.8, cascade=cascade)
         made.rebuild(threshold=0.7)
