@@ -15,14 +15,14 @@ def main() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     collector.rest()
     try:
+        from simdb.cli import signals
         from simdb.cli.app import app
-        from simdb.cli.failures import interrupt_again, pass_over_endings, tell_of_compiling
-        from simdb.cli.waiting import awake
+        from simdb.cli.failures import tell_of_compiling
 
-        sys.unraisablehook = interrupt_again
+        sys.unraisablehook = signals.interrupt_again
         starting.before_compiling.append(tell_of_compiling)
         if sys.stdin is not None:
-            sys.stdin = awake(sys.stdin)
+            sys.stdin = signals.awake(sys.stdin)
         for stream in (sys.stdout, sys.stderr):
             reconfigure = getattr(stream, "reconfigure", None)
             if reconfigure is not None:
@@ -31,7 +31,7 @@ def main() -> None:
         try:
             app()
         finally:
-            pass_over_endings()
+            signals.pass_over_endings()
     except KeyboardInterrupt:  # while modules are imported or options read: nothing has begun
         sys.exit(130)
     finally:

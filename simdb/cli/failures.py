@@ -6,22 +6,21 @@ the reader of the output has ended. ``SIMDB_TRACEBACK`` in the environment adds 
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import errno
 import os
 import shlex
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from types import FrameType, MappingProxyType
+from types import MappingProxyType
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from simdb.cli import signals
 from simdb.errors import KeyNotFoundError, Remedy, StorageError, UsageError
 from simdb.files.writing import printable
 
@@ -32,9 +31,7 @@ EXIT_FAULT = 70
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-_SHORTLY = 0.05  # seconds
 _WRAPPING = (SystemError, RuntimeError)
-_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 _OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
 _COMMANDS = {"rebuild": "simdb rebuild"}
@@ -49,9 +46,7 @@ class CommandGroup(TyperGroup):
         """Run a command; in standalone mode leave the process with its exit code."""
         standalone = others.get("standalone_mode", True)
         if standalone:
-            signal.signal(signal.SIGTERM, _end_politely)
-            if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as nohup sets it
-                signal.signal(signal.SIGHUP, _end_politely)
+            signals.take_endings()
         code = 0
         try:
             result = super().main(*args, **{**others, "standalone_mode": False})
@@ -85,31 +80,6 @@ def _is_interruption(error: BaseException) -> bool:
     return isinstance(cause, KeyboardInterrupt)
 
 
-def interrupt_again(ignored: Any) -> None:
-    """Take up a Ctrl-C that came where Python ignores all errors, as in a finaliser; a hook.
-
-    Raised here it would be ignored again. Once the command has ended there is nothing to end.
-    """
-    if issubclass(ignored.exc_type, KeyboardInterrupt):
-        if sys.is_finalizing():
-            return
-        atexit.register(signal.setitimer, signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, signal.default_int_handler)
-        signal.setitimer(signal.ITIMER_REAL, _SHORTLY)
-    else:
-        sys.__unraisablehook__(ignored)
-
-
-def _end_politely(number: int, frame: FrameType | None) -> None:
-    """End as by Ctrl-C, so that temporary files and throw-away stores are removed.
-
-    A closed terminal is told by more than one signal: the others must not end that.
-    """
-    for other in _ENDINGS:
-        signal.signal(other, _pass_over)  # where one has come by now, SIG_IGN would be reported
-    signal.default_int_handler(number, frame)
-
-
 def tell_of_compiling() -> None:
     """Say on standard error why nothing happens for a while."""
     with contextlib.suppress(OSError):
@@ -117,16 +87,6 @@ def tell_of_compiling() -> None:
             "compiling for this processor, once: up to a minute ('simdb warm' does it ahead)",
             file=sys.stderr,
         )
-
-
-def pass_over_endings() -> None:
-    """Ignore the signals that end a command: it has ended, and Python would have them kill it."""
-    for late in _ENDINGS:
-        signal.signal(late, signal.SIG_IGN)
-
-
-def _pass_over(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the end has begun."""
 
 
 def _reported(error: Exception, about: Mapping[str, str] | None = None) -> int:
