@@ -23,7 +23,7 @@ import simdb.spark
 from simdb import steps
 from simdb.errors import BadItemError, ConfigurationError, MissingExtraError, UsageError
 from simdb.spark import frames, sessions
-from tests.steps.test_reference import SERVED, dropped_by, table_of
+from tests.steps.test_reference import SERVED, dropped_by, every_kind, table_of
 from tests.support.commands import done, run
 from tests.support.kind_cases import CASES
 from tests.support.spark import listed, pairs_of
@@ -124,15 +124,7 @@ def test_many_small_cases_in_one_job_are_answered_as_each_alone(spark, cases, ra
 
 @on_spark
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "exact"),
-    [
-        (name, exact)
-        for name, case in SERVED.items()
-        for exact in (False, True)
-        if case.kind.has_symbols or not exact
-    ],
-)
+@every_kind
 def test_every_kind_that_is_served_gets_the_answers_of_a_store(spark, name, exact, tmp_path):
     case = SERVED[name]
     random = np.random.default_rng(3)

@@ -30,6 +30,15 @@ SLOW = ("fingerprint:160:160",)  # of which there is another
 SERVED = {
     name: case for name, case in CASES.items() if not name.startswith(UNSERVED) and name not in SLOW
 }
+every_kind = pytest.mark.parametrize(
+    ("name", "exact"),
+    [
+        (name, exact)
+        for name, case in SERVED.items()
+        for exact in (False, True)
+        if case.kind.has_symbols or not exact
+    ],
+)
 SETS = simdb.Set()
 
 
@@ -61,15 +70,7 @@ def dropped_by(collection, items):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "exact"),
-    [
-        (name, exact)
-        for name, case in SERVED.items()
-        for exact in (False, True)
-        if case.kind.has_symbols or not exact
-    ],
-)
+@every_kind
 def test_answers_are_those_of_a_collection(tmp_path, name, exact):
     case = SERVED[name]
     random = np.random.default_rng(3)
