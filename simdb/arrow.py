@@ -273,10 +273,11 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
     Raises:
         UsageError: as ``rows_of``; or an item is null.
     """
-    for number, row in enumerate(rows_of(data, None, item, ())):
+    rows, of_table = rows_of(data, None, item, ()), is_table(data)
+    for number, row in enumerate(rows):
         if isinstance(row, BadItemError):
             raise BadItemError(f"row {number}: {row}", row=number)
-        yield row[1] if is_table(data) else row
+        yield row[1] if of_table else row
 
 
 class Parts(ABC):

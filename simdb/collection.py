@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import partial
@@ -114,6 +114,28 @@ class _Among(NamedTuple):
         return replace(opened, only=only, with_metadata=self.metadata)
 
 
+class _Opening(AbstractContextManager[Opened]):
+    """The block in which a collection is read: a class, since every search enters one."""
+
+    __slots__ = ("_reading", "_view", "_work")
+
+    def __init__(self, view: CollectionView, work: Work) -> None:
+        self._view = view
+        self._work = work
+
+    def __enter__(self) -> Opened:
+        self._reading = self._view._reading()
+        transaction = self._reading.__enter__()
+        try:
+            return self._view._opened_in(transaction, self._work)
+        except BaseException as error:
+            self._reading.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(self, *raised: Any) -> None:
+        self._reading.__exit__(*raised)
+
+
 class CollectionView:
     """The reading half of a collection: of the last commit, or of a snapshot.
 
@@ -124,6 +146,9 @@ class CollectionView:
         self._handle = handle
         self._snapshot = snapshot
         self._name = name
+        # Not a method of this view, which would then outlive its use until garbage is collected.
+        self._require_open = partial(_require_unclosed, handle, snapshot)
+        self._resources = Resources(handle.memory, handle.pool, self._require_open)
         with self._reading() as transaction:
             self._known = Known.of(catalogue.require_settings(transaction, name))
 
@@ -445,7 +470,7 @@ class CollectionView:
         with self._opened() as whole:
             opened = among.of(whole)
             method = _method(opened, "search", asked)
-            encoded = list(map(opened.signer.items.encode, items))
+            encoded = opened.signer.items.encode_many(list(items))
             return method.search_many(opened, encoded, limit)
 
     def pairs(
@@ -1235,37 +1260,29 @@ class CollectionView:
 
     # -- transactions ------------------------------------------------------------------------
 
-    def _require_open(self) -> None:
-        """Raise if the database, or the snapshot, has been closed."""
-        self._handle.require_open()
-        if self._snapshot is not None and self._snapshot.closed:
-            raise DatabaseClosedError("the snapshot has ended")
-
     @property
     def _present(self) -> Known:
         with self._reading() as transaction:
             return self._refresh(transaction)
 
-    @contextmanager
-    def _reading(self) -> Iterator[ReadTransaction]:
-        if self._snapshot is None:
-            with self._handle.read() as transaction:
-                yield transaction
-            return
-        self._require_open()
-        with self._snapshot.translated():
-            yield self._snapshot
+    def _reading(self) -> AbstractContextManager[ReadTransaction]:
+        return self._handle.read() if self._snapshot is None else self._in_snapshot(self._snapshot)
 
     @contextmanager
-    def _opened(self, work: Work | None = None) -> Iterator[Opened]:
+    def _in_snapshot(self, snapshot: ReadTransaction) -> Iterator[ReadTransaction]:
+        self._require_open()
+        with snapshot.translated():
+            yield snapshot
+
+    def _opened(self, work: Work | None = None) -> _Opening:
         """Read the collection in a snapshot; ``work`` is what an answer costs anew."""
-        work = work or Work()
+        return _Opening(self, work or Work())
+
+    def _opened_in(self, transaction: ReadTransaction, work: Work) -> Opened:
         work.looked_at = 0
-        resources = Resources(self._handle.memory, self._handle.pool, self._require_open)
-        with self._reading() as transaction:
-            _, settings, signer = self._refresh(transaction)
-            reader = CollectionReader(transaction, settings.number)
-            yield Opened(settings, signer, reader, resources, work)
+        _, settings, signer = self._refresh(transaction)
+        reader = CollectionReader(transaction, settings.number)
+        return Opened(settings, signer, reader, self._resources, work)
 
     @contextmanager
     def _sides(
@@ -1803,6 +1820,13 @@ class Collection(CollectionView):
             which = "old" if now == before else "new"
             told = f"interrupted; the collection has its {which} settings"
             raise KeyboardInterrupt(told) from None
+
+
+def _require_unclosed(handle: Handle, snapshot: ReadTransaction | None) -> None:
+    """Raise if the database, or the snapshot, has been closed."""
+    handle.require_open()
+    if snapshot is not None and snapshot.closed:
+        raise DatabaseClosedError("the snapshot has ended")
 
 
 def _require_open(opened: Opened) -> None:

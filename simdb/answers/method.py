@@ -148,29 +148,9 @@ class Method(ABC):
         ranked = met[np.argsort(self.bound.order(values[met]), kind="stable")]
         if opened.only is not None:
             ranked = ranked[opened.only.first(numbers[ranked], limit)]
-        best = ranked[:limit].tolist()
-        if documents is None:
-            read = dict(opened.reader.documents_of(np.sort(numbers[best]), whole=False))
-            if len(read) < len(best):
-                raise CorruptionError(WITHOUT_DOCUMENT)
-            rank = np.argsort(np.argsort(numbers[best])).tolist()  # of each among the ascending
-            chosen = [read[place] for place in rank]
-        else:
-            chosen = [documents[place] for place in best]
-        keys = [decode_user_key(document.key) for document in chosen]
-        chosen_values = values[best]
-        if kind.is_distance:
-            distances = chosen_values.tolist()
-            rows = [Match(key, distance=value) for key, value in zip(keys, distances, strict=True)]
-        else:
-            if self.measure is SetSimilarity.JACCARD:
-                chosen_values = kind.outer_values(chosen_values)
-            rows = list(map(Match, keys, chosen_values.tolist()))
-        if kind.estimates:
-            rows = [replace(row, estimated=True) for row in rows]
-        if opened.with_metadata:
-            told = zip(rows, chosen, strict=True)
-            rows = [replace(row, metadata=metadata_of(document)) for row, document in told]
+        best = ranked[:limit]
+        chosen = None if documents is None else [documents[place] for place in best.tolist()]
+        rows = self._rows(opened, numbers[best], values[best], chosen)
         return Matches(tuple(rows), self.promise(kind), self.recall, compared)
 
     def matches_of_many(
@@ -186,21 +166,60 @@ class Method(ABC):
         value; ``candidates`` of each probe, with how many items it was compared.
         """
         probes, numbers, values = found
-        order = np.lexsort((numbers, probes))
+        ranked = np.lexsort((numbers, self.bound.order(values), probes))
         if opened.only is not None:
-            order = order[opened.only.among(numbers[order])]
-        probes, numbers, values = probes[order], numbers[order], values[order]
-        distinct, places = np.unique(numbers, return_inverse=True)
-        documents = dict(opened.reader.documents_of(distinct, whole=False))
-        if len(documents) < distinct.size:
-            raise CorruptionError(WITHOUT_DOCUMENT)
-        cuts = np.searchsorted(probes, np.arange(len(candidates) + 1)).tolist()
-        answers = []
-        for (begin, end), count in zip(pairwise(cuts), candidates, strict=True):
-            own = [documents[place] for place in places[begin:end].tolist()]
-            ranked = Ranked(numbers[begin:end], values[begin:end], np.arange(end - begin), own)
-            answers.append(self.matches(opened, ranked, limit, candidates=count))
+            ranked = ranked[opened.only.among(numbers[ranked])]
+        ends = np.cumsum(np.bincount(probes[ranked], minlength=len(candidates)))
+        if limit is not None:
+            starts = np.concatenate([[0], ends[:-1]])
+            kept = np.arange(ranked.size) - starts[probes[ranked]] < limit
+            ranked, ends = ranked[kept], np.cumsum(np.minimum(np.diff(ends, prepend=0), limit))
+        rows = self._rows(opened, numbers[ranked], values[ranked], None)
+        promise = self.promise(opened.settings.kind)
+        answers, begin = [], 0
+        for end, count in zip(ends.tolist(), candidates, strict=True):
+            answers.append(Matches(tuple(rows[begin:end]), promise, self.recall, count))
+            begin = end
         return answers
+
+    def _rows(
+        self,
+        opened: Opened,
+        numbers: UInt32s,
+        values: Float64s,
+        documents: Sequence[Document] | None,
+    ) -> list[Match]:
+        """Make the matches of some items; their documents are read if they have not been."""
+        kind = opened.settings.kind
+        metadata: list[Mapping[str, Any] | None] = []
+        if documents is None:
+            distinct, places = np.unique(numbers, return_inverse=True)
+            chosen = places.tolist()
+            try:
+                listed_keys = listed(key_column(opened.reader, distinct))
+                keys = [listed_keys[place] for place in chosen]
+                if opened.with_metadata:
+                    told = metadata_column(opened.reader, distinct)
+                    metadata = [told[place] for place in chosen]
+            except KeyNotFoundError as error:
+                raise CorruptionError(WITHOUT_DOCUMENT) from error
+        else:
+            keys = [decode_user_key(document.key) for document in documents]
+            if opened.with_metadata:
+                metadata = list(map(metadata_of, documents))
+        if kind.is_distance:
+            rows = [
+                Match(key, distance=value) for key, value in zip(keys, values.tolist(), strict=True)
+            ]
+        else:
+            if self.measure is SetSimilarity.JACCARD:
+                values = kind.outer_values(values)
+            rows = list(map(Match, keys, values.tolist()))
+        if kind.estimates:
+            rows = [replace(row, estimated=True) for row in rows]
+        if metadata:
+            rows = [replace(row, metadata=own) for row, own in zip(rows, metadata, strict=True)]
+        return rows
 
 
 # -- groups ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 
@@ -129,6 +129,29 @@ class Opened:
         return made
 
 
+class Reading(AbstractContextManager["ReadTransaction"]):
+    """The block in which a snapshot is held: a class, since every search enters one."""
+
+    def __init__(self, handle: Handle, uses: weakref.WeakSet[object]) -> None:
+        self._handle = handle
+        self._uses = uses
+
+    def __enter__(self) -> ReadTransaction:
+        self._uses.add(self)
+        try:
+            self._transaction = self._handle.environment.read()
+        except BaseException:
+            self._handle.end_use(self)
+            raise
+        return self._transaction
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._transaction.__exit__(*raised)
+        finally:
+            self._handle.end_use(self)
+
+
 class Handle:
     """What a database and its collections share: the open file and the settings of this opening."""
 
@@ -164,7 +187,7 @@ class Handle:
         # Also when nobody has closed it.
         self._give_back = weakref.finalize(self, environments.release, self._environment, user)
         self._give_back.atexit = False
-        self._uses: weakref.WeakSet[User] = weakref.WeakSet()
+        self._uses: weakref.WeakSet[object] = weakref.WeakSet()
 
     @property
     def environment(self) -> Environment:
@@ -185,15 +208,17 @@ class Handle:
         try:
             yield self.environment
         finally:
-            self._uses.discard(use)
-            if self._closed:
-                self._release()
+            self.end_use(use)
 
-    @contextmanager
-    def read(self) -> Iterator[ReadTransaction]:
+    def read(self) -> Reading:
         """Hold a snapshot of the last commit."""
-        with self.use() as environment, environment.read() as transaction:
-            yield transaction
+        return Reading(self, self._uses)
+
+    def end_use(self, use: object) -> None:
+        """Note that a use of the file has ended, of which it may have been the last."""
+        self._uses.discard(use)
+        if self._closed:
+            self._release()
 
     @contextmanager
     def writing(self) -> Iterator[WriteAccess]:

@@ -157,3 +157,35 @@ def test_an_iterator_ends_with_its_snapshot(environment):
         next(records)
     with pytest.raises(DatabaseClosedError):
         next(records)
+
+
+def test_what_is_made_of_a_commit_is_kept_until_the_next(environment):
+    made = iter("abcdef")
+
+    def value(transaction):
+        return transaction.made("letter", lambda: next(made))
+
+    fill(environment, {b"a": b"1"})
+    with environment.read() as before:
+        assert value(before) == value(before) == "a"
+        with environment.read() as other:
+            assert value(other) == "a"
+        with environment.write(1) as writing:  # what it stores may still change
+            assert [value(writing), value(writing)] == ["b", "c"]
+            writing.put_many(Table.KEYS, [b"b"], [b"2"])
+        with environment.read() as after:
+            assert value(after) == value(after) == "d"
+        assert value(before) == "a"
+    with environment.read() as again:
+        assert value(again) == "d"
+
+
+def test_what_is_made_of_a_commit_is_not_kept_for_one_before(environment):
+    fill(environment, {b"a": b"1"})
+    with environment.read() as before:
+        fill(environment, {b"b": b"1"})
+        with environment.read() as after:
+            assert after.made("letter", lambda: "a") == "a"
+        with environment.read() as again:
+            assert again.made("letter", lambda: "b") == "a"
+        assert before.made("letter", lambda: "c") == "c"

@@ -110,11 +110,11 @@ class CollectionReader:
         self._last_named: tuple[ByteStrings, Names] | None = None
 
     def _read_manifest(self) -> Manifest:
-        """Read the manifest, or take it from the cache if it has not changed.
+        """Read the manifest, or take what this commit is known to have."""
+        return self.transaction.made(("manifest", self.number), self._manifest_read)
 
-        It is known by its checksum. A transaction's number would not do: between taking a number
-        and reading the roots LMDB lets others commit twice, and then shows what they wrote.
-        """
+    def _manifest_read(self) -> Manifest:
+        """Read the manifest, or take it from the cache if it has not changed, by its checksum."""
         caches = self.transaction.environment.caches
         name = f"state {self.number}"
         record = self._record()
@@ -287,7 +287,7 @@ class CollectionReader:
     ) -> ItemBlocks | None:
         """Return all blocks of records of one width; None if there are none, or none are known.
 
-        They are cached by commit, and known by the state as well: see ``_read_manifest``.
+        They are cached by commit, and known by the state as well.
         """
         caches, manifest = self.transaction.environment.caches, self.manifest
         if isinstance(self.transaction, WriteTransaction):  # whose blocks may still change
@@ -603,6 +603,10 @@ def _cut_records(block: Block, places: Int64s) -> _Records:
 
 def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
     """Read the settings of a collection as they are stored, to be compared; None without one."""
-    key = collection_key(name)
-    value = transaction.get(Table.META, key)
-    return None if value is None else bytes(layout.unseal(Table.META, key, value))
+
+    def read() -> bytes | None:
+        key = collection_key(name)
+        value = transaction.get(Table.META, key)
+        return None if value is None else bytes(layout.unseal(Table.META, key, value))
+
+    return transaction.made(("settings", name), read)

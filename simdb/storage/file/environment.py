@@ -31,14 +31,14 @@ import time
 import uuid
 import weakref
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self, TypeAlias
+from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 import lmdb
 
@@ -72,6 +72,8 @@ Sync: TypeAlias = Literal["full", "batch"]
 AnySync: TypeAlias = Sync | Literal["never"]  # the last is of stores that are thrown away
 
 
+T = TypeVar("T")
+
 _NO_LOG = Log()
 
 
@@ -92,20 +94,36 @@ class ReadTransaction:
     """
 
     __slots__ = (
-        *("__weakref__", "_handles", "_left", "_log", "_owner", "_transaction", "environment"),
+        *("__weakref__", "_handles", "_left", "_log", "_made", "_process", "_transaction"),
+        "environment",
     )
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self._log: Log | None = None
-        self._owner = os.getpid()
+        self._made: dict[Hashable, Any] | None = None
+        self._process = _process
         self._transaction: Any = _ENDED
         self._left = False
 
     def begin(self, transaction: Any) -> None:
         """Begin with a transaction of LMDB's."""
         self._handles = self.environment.handles
+        self._made = self.environment.made_of(transaction.id())
         self._transaction = transaction
+
+    def made(self, name: Hashable, make: Callable[[], T]) -> T:
+        """What is made of what this commit stores; it is kept as long as this is the last commit.
+
+        So it must not be changed, nor refer to a transaction.
+        """
+        if self._made is None:
+            return make()
+        try:
+            known: T = self._made[name]
+        except KeyError:
+            known = self._made[name] = make()
+        return known
 
     @property
     def identity(self) -> int:
@@ -114,11 +132,12 @@ class ReadTransaction:
 
     def overlay(self, before: Log | None) -> None:
         """See what a log has that is not committed yet, if one is given."""
-        self._log = before
+        if before is not None:
+            self._log, self._made = before, None
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         """The value of a key, or None."""
-        if not self.environment.users.present or self._owner != os.getpid():
+        if not self.environment.users.present or self._process is not _process:
             self.require_open()
         log = self._log or self._read_log()
         if key in log.tables[table].values:
@@ -192,18 +211,22 @@ class ReadTransaction:
         return (self._log or self._read_log()).tables[table]
 
     def _read_log(self) -> Log:
+        """Read the log, or take what this commit is known to have."""
+        self._log = self.made("log", self._log_read)
+        return self._log
+
+    def _log_read(self) -> Log:
         """Read the log, or take it from the cache if it has not changed."""
         head = self._main(log.HEAD_KEY)
         known: Log = self.environment.caches.get("log", _NO_LOG)
         if head is None:
-            self._log = _NO_LOG
-        elif head[: len(known.checksum)] == known.checksum != b"":
-            self._log = known
-        else:
-            self._log = Log.load(head, known, self._segment)
-            if known.place.commit < self._log.place.commit:
-                self.environment.caches["log"] = self._log
-        return self._log
+            return _NO_LOG
+        if head[: len(known.checksum)] == known.checksum != b"":
+            return known
+        read = Log.load(head, known, self._segment)
+        if known.place.commit < read.place.commit:
+            self.environment.caches["log"] = read
+        return read
 
     def _segment(self, key: bytes) -> bytes:
         """The record of a segment of the log."""
@@ -254,7 +277,7 @@ class ReadTransaction:
             raise DatabaseClosedError(
                 f"{self.environment.path}: the snapshot has ended, or the database was closed"
             )
-        if self._owner != os.getpid():
+        if self._process is not _process:
             # The parent's reader slot keeps its pages alive, which this process cannot rely on.
             raise DatabaseClosedError(
                 f"{self.environment.path}: a snapshot or iterator does not outlive a fork; take "
@@ -263,12 +286,12 @@ class ReadTransaction:
 
     def close(self) -> None:
         """End the snapshot, and views into it. A second call completes what an interrupt left."""
-        if self._left or self._owner != os.getpid():
+        if self._left or self._process is not _process:
             self._transaction = _ENDED
-            self._log = None
+            self._log = self._made = None
             return
         transaction, self._transaction = self._transaction, _ENDED
-        self._log = None
+        self._log = self._made = None
         if transaction is not _ENDED:
             transaction.abort()
         self.environment.leave(self)
@@ -349,6 +372,11 @@ class WriteTransaction(ReadTransaction):
         self._before: Log | None = None  # with the changes of the members before it
         self._snapshot: Any = None  # which it read before it began to write, and may still read
         super().__init__(environment)
+
+    def begin(self, transaction: Any) -> None:
+        """Begin with a transaction of LMDB's; what it stores may still change."""
+        super().begin(transaction)
+        self._made = None
 
     def join(self, group: Group) -> None:
         """Go on after the members of a group that are done."""
@@ -491,7 +519,7 @@ class WriteTransaction(ReadTransaction):
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
-            if self._owner != os.getpid():
+            if self._process is not _process:
                 if kind is None:
                     raise DatabaseClosedError("a transaction cannot be committed by a forked child")
             elif self.member is not None and self.member.group is not None:
@@ -575,13 +603,13 @@ class WriteTransaction(ReadTransaction):
         except Exception as error:  # noqa: BLE001 - all members raise it
             failure = error
             # What was read of changes that are not stored may come again with other content.
-            self.environment.caches.clear()
+            self.environment.forget()
         self.environment.lobby.settle(group, failure)
 
     def close(self) -> None:
         """End it; what is not committed is not stored."""
         snapshot, self._snapshot = self._snapshot, None
-        if snapshot is not None and self._owner == os.getpid():
+        if snapshot is not None and self._process is _process:
             snapshot.abort()
         super().close()
 
@@ -608,6 +636,7 @@ class Environment:
         self.users = Users()
         self.identity = (0, 0)
         self.caches: dict[str, Any] = {}
+        self._made: tuple[int, dict[Hashable, Any]] = 0, {}  # of the last commit that was read
         self._environment: Any = None
         self._queue: WriterQueue | None = None
         self._watch: preflight.FileWatch | None = None
@@ -652,7 +681,7 @@ class Environment:
             self._environment.reader_check()
             self.identity = watch.identity
         self.generation += 1
-        self.caches.clear()
+        self.forget()
 
     def _map_watched(self) -> preflight.FileWatch:
         """Map the file; again if it is replaced by a restored one meanwhile."""
@@ -733,7 +762,19 @@ class Environment:
         if self._environment is not None:
             self._environment.close()
             self._environment = None
+        self.forget()
+
+    def forget(self) -> None:
+        """Empty the caches."""
         self.caches.clear()
+        self._made = 0, {}
+
+    def made_of(self, commit: int) -> dict[Hashable, Any] | None:
+        """What ``ReadTransaction.made`` keeps of a commit; None of one that is not the last."""
+        last, made = self._made
+        if commit > last:
+            last, made = self._made = commit, {}
+        return made if commit == last else None
 
     # -- transactions ----------------------------------------------------------------------
 
@@ -879,16 +920,13 @@ class Environment:
         watch = self._watch
         assert watch is not None
         # What every snapshot does is written out here, for speed.
-        if os.fstat(watch.descriptor).st_size != watch.least_size:
+        if watch.size != watch.least_size:
             watch.require_whole()
         for attempt in range(MOST_ATTEMPTS):
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = max(
-                    int.from_bytes(os.pread(watch.descriptor, 8, offset), "little")
-                    for offset in watch.commit_offsets
-                )
+                newest = watch.newest_commit()
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()
@@ -1030,7 +1068,7 @@ class Environment:
                 self._environment = self._map(size or self.map_size or creation.LARGEST_MAP)
                 self.handles = creation.open_tables(self.path, self._environment)
         self.generation += 1
-        self.caches.clear()
+        self.forget()
 
     # -- figures ---------------------------------------------------------------------------
 
@@ -1133,6 +1171,7 @@ def _leave_to_parent(environment: Any) -> None:
     _envid.env_keys = env_keys
 
 
+_process = object()  # stands for this process: a child of a fork has another one
 _registry: dict[tuple[int, int], Environment] = {}
 _registry_lock = threading.RLock()
 
@@ -1144,11 +1183,11 @@ def _before_fork() -> None:
 
 
 def _after_fork(*, child: bool) -> None:
-    global _registry_lock  # noqa: PLW0603 - a child starts with a lock of its own
+    global _process, _registry_lock
     for environment in _registry.values():
         environment.after_fork(child=child)
     if child:
-        _registry_lock = threading.RLock()
+        _process, _registry_lock = object(), threading.RLock()
     else:
         _registry_lock.release()
 
