@@ -97,17 +97,22 @@ class Signed(NamedTuple):
         return kernels.runs.order_of(self.buckets.values) if self.rising is None else self.rising
 
     @classmethod
+    def joined(cls, parts: Sequence[Signed]) -> Signed:
+        """Put what is stored of several parts of items together."""
+        if len(parts) == 1:
+            return parts[0]
+        prefixes = [part.prefixes for part in parts if part.prefixes is not None]
+        return Signed(
+            np.concatenate([part.signatures for part in parts]),
+            BucketKeys.concatenated([part.buckets for part in parts]),
+            np.concatenate([part.comparable for part in parts]),
+            Prefixes.concatenated(prefixes) if prefixes else None,
+        )
+
+    @classmethod
     def together(cls, parts: Sequence[Signed]) -> Signed:
         """Put what is stored of several parts of items together, and sort their bucket keys."""
-        whole = parts[0]
-        if len(parts) > 1:
-            prefixes = [part.prefixes for part in parts if part.prefixes is not None]
-            whole = Signed(
-                np.concatenate([part.signatures for part in parts]),
-                BucketKeys.concatenated([part.buckets for part in parts]),
-                np.concatenate([part.comparable for part in parts]),
-                Prefixes.concatenated(prefixes) if prefixes else None,
-            )
+        whole = cls.joined(parts)
         return whole._replace(rising=kernels.runs.order_of(whole.buckets.values))
 
 
@@ -194,6 +199,11 @@ class Signer:
     def sign(self, items: Sequence[bytes | memoryview], pool: Executor | None = None) -> Signed:
         """Sign a batch of items, spread over the threads of a pool if one is given."""
         return self.start(items, pool).result()
+
+    def sign_unsorted(self, items: Sequence[bytes | memoryview]) -> Signed:
+        """Sign a batch of items for one who does not need their bucket keys in order."""
+        parts = self._slices(items)
+        return Signed.joined([self._sign_part(part, None) for part in parts] or [self.empty()])
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
         """Begin to sign a batch of items; without a pool it is done on return."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ SAMPLED = 20_000  # items, for an order of symbols
 LISTED = 3  # keys in a message
 MOST_PAIRS = 1_000_000_000
 _WHOLE = ("bigint", "int", "smallint", "tinyint")
+_SPAN = "least bigint, most bigint, rises boolean"
 
 
 def pairs(
@@ -255,7 +257,7 @@ class _Run:
 
         signed = stages("signed", all_signed)
         _require_good(signed, skip=on_bad == "skip")
-        by_place = len(frames) == 1 and _are_numbers(signed, unique=named[2] == key)
+        by_place = len(frames) == 1 and are_numbers(signed, unique=named[2] == key)
         if by_place:
             signed = signed.withColumn("number", f.col("place").cast("bigint"))
         else:
@@ -543,8 +545,14 @@ def _require_columns(frame: Any, named: tuple[str, ...]) -> None:
 def _require_keys(frame: Any, key: str) -> None:
     """Raise UsageError for keys that are null, or there twice."""
     f = functions()
-    keys = frame.select(f.col(key).alias("key")).groupBy("key").count()
-    wrong = keys.where("key is null or count > 1").limit(LISTED).collect()
+    keys = frame.select(f.col(key).alias("key"))
+    # Hashes are quicker to count than texts; where none is there twice, no key is.
+    hashes = f.countDistinct(f.when(f.col("key").isNotNull(), f.xxhash64("key")))
+    (row,) = keys.agg(f.count(f.lit(1)).alias("rows"), hashes.alias("hashes")).collect()
+    if row["rows"] == row["hashes"]:
+        return
+    counts = keys.groupBy("key").count()
+    wrong = counts.where("key is null or count > 1").limit(LISTED).collect()
     if not wrong:
         return
     if any(row["key"] is None for row in wrong):
@@ -596,7 +604,7 @@ def sign_with_keys(recipe: Recipe, batches: Any, *, exact: bool) -> Iterator[Any
             yield library.RecordBatch.from_arrays([key, place, *found], ["key", "place", *names])
 
 
-def _are_numbers(signed: Any, *, unique: bool) -> bool:
+def are_numbers(signed: Any, *, unique: bool) -> bool:
     """Whether places can be numbers as they are: whole, not negative, each there once.
 
     Args:
@@ -606,9 +614,24 @@ def _are_numbers(signed: Any, *, unique: bool) -> bool:
     if dict(signed.dtypes)["place"] not in _WHOLE:
         return False
     f = functions()
-    counted = [f.min("place").alias("least")]
-    if not unique:
-        counted += [f.count(f.lit(1)).alias("rows"), f.countDistinct("place").alias("places")]
-    (row,) = signed.agg(*counted).collect()
-    once = unique or row["rows"] == row["places"]
-    return bool(once and (row["least"] is None or row["least"] >= 0))
+    places = signed.select(f.col("place").cast("bigint").alias("place"))
+    spans = sorted(map(tuple, places.mapInArrow(spans_of, _SPAN).collect()))
+    if any(least < 0 for least, *_ in spans):
+        return False
+    # Those of files rise from row to row: then none is there twice, and nothing need be counted.
+    rising = all(rises for *_, rises in spans)
+    if unique or (rising and all(one[1] < other[0] for one, other in pairwise(spans))):
+        return True
+    rows, distinct = f.count(f.lit(1)), f.countDistinct("place")
+    (row,) = places.agg(rows.alias("rows"), distinct.alias("places")).collect()
+    return bool(row["rows"] == row["places"])
+
+
+def spans_of(batches: Iterable[Any]) -> Iterator[Any]:
+    """Yield the least and most of the numbers of a batch, -1 for none, and whether they rise."""
+    for batch in batches:
+        if batch.num_rows:
+            numbers = numbers_of(batch.column(0).fill_null(-1))
+            rises = bool((numbers[1:] > numbers[:-1]).all())
+            ends = {"least": [int(numbers.min())], "most": [int(numbers.max())]}
+            yield arrow.library().RecordBatch.from_pydict({**ends, "rises": [rises]})

@@ -16,7 +16,7 @@ from simdb.steps.schemas import Schema
 BITS_OF_ROWS = 40  # of a place in files
 MOST_FILES = 2**22
 _TYPES = {"int64": "bigint", "int32": "int", "double": "double", "binary": "binary"}
-PLAN = 2  # of the stages: those of another are not understood
+PLAN = 3  # of the stages: those of another are not understood
 _MANIFEST = "made_by string"
 
 
@@ -65,22 +65,34 @@ def mapped(
 def in_file_order(frame: Any, name: str) -> Any:
     """Add a column that orders rows as their Parquet files hold them, files by their names.
 
-    It is a whole number, so that nothing has to be sorted by it. The files are listed now: ones
-    that come later are not read.
+    It is a whole number, so that nothing has to be sorted by it. The files are those of now: a row
+    of one that comes later is an error, when the frame is read.
+
+    Raises:
+        UsageError: the frame is of no files, or of too many.
     """
     f = functions()
-    path = f"{name}_file"
-    file = f.col("_metadata.file_path")
-    paths = sorted(row[0] for row in frame.select(file.alias(path)).distinct().collect())
-    if len(paths) > MOST_FILES:
-        raise UsageError(f"{len(paths):,} files are more than {MOST_FILES:,}: order by a column")
-    rows = [(one, number << BITS_OF_ROWS) for number, one in enumerate(paths)]
-    files = frame.sparkSession.createDataFrame(rows, f"`{path}` string, `{name}` bigint")
-    row = f.col("_metadata.row_index")
-    placed = frame.select("*", file.alias(path), row.alias(f"{name}_row"))
-    known = placed.join(f.broadcast(files), path)
-    whole = known.withColumn(name, f.col(name) + f.col(f"{name}_row"))
-    return whole.select(*frame.columns, name)
+    files = sorted(frame.inputFiles())
+    if not files:
+        raise UsageError("the frame is not read from files: order by one of its columns")
+    if len(files) > MOST_FILES:
+        raise UsageError(f"{len(files):,} files are more than {MOST_FILES:,}: order by a column")
+    # Spark writes the place of a local file in two ways.
+    known = {
+        path: number << BITS_OF_ROWS
+        for number, file in enumerate(files)
+        for path in (file, file.replace("file:///", "file:/", 1))
+    }
+    path, begin = f"{name}_file", f"{name}_begin"
+    begins = frame.sparkSession.createDataFrame(
+        list(known.items()), f"`{path}` string, `{begin}` bigint"
+    )
+    file, row = f.col("_metadata.file_path"), f.col("_metadata.row_index")
+    placed = frame.select("*", file.alias(path), row.alias(name))
+    whole = placed.join(f.broadcast(begins), path, "left")
+    came_later = f.raise_error(f.concat(f.lit("a file that came later: "), f.col(path)))
+    first = f.coalesce(f.col(begin), came_later)
+    return whole.select(*frame.columns, (first + f.col(name)).alias(name))
 
 
 def together(frame: Any, key: str, *others: str) -> Any:
@@ -131,12 +143,14 @@ class Stages:
     def __call__(self, name: str, make: Callable[[], Any]) -> Any:
         """Return a stage, which is made and written if it is not there."""
         target = self.path(name)
-        if not exists(self.spark, f"{target}/_SUCCESS"):
-            with plain_errors():
-                # Signatures and digests are all different: a dictionary of them is only tried.
-                writer = make().write.mode("overwrite").option("parquet.enable.dictionary", "false")
-                writer.parquet(target)
-        return self.spark.read.parquet(target)
+        if exists(self.spark, f"{target}/_SUCCESS"):
+            return self.spark.read.parquet(target)
+        with plain_errors():
+            made = make()
+            # Signatures and digests are all different: a dictionary of them is only tried.
+            writer = made.write.mode("overwrite").option("parquet.enable.dictionary", "false")
+            writer.parquet(target)
+        return self.spark.read.schema(made.schema).parquet(target)  # no job to find that out
 
 
 def write_all(frames: Mapping[str, Any]) -> None:

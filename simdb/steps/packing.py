@@ -6,8 +6,9 @@ keys, and a task sorts its parts by itself. The keys of a part come together in 
 of one bucket did.
 
 A packed row is how many it holds, their least number, and then words of 64 bits: keys, mixed and
-rising, what else belongs to a key, and the numbers above the least. Words are cut into planes of
-bytes: high ones are alike, and vanish when the engine compresses what it sends.
+rising, what else belongs to a key, and the numbers above the least, in as few bytes as the largest
+takes. Words are cut into planes of bytes: high ones are alike, and vanish when the engine
+compresses what it sends.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ OF_PART = 2**20  # rows of a part, of which a task holds one after the other
 LEAST_PARTS = 64
 _SPREAD = 0x9E3779B97F4A7C15
 _MIX, _UNMIX = np.uint64(_SPREAD), np.uint64(pow(_SPREAD, -1, 2**64))
-_HEADER = np.dtype([("count", "<i8"), ("least", "<i8")])
+_HEADER = np.dtype([("count", "<i8"), ("least", "<i8"), ("width", "<i8")])
 
 
 def parts_of(rows: int) -> int:
@@ -116,14 +117,16 @@ def _dealt(held: list[list[UInt64s]], parts: int) -> Any:
     mixed, least = keys * _MIX, numbers.min()
     order = kernels.runs.order_of(mixed)
     words = [mixed[order], *(word[order] for word in others), numbers[order] - least]
+    width = -(-int(words[-1].max()).bit_length() // 8)
+    widths = [8] * (len(words) - 1) + [width]
     shift = np.uint64(64 - (parts.bit_length() - 1))
     own = (words[0] >> shift).view(np.int64)
     starts = starts_of(own)
     rows = [
         b"".join(
             [
-                np.array([(end - begin, least)], _HEADER).tobytes(),
-                *(_planes(word[begin:end]) for word in words),
+                np.array([(end - begin, least, width)], _HEADER).tobytes(),
+                *map(_planes, (word[begin:end] for word in words), widths),
             ]
         )
         for begin, end in pairwise(starts.tolist())
@@ -131,8 +134,8 @@ def _dealt(held: list[list[UInt64s]], parts: int) -> Any:
     return PACKED.batch(own[starts[:-1]], arrow.library().array(rows, arrow.library().binary()))
 
 
-def _planes(values: UInt64s) -> bytes:
-    return np.ascontiguousarray(values.view(np.uint8).reshape(-1, 8).T).tobytes()
+def _planes(values: UInt64s, width: int) -> bytes:
+    return values.view(np.uint8).reshape(-1, 8).T[:width].tobytes()
 
 
 def _parts(batches: Iterable[Any], words: int) -> Iterator[list[UInt64s]]:
@@ -161,7 +164,11 @@ def _joined(held: list[list[UInt64s]]) -> list[UInt64s]:
 
 
 def _unpacked(row: Any, words: int) -> list[UInt64s]:
-    (count, least), *_ = np.frombuffer(row, _HEADER, 1).tolist()
-    planes = np.frombuffer(row, np.uint8, offset=_HEADER.itemsize).reshape(words, 8, count)
-    whole = [np.ascontiguousarray(one.T).view(np.uint64).ravel() for one in planes]
-    return [*whole[:-1], whole[-1] + np.uint64(least)]
+    (count, least, width), *_ = np.frombuffer(row, _HEADER, 1).tolist()
+    planes = np.frombuffer(row, np.uint8, offset=_HEADER.itemsize).reshape(-1, count)
+    whole = np.zeros((words, count, 8), np.uint8)
+    for number, word in enumerate(whole):
+        begin = 8 * number
+        word[:, : width if number == words - 1 else 8] = planes[begin : begin + 8].T
+    found = [word.view(np.uint64).ravel() for word in whole]
+    return [*found[:-1], found[-1] + np.uint64(least)]

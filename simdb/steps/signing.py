@@ -116,23 +116,25 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
     """
     require_served(recipe, exact=exact)
     library = arrow.library()
+    keyed_by_secret = hashlib.blake2b(digest_size=DIGEST_BYTES, key=recipe.secret)
     for batch in batches:
         if not batch.num_rows:
             continue
         items, good, problems = encoded(recipe, batch.column("item"))
-        whole, places = as_bytes(items), np.flatnonzero(good)
-        sound = whole if good.all() else [whole[place] for place in places.tolist()]
-        signed = None if exact else signer_of(recipe).sign(sound)
-        digests: list[bytes | None] = [None] * len(whole)
+        places = np.flatnonzero(good)
+        sound = items if good.all() else [items[place] for place in places.tolist()]
+        signed = None if exact else signer_of(recipe).sign_unsorted(sound)
+        digests: list[bytes | None] = [None] * len(items)
         copied = _may_be_copies(recipe, sound, signed).tolist()
         for place, item, some in zip(places.tolist(), sound, copied, strict=True):
             if some:
-                keyed = hashlib.blake2b(item, digest_size=DIGEST_BYTES, key=recipe.secret)
+                keyed = keyed_by_secret.copy()
+                keyed.update(item)
                 digests[place] = keyed.digest()
-        signatures = library.nulls(len(whole), library.binary())
+        signatures = library.nulls(len(items), library.binary())
         if signed is not None:
             signatures = arrow.bytes_column(signed.signatures)
-            if places.size < len(whole):
+            if places.size < len(items):
                 rank = np.maximum(np.cumsum(good) - 1, 0)
                 signatures = signatures.take(library.array(rank, mask=~good))
         yield SIGNED.batch(
@@ -143,7 +145,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
         )
 
 
-def _may_be_copies(recipe: Recipe, items: Sequence[bytes], signed: Signed | None) -> Bools:
+def _may_be_copies(recipe: Recipe, items: Sequence[Stored], signed: Signed | None) -> Bools:
     """Tell which items are as similar to an equal one as can be, and found with it."""
     signer = signer_of(recipe)
     if signed is None:

@@ -23,6 +23,7 @@ import simdb.spark
 from simdb import steps
 from simdb.errors import BadItemError, ConfigurationError, MissingExtraError, UsageError
 from simdb.spark import frames, sessions
+from simdb.spark.answers import are_numbers, spans_of
 from tests.steps.test_reference import SERVED, dropped_by, every_kind, table_of
 from tests.support.commands import done, run
 from tests.support.kind_cases import CASES
@@ -32,6 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully suppo
 on_spark = pytest.mark.spark
 CASE = CASES["text"]
 SETS_OF_A_CASE = st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=7)
+NUMBERS: list[list[int | None]] = [[4, 6, 9], [], [5, 3, 4], [2, 2], [None, 7], [6]]
 COLUMNS: Any = {"key": "id", "item": "text"}
 
 
@@ -305,3 +307,29 @@ def test_steps_are_sent_with_their_recipe():
     (posted,) = posting([items])
     assert posted.schema.names == steps.POSTINGS.names
     assert frames.ddl(steps.POSTINGS).startswith("`key` bigint, `number` bigint, `position` int")
+
+
+def test_numbers_that_rise_are_told_from_ones_that_do_not():
+    batches = [pa.record_batch({"place": pa.array(one, pa.int64())}) for one in NUMBERS]
+    told = [tuple(next(iter(row)) for row in one.to_pydict().values()) for one in spans_of(batches)]
+    assert told == [(4, 9, True), (3, 5, False), (2, 2, False), (-1, 7, True), (6, 6, True)]
+
+
+@on_spark
+def test_places_that_number_rows_are_told_by_their_ends_or_counted(spark, tmp_path):
+    for place, rows in enumerate(([3, 4], [7, 9], [1, 2])):
+        file = tmp_path / f"a %41 {place}.parquet"
+        pyarrow.parquet.write_table(pa.table({"id": pa.array(rows, pa.int64())}), file)
+    read = spark.read.parquet(str(tmp_path))
+    placed = frames.in_file_order(read, "at").orderBy("at").collect()
+    assert [row["id"] for row in placed] == [3, 4, 7, 9, 1, 2]
+    for rows, numbers in (
+        ([1, 2, 3], True),
+        ([1, 2, 2], False),
+        ([3, 1, 2], True),
+        ([-1, 2], False),
+    ):
+        one = spark.createDataFrame(pa.table({"place": pa.array(rows, pa.int64())}))
+        assert are_numbers(one, unique=False) is numbers
+    with pytest.raises(UsageError, match="not read from files"):
+        frames.in_file_order(spark.range(3), "at")
