@@ -8,22 +8,28 @@ Memory is bounded by the setting, not by the corpus or by the number of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from simdb import kernels
 from simdb.answers.compare import (
     PAIRS_COMPARED,
-    compare_batch_with_stored,
+    Comparison,
     compare_probe_with_stored,
     compare_stored,
+    comparisons,
     read_items,
 )
 from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
+from simdb.batches.ahead import done_ahead
 from simdb.batches.compare import COMPARED_BYTES
 from simdb.batches.forest import Forest
 from simdb.batches.meeting import (
@@ -62,10 +68,15 @@ MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, abo
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
 PROBED_AT_ONCE = 1_024  # items
+LEAST_PROBED = 128  # items, of many that are given
+PARTS_OF_MANY = 8
 # Seconds: a key is looked up in a run, an entry is swept, two signatures of a bucket are compared.
 KEY_IN_RUN, ENTRY_SWEPT, PAIR_MET = 2e-7, 3e-8, 2e-8
 
 NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
+T = TypeVar("T")
+# The name and the items of a part, their features where they are needed again, and what is signed.
+_SignedPart: TypeAlias = tuple[T, Sequence[bytes | memoryview], Any, Signed]
 
 
 class Similar(NamedTuple):
@@ -113,11 +124,15 @@ class Buckets(Method):
             return [self.search(opened, items[0], limit)]
         answers: list[Matches] = []
         weights = opened.signer.items.weights(items)
-        most = min(PROBED_AT_ONCE, _most_indexed(opened))
-        for some in slices_of(np.maximum(weights, COMPARED_BYTES // most), COMPARED_BYTES):
-            part = items[some]
-            found = Similar.together(self._similar_to(opened, part, opened.work))
-            compared = np.bincount(found.compared, minlength=len(part))
+        at_once = PROBED_AT_ONCE
+        if opened.resources.pool() is not None:  # enough parts that all threads have some to do
+            at_once = max(LEAST_PROBED, min(at_once, len(items) // PARTS_OF_MANY))
+        most = min(at_once, _most_indexed(opened))
+        slices = slices_of(np.maximum(weights, COMPARED_BYTES // most), COMPARED_BYTES)
+        parts = ((some, items[some]) for some in slices)
+        for some, similar in groupby(self._similar_to(opened, parts, opened.work), itemgetter(0)):
+            found = Similar.together(part for _, part in similar)
+            compared = np.bincount(found.compared, minlength=some.stop - some.start)
             pairs = found.probes, found.others, found.values
             answers += self.matches_of_many(opened, pairs, compared.tolist(), limit)
         return answers
@@ -160,32 +175,51 @@ class Buckets(Method):
 
     def join(self, left: Opened, right: Opened) -> Batches:
         """Look the items of the left collection up in the buckets of the right one."""
-        for numbers, items in self._probes(left, right):
-            for found in self._similar_to(right, items, left.work):
-                left.work.found += found.others.size
-                if found.others.size:
-                    is_distance = right.signer.kind.is_distance
-                    ones = numbers[found.probes]
-                    yield (
-                        PairBatch.of(ones, found.others, found.values, is_distance=is_distance),
-                        None,
-                    )
+        is_distance = right.signer.kind.is_distance
+        for numbers, found in self._similar_to(right, self._probes(left, right), left.work):
+            left.work.found += found.others.size
+            if found.others.size:
+                ones = numbers[found.probes]
+                yield PairBatch.of(ones, found.others, found.values, is_distance=is_distance), None
 
     def _similar_to(
-        self, opened: Opened, items: Sequence[bytes | memoryview], work: Work
-    ) -> Iterator[Similar]:
-        """Look items up in the buckets, and compare what is found there in full."""
-        needed = opened.signer.agreement(self.bound)
-        features, signed = _signed(opened.signer, items, opened.resources.pool())
-        for probes, others, _ in _candidates_of_probes(opened.reader, signed, needed):
-            work.spend(others.size)
-            places, compared = compare_batch_with_stored(
-                opened, items, probes, others, features=features
-            )
-            work.compared += places.size
-            met = self.bound.meets_many(compared.numerators, compared.denominators)
-            hits = places[met]
-            yield Similar(probes[hits], others[hits], compared.values()[met], probes[places])
+        self,
+        opened: Opened,
+        parts: Iterable[tuple[T, Sequence[bytes | memoryview]]],
+        work: Work,
+    ) -> Iterator[tuple[T, Similar]]:
+        """Look items up in the buckets, and compare what is found there in full.
+
+        They come in parts, each with what stands for it, and so do the answers, one at least of
+        each part. While one is looked up, threads sign the next, and compare what was found.
+        """
+        signer, pool = opened.signer, opened.resources.pool()
+        needed = signer.agreement(self.bound)
+
+        def sign(name: T, items: Sequence[bytes | memoryview]) -> _SignedPart[T]:
+            return name, items, *_signed(signer, items)
+
+        def compare(
+            name: T, proposals: Proposals, comparison: Comparison
+        ) -> tuple[T, Proposals, Int64s, Compared]:
+            return name, proposals, *comparison.result()
+
+        def compared_parts() -> Iterator[Callable[[], tuple[T, Proposals, Int64s, Compared]]]:
+            calls = (partial(sign, *part) for part in parts)
+            with closing(done_ahead(calls, pool)) as signed_parts:
+                for name, items, features, signed in signed_parts:
+                    for proposals in _candidates_of_probes(opened.reader, signed, needed):
+                        work.spend(proposals.numbers.size)
+                        pairs = proposals.probes, proposals.numbers
+                        for comparison in comparisons(opened, items, *pairs, features=features):
+                            yield partial(compare, name, proposals, comparison)
+
+        with closing(done_ahead(compared_parts(), pool)) as done:
+            for name, (probes, others, _), places, compared in done:
+                work.compared += places.size
+                met = self.bound.meets_many(compared.numerators, compared.denominators)
+                hits, values = places[met], compared.values()[met]
+                yield name, Similar(probes[hits], others[hits], values, probes[places])
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect items without comparing those that are connected already.
@@ -291,7 +325,7 @@ def _live_numbers(reader: CollectionReader, since: int, at_once: int) -> Iterato
 
 
 def _signed(
-    signer: Signer, items: Sequence[bytes | memoryview], pool: Executor | None
+    signer: Signer, items: Sequence[bytes | memoryview], pool: Executor | None = None
 ) -> tuple[Any, Signed]:
     """Sign probes; and keep their features, where both need the same."""
     if signer.kind.signs_what_it_compares and signer.measure.is_slow_to_prepare:
@@ -385,6 +419,9 @@ def propose(
     if not found.queries.size:  # as of most items that are like no other
         return Proposals(np.empty(0, np.int64), np.empty(0, np.uint32), cut)
     items = reader.bands.column(found, 0)
+    if probes_count == 1 and limit == NO_LIMIT and buckets.groups is None:
+        numbers = _of_one_probe(reader, signed, items, needed)
+        return Proposals(np.zeros(numbers.size, np.int64), numbers, cut)
     # Of one probe no entry needs to be told whose it is.
     probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]
     if limit != NO_LIMIT:
@@ -411,6 +448,19 @@ def propose(
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
     return Proposals(probes, numbers, cut)
+
+
+def _of_one_probe(
+    reader: CollectionReader, signed: Signed, items: UInt32s, needed: Agreement
+) -> UInt32s:
+    """Find the live items that agree with a probe as is needed, of those of all its buckets."""
+    numbers, shared = np.unique(items, return_counts=True)
+    if reader.manifest.tombstones:
+        alive = reader.alive(numbers)
+        numbers, shared = numbers[alive], shared[alive]
+    if needed.family is None and shared.min(initial=needed.words) * needed.shared >= needed.words:
+        return numbers  # as their buckets tell
+    return numbers[_agreeing(reader, signed, np.zeros(numbers.size, np.int64), numbers, needed)]
 
 
 def _of_one(keys: UInt64s) -> BucketKeys:

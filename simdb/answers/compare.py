@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,44 +58,65 @@ def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memor
     return Compared.together([signer.measure.compare_probe(probe, part) for part in parts])
 
 
-def compare_batch_with_stored(
+class Comparison(NamedTuple):
+    """Given items and stored ones that are held at once, to be compared in any thread."""
+
+    signer: Signer
+    items: Sequence[bytes | memoryview]
+    features: Any  # of the given items, where they are slow to prepare
+    stored: list[bytes | memoryview]
+    places: Int64s  # of the pairs among all
+    left: Int64s  # of each pair, the given item
+    right: Int64s  # and the stored one
+
+    def result(self) -> tuple[Int64s, Compared]:
+        """Compare them; return the places of the pairs, and what came out."""
+        signer, left, right = self.signer, self.left, self.right
+        if self.features is None:
+            used, left = np.unique(left, return_inverse=True)
+            both = [*(self.items[row] for row in used.tolist()), *self.stored]
+            return self.places, compare_items(signer, both, left, right + used.size)
+        others, between = signer.features(self.stored), signer.measure.compare_between
+        parts = [
+            between(self.features, others, left[begin:end], right[begin:end])
+            for begin, end in pairwise([*range(0, left.size, PAIRS_COMPARED), left.size])
+        ]
+        return self.places, Compared.together(parts)
+
+
+def comparisons(
     opened: Opened,
     items: Sequence[bytes | memoryview],
     rows: Int64s,
     numbers: UInt32s,
     *,
     features: Any = None,
-) -> tuple[Int64s, Compared]:
-    """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``.
+) -> Iterator[Comparison]:
+    """Yield what compares given items with stored ones: ``items[rows[i]]`` with ``numbers[i]``.
 
-    Returns the places i that were compared, ascending: all but those of items that another process
-    has deleted for good; and what came out. ``features`` of the given items are had already where
-    they are slow to prepare.
+    Of no pairs it is one that compares nothing. All pairs are in one of them but those of items
+    that another process has deleted for good.
+    ``features`` of the given items are had already where they are slow to prepare.
     """
-    signer = opened.signer
-    compared_places, parts = [], []
     distinct, places = np.unique(numbers, return_inverse=True)
-    for positions, stored in items_in_parts(opened.reader, distinct, signer.items):
+    found = items_in_parts(opened.reader, distinct, opened.signer.items)
+    for positions, stored in found if numbers.size else [(np.empty(0, np.int64), [])]:
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
-        wanted = np.flatnonzero(place_of[places] >= 0)
-        left, right = rows[wanted], place_of[places[wanted]]
-        compared_places.append(wanted)
-        if features is None:
-            used, left = np.unique(left, return_inverse=True)
-            both = [*(items[row] for row in used.tolist()), *stored]
-            parts.append(compare_items(signer, both, left, right + used.size))
-            continue
-        others = signer.features(stored)
-        for begin in range(0, wanted.size, PAIRS_COMPARED):
-            part = slice(begin, begin + PAIRS_COMPARED)
-            parts.append(signer.measure.compare_between(features, others, left[part], right[part]))
-    compared = Compared.together(parts)
-    if len(compared_places) == 1:
-        return compared_places[0], compared
-    everything = np.concatenate([np.empty(0, np.int64), *compared_places])
-    order = np.argsort(everything, kind="stable")
-    return everything[order], Compared(compared.numerators[order], compared.denominators[order])
+        others = place_of[places]
+        wanted = np.flatnonzero(others >= 0)
+        pairs = wanted, rows[wanted], others[wanted]
+        yield Comparison(opened.signer, items, features, stored, *pairs)
+
+
+def compare_batch_with_stored(
+    opened: Opened, items: Sequence[bytes | memoryview], rows: Int64s, numbers: UInt32s
+) -> Compared:
+    """Compare given items with stored ones: ``items[rows[i]]`` with item ``numbers[i]``."""
+    parts = [one.result() for one in comparisons(opened, items, rows, numbers)]
+    compared = Compared.together([part for _, part in parts])
+    order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for places, _ in parts)]))
+    return Compared(compared.numerators[order], compared.denominators[order])
 
 
 def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:

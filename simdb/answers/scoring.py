@@ -56,7 +56,7 @@ def scored(
         )
         distinct, rows = np.unique(ones, return_inverse=True)
         _, items = read_items(left.reader, distinct)
-        _, compared = compare_batch_with_stored(right, items, rows, others)
+        compared = compare_batch_with_stored(right, items, rows, others)
         right.work.compared += len(part)
         batch = PairBatch.of(ones, others, compared.values(), is_distance=kind.is_distance)
         yield outer_pairs(kind, batch), known, None

@@ -122,10 +122,12 @@ class Agreement(NamedTuple):
     Attributes:
         words: how many words must be equal.
         family: decides by both signatures; None where it takes all.
+        shared: how many words are equal for each bucket that a probe shares with an item.
     """
 
     words: int
     family: Family | None
+    shared: int
 
     def holds(self, left: UInt16s, right: UInt16s) -> Bools:
         """Tell which pairs of signatures the family takes."""
@@ -174,8 +176,10 @@ class Signer:
         """The agreement that candidates must have, beside a bucket, to be compared."""
         family = self.family
         if family is None:
-            return Agreement(0, None)
-        return Agreement(family.needed_matches(bound.fraction), family if family.decides else None)
+            return Agreement(0, None, 0)
+        shared = 0 if family.looks_around else family.band_words
+        decides = family if family.decides else None
+        return Agreement(family.needed_matches(bound.fraction), decides, shared)
 
     def sign_hashed(self, features: Any, epoch: Epoch | None = None) -> Signed:
         """Make what the indexes store of items, of their features as ``hashed`` returned them."""

@@ -27,6 +27,7 @@ from simdb.errors import ConfigurationError
 
 ThresholdLike: TypeAlias = int | float | str | Fraction | Decimal
 
+_FEW = 8
 # Products of two numbers up to this one are within int64.
 _ROUNDED = 2.0**-50  # of a product of float64, what it may be off by, and more
 _LARGEST_FACTOR = 3_037_000_499
@@ -112,6 +113,11 @@ class Threshold(_Rational, frozen=True, order=True):
                 overlap = Fraction(float(overlaps[place]))
                 near[place] = overlap >= self.fraction * Fraction(float(unions[place])) > 0
             return near
+        if overlaps.ndim == 1 and overlaps.size <= _FEW:  # which Python's own numbers do sooner
+            numerator, denominator = self.fraction.as_integer_ratio()
+            pairs = zip(overlaps.tolist(), unions.tolist(), strict=True)
+            found = [one > 0 and one * denominator >= other * numerator for one, other in pairs]
+            return np.array(found, np.bool_)
         many_overlaps, many_unions = np.asarray(overlaps, np.int64), np.asarray(unions, np.int64)
         largest = max(_largest(many_overlaps), _largest(many_unions))
         ratio = _at_least(self.fraction, largest)

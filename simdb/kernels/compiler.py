@@ -75,7 +75,7 @@ class Inlined:
 
 
 class Kernel(Inlined):
-    """A function of arrays that runs compiled, with the GIL released."""
+    """A function of arrays that runs compiled, with the GIL released unless they are small."""
 
     is_inlined = False
 

@@ -2,10 +2,11 @@
 
 numba compiles a kernel to a function of machine words, and a wrapper around it that needs numba at
 run time. Here the same code gets a wrapper that needs nothing but Python: it looks at its arguments
-as numba does (a kernel's code is for certain types), lets the GIL go, calls, and makes arrays of
-what comes out. What is an ``ndarray`` of which type it tells by the addresses of ``CONTEXT``, which
-``kept.py`` fills in when it loads the code. Fields of objects are read where NumPy's interface of C
-has them; a ``probe`` of each library is called on a known array before the code is believed.
+as numba does (a kernel's code is for certain types), lets the GIL go unless they are small, calls,
+and makes arrays of what comes out. What is an ``ndarray`` of which type it tells by the addresses
+of ``CONTEXT``, which ``kept.py`` fills in when it loads the code. Fields of objects are read where
+NumPy's interface of C has them; a ``probe`` of each library is called on a known array before the
+code is believed.
 """
 
 # mypy: allow-untyped-calls, allow-untyped-defs
@@ -25,6 +26,10 @@ from simdb.kernels.shared import NotLinkableError, shared_object
 _WORD, _INT, _BYTE = ir.IntType(64), ir.IntType(32), ir.IntType(8)
 _OBJECT = _BYTE.as_pointer()
 _ALIGNMENT = 16  # where none is asked for, as of malloc
+# Bytes of all arguments below which the GIL is kept. Handing it to a thread that waits, and waiting
+# for it then, takes longer than most kernels take with so little. One that takes addresses lets it
+# go always: what lies there may be large, or have to be read from disk.
+_SMALL = 12_288
 _HEADER = 64  # bytes before the data that a kernel has allocated: five words, and alignment
 
 
@@ -108,6 +113,7 @@ class _Wrapper:
         self._call = call
         self._builder = builder = ir.IRBuilder(call.append_basic_block("entry"))
         self._others = call.append_basic_block("others")
+        self._size: Any = _WORD(0)  # bytes of all arrays that are taken
         with builder.goto_block(self._others):
             found = self._from_context(kept.NOT_THESE)
             self._count_up(found)
@@ -118,12 +124,18 @@ class _Wrapper:
             for place, of in enumerate(described.argtypes)
         ]
         function = self._context.declare_function(self.module, described)
-        saved = builder.call(self._python("PyEval_SaveThread", _OBJECT, []), [])
+        saved_at = cgutils.alloca_once_value(builder, _OBJECT(None))
+        takes_addresses = any("address" in name for name in described.args)
+        is_small = builder.icmp_unsigned("<", self._size, _WORD(0 if takes_addresses else _SMALL))
+        with builder.if_then(builder.not_(is_small)):
+            saved = builder.call(self._python("PyEval_SaveThread", _OBJECT, []), [])
+            builder.store(saved, saved_at)
         status, result = self._context.call_conv.call_function(
             builder, function, described.restype, described.argtypes, values
         )
         restore = self._python("PyEval_RestoreThread", ir.VoidType(), [_OBJECT])
-        builder.call(restore, [saved])
+        with builder.if_then(builder.not_(is_small)):
+            builder.call(restore, [builder.load(saved_at)])
         with builder.if_then(status.is_error, likely=False):
             # Kernels raise nothing themselves: what fails is taking memory.
             builder.ret(builder.call(self._python("PyErr_NoMemory", _OBJECT, []), []))
@@ -270,6 +282,10 @@ class _Wrapper:
             for where in (kept.DIMENSIONS, kept.STRIDES)
         )
         size = self._context.get_abi_sizeof(kind)
+        bytes_of = _WORD(size)
+        for elements in shape:
+            bytes_of = builder.mul(bytes_of, elements)
+        self._size = builder.add(self._size, bytes_of)
         populate_array(
             array,
             data=builder.bitcast(self._field(given, kept.DATA, _OBJECT), kind.as_pointer()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -32,16 +34,52 @@ def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name):
 def test_many_searches_read_a_bucket_of_equal_items_in_parts(tmp_path, monkeypatch):
     monkeypatch.setattr(buckets, "JOINED_AT_ONCE", 64)
     compared = []
-    plain = compare.compare_batch_with_stored
+    plain = compare.comparisons
 
     def counted(opened, items, rows, numbers, **options):
         compared.append(numbers.size)
         return plain(opened, items, rows, numbers, **options)
 
-    monkeypatch.setattr(buckets, "compare_batch_with_stored", counted)
+    monkeypatch.setattr(buckets, "comparisons", counted)
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", simdb.Set(), seed=1)
         collection.add_many([(key, {1, 2, 3}) for key in range(100)])
         answers = collection.search_many([{1, 2, 3}, {7}, {1, 2, 3}, {1, 2, 3}])
     assert [len(matches) for matches in answers] == [100, 0, 100, 100]
     assert max(compared) <= 200
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_parts_that_threads_do_are_answered_as_one(tmp_path, monkeypatch, threads):
+    monkeypatch.setattr(buckets, "LEAST_PROBED", 2)
+    items = [{number, number + 1, number + 2, number + 3} for number in range(60)]
+    with simdb.open(tmp_path / "s.simdb", threads=threads) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.6, seed=1)
+        collection.add_many(enumerate(items))
+        probes = [*items, {-1}, *items]
+        answers = collection.search_many(probes)
+        assert list(answers) == [collection.search(one) for one in probes]
+
+
+def test_what_fails_between_parts_ends_what_threads_have_begun(tmp_path, monkeypatch):
+    monkeypatch.setattr(buckets, "LEAST_PROBED", 1)
+    begun, ended = [], []
+    plain = compare.Comparison.result
+
+    def slow(comparison):
+        begun.append(1)
+        time.sleep(0.05)
+        ended.append(1)
+        return plain(comparison)
+
+    def failing(*_):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(compare.Comparison, "result", slow)
+    with simdb.open(tmp_path / "s.simdb", threads=2) as db:
+        collection = db.collection("c", simdb.Set(), seed=1)
+        collection.add_many((key, {1, 2, key}) for key in range(20))
+        monkeypatch.setattr(buckets.Buckets, "matches_of_many", failing)
+        with pytest.raises(ZeroDivisionError):
+            collection.search_many([{1, 2, key} for key in range(20)])
+        assert 0 < len(begun) == len(ended) < 20

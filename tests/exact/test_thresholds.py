@@ -247,7 +247,9 @@ def test_the_largest_products_within_64_bits_and_the_next_ones_are_exact():
         threshold = Threshold(Fraction(largest - 1, largest))
         unions = np.full(3, largest)
         overlaps = np.array([largest - 2, largest - 1, largest])
-        assert threshold.meets_many(overlaps, unions).tolist() == [False, True, True]
+        for times in (1, 5):  # few pairs, and more
+            found = threshold.meets_many(np.tile(overlaps, times), np.tile(unions, times))
+            assert found.tolist() == times * [False, True, True]
         assert threshold.minimum_sizes(unions).tolist() == [largest - 1] * 3
 
 
@@ -262,9 +264,9 @@ def test_array_forms_of_a_single_size_equal_the_scalar_forms(seed):
         assert threshold.minimum_sizes(alone).tolist() == [threshold.minimum_size(size)]
         assert threshold.needed_overlaps(alone).tolist() == [threshold.needed_overlap(size)]
         overlap = threshold.minimum_size(size) - generator.randint(0, 1)
-        assert threshold.meets_many(np.array([overlap]), alone).tolist() == [
-            meets(threshold.fraction, overlap, size)
-        ]
+        for times in (1, 9):
+            found = threshold.meets_many(np.full(times, overlap), np.full(times, size))
+            assert found.tolist() == times * [meets(threshold.fraction, overlap, size)]
 
 
 def test_the_needed_overlaps_keep_the_shape_of_the_sizes():

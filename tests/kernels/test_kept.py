@@ -6,6 +6,8 @@ import gc
 import json
 import shutil
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +80,34 @@ def test_it_answers_as_its_twin_does_and_its_arrays_are_ordinary():
     del found
     gc.collect()
     assert part[0] == xxh3_64_intdigest(bytes(DATA[17:]), 2**64 - 1)  # the memory is the view's too
+
+
+@pytest.mark.parametrize(("size", "lets_go"), [(300, False), (30_000, True)])
+def test_the_lock_of_the_interpreter_is_let_go_for_what_is_not_small(size, lets_go):
+    data = np.zeros(size, np.uint8)
+    arguments = data, np.zeros(1, np.int64), np.array([size]), SEEDS[:1]
+    checksums = kept_of(kernels.checksums.checksums, *arguments)
+    turns, done = [0], threading.Event()
+
+    def take_turns():
+        while not done.is_set():
+            turns[0] += 1
+            time.sleep(0)  # waits for the lock, which nobody takes away for so long
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1_000)
+    other = threading.Thread(target=take_turns)
+    try:
+        other.start()
+        begun = turns[0]
+        for _ in range(200):
+            checksums(*arguments)
+        ended = turns[0]
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        other.join()
+    assert (ended > begun) == lets_go
 
 
 def test_numbers_are_those_of_python_and_of_numpy_and_no_larger_ones():

@@ -112,6 +112,11 @@ class ReadTransaction:
         self._made = self.environment.made_of(transaction.id())
         self._transaction = transaction
 
+    @property
+    def lasts(self) -> bool:
+        """Whether ``made`` keeps what it makes: this is the last commit, as far as it is known."""
+        return self._made is not None
+
     def made(self, name: Hashable, make: Callable[[], T]) -> T:
         """What is made of what this commit stores; it is kept as long as this is the last commit.
 
@@ -326,6 +331,10 @@ class _UnprotectedSnapshot(ReadTransaction):
     LMDB does so from the second commit after it on, so all that is read is given out only if
     nobody has committed since it began.
     """
+
+    def begin(self, transaction: Any) -> None:
+        super().begin(transaction)
+        self._made = None  # what is kept would be given out without that
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         value = super().get(table, key)

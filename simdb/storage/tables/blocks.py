@@ -19,23 +19,26 @@ offset bytes    field
 ..              the records
 ====== ======== ==============================================================
 
-The *head* is all before the records. With a variable width the head and each record are verified
-whenever they are read. With a fixed width a block is verified when a process first uses it, since
-scans read it at the speed of memory; again before it is written anew, so that damage is not
-sealed by a new checksum; and again by whoever hands out its records (``verify``).
+The *head* is all before the records. With a variable width each record is verified whenever it is
+read, and the head whenever the block is looked up: of the last commit, once. With a fixed width a
+block is verified when a process first uses it, since scans read it at the speed of memory; again
+before it is written anew, so that damage is not sealed by a new checksum; and again by whoever
+hands out its records (``verify``).
 
 ``ItemBlocks`` is all blocks of records of one width of an owner, in place: to be scanned, or
 picked from. Finding hundreds of blocks one by one would take longer than what is done with them.
 They are cached by commit: a block lies where it is as long as a snapshot of that commit can be
 opened, and the cache is emptied whenever the map moves. So they are used within the transaction
-only. From one commit to the next those are taken over that no commit between can have changed: all
-before the tail, if nothing was deleted. Of these a block of more than ``COPY_BELOW`` bytes lies on
-pages of its own, which LMDB neither moves nor changes; smaller ones are copied.
+only. The same holds of ``KnownBlocks``, those that were found one by one. From one commit to the
+next those are taken over that no commit between can have changed: all before the tail, if nothing
+was deleted. Of these a block of more than ``COPY_BELOW`` bytes lies on pages of its own, which LMDB
+neither moves nor changes; smaller ones are copied.
 """
 
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
@@ -146,6 +149,29 @@ def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
     return Block(key, numbers, 0, ends, checksums, value[head:]), head
 
 
+class KnownBlocks:
+    """Blocks of one owner that were found in one commit, by the first of their item numbers."""
+
+    def __init__(self) -> None:
+        self._firsts: list[int] = []  # ascending
+        self._blocks: dict[int, Block] = {}
+
+    def find(self, number: int) -> Block | None:
+        """Return the block whose range holds an item number, if it is known."""
+        place = bisect_right(self._firsts, number)
+        block = self._blocks.get(self._firsts[place - 1]) if place else None
+        return block if block is not None and number <= block.numbers[-1] else None
+
+    def note(self, block: Block) -> None:
+        """Keep a block; beyond ``MOST_KNOWN`` it begins anew. Threads may do so at once."""
+        if len(self._firsts) >= MOST_KNOWN:
+            self._firsts, self._blocks = [], {}
+        first = int(block.numbers[0])
+        self._blocks[first] = block
+        insort(self._firsts, first)
+
+
+MOST_KNOWN = 4_096  # blocks of an owner, about a kilobyte each
 TARGET_BYTES = 131_072
 BLOCKS_AT_ONCE = 8  # are made in memory that a processor's own cache holds
 FAN_IN = 8  # small blocks that wait before they are joined
@@ -172,9 +198,24 @@ class BlockReader:
         self._table = table
         self._owner = owner
         self._width = width
+        self._known: KnownBlocks | None = None
 
     def find(self, number: int) -> Block | None:
         """Return the block whose range holds an item number, or None."""
+        if not self._transaction.lasts:
+            return self._found(number)
+        if self._known is None:
+            name = "blocks", self._table, self._owner
+            self._known = self._transaction.made(name, KnownBlocks)
+        self._transaction.require_open()
+        block = self._known.find(number)
+        if block is None:
+            block = self._found(number)
+            if block is not None:
+                self._known.note(block)
+        return block
+
+    def _found(self, number: int) -> Block | None:
         found = self._transaction.floor(self._table, pack_numbered(self._owner, number))
         if found is None:
             return None
