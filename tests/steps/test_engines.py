@@ -19,7 +19,7 @@ from tests.support.processes import started
 from tests.support.spark import pairs_of
 from tools.make_corpus import documents
 
-COUNT = 3_000
+COUNT, COPIES = 3_000, 40
 PATIENCE = 1_200  # seconds, on a busy machine
 KIND = simdb.Text()
 
@@ -27,7 +27,8 @@ KIND = simdb.Text()
 @pytest.fixture
 def expected(tmp_path: Path) -> list[Any]:
     """Write texts, and return what a collection finds in them."""
-    _, texts = zip(*documents(COUNT, seed=5), strict=True)
+    _, texts = zip(*documents(COUNT - COPIES, seed=5), strict=True)
+    texts += texts[:COPIES]
     table = pa.table({"number": range(COUNT), "item": texts})
     pa.parquet.write_table(table, tmp_path / "texts.parquet", row_group_size=500)
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
