@@ -183,7 +183,7 @@ FAULTS = (
     Fault(
         "storage/file",
         "storage/file/environment.py",
-        "        if self._owner != os.getpid():\n            # The parent's",
+        "        if self._process is not _process:\n            # The parent's",
         "        if False:\n            # The parent's",
         "tests/storage/test_environment_processes.py -k fork",
     ),

@@ -322,6 +322,7 @@ class ReadTransaction:
         try:
             yield
         except lmdb.Error as error:
+            self._made = None  # of what LMDB has given up nothing is known
             self.environment.raise_translated(error)
 
 
@@ -929,13 +930,16 @@ class Environment:
         watch = self._watch
         assert watch is not None
         # What every snapshot does is written out here, for speed.
-        if watch.size != watch.least_size:
+        if os.lseek(watch.descriptor, 0, os.SEEK_END) != watch.least_size:
             watch.require_whole()
         for attempt in range(MOST_ATTEMPTS):
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = watch.newest_commit()
+                newest = max(
+                    int.from_bytes(watch.pages[offset : offset + 8], "little")
+                    for offset in watch.commit_offsets
+                )
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()

@@ -394,8 +394,8 @@ class FileWatch:
         self.least_size = status.st_size  # LMDB never makes a file shorter
         page_size = int.from_bytes(os.pread(self.descriptor, 4, 40), "little")
         # Read at every snapshot, by way of memory: a system call would hand the GIL over.
-        self._pages = mmap.mmap(self.descriptor, 2 * page_size, prot=mmap.PROT_READ)
-        self._commit_offsets = _COMMIT_OFFSET, page_size + _COMMIT_OFFSET
+        self.pages = mmap.mmap(self.descriptor, 2 * page_size, prot=mmap.PROT_READ)
+        self.commit_offsets = _COMMIT_OFFSET, page_size + _COMMIT_OFFSET
 
     def claim(self) -> bool:
         """Claim the file for the lock file that is used with it; return whether that could be done.
@@ -421,7 +421,7 @@ class FileWatch:
 
     def newest_commit(self) -> int:
         """Number of the last commit by the meta pages."""
-        pages, (first, second) = self._pages, self._commit_offsets
+        pages, (first, second) = self.pages, self.commit_offsets
         return max(
             int.from_bytes(pages[first : first + 8], "little"),
             int.from_bytes(pages[second : second + 8], "little"),
@@ -479,7 +479,7 @@ class FileWatch:
 
     def close(self) -> None:
         """Stop watching."""
-        self._pages.close()
+        self.pages.close()
         os.close(self.descriptor)
 
 
