@@ -268,6 +268,7 @@ class ReadTransaction:
             self._raise_translated(error)
 
     def _raise_translated(self, error: Exception) -> NoReturn:
+        self._made = self._log = None  # of what LMDB has given up nothing is known
         self.environment.raise_translated(error)
         raise error
 
@@ -322,8 +323,7 @@ class ReadTransaction:
         try:
             yield
         except lmdb.Error as error:
-            self._made = None  # of what LMDB has given up nothing is known
-            self.environment.raise_translated(error)
+            self._raise_translated(error)
 
 
 class _UnprotectedSnapshot(ReadTransaction):
