@@ -132,12 +132,11 @@ class Opened:
 class Reading(AbstractContextManager["ReadTransaction"]):
     """The block in which a snapshot is held: a class, since every search enters one."""
 
-    def __init__(self, handle: Handle, uses: weakref.WeakSet[object]) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self._uses = uses
 
     def __enter__(self) -> ReadTransaction:
-        self._uses.add(self)
+        self._handle.begin_use(self)
         try:
             self._transaction = self._handle.environment.read()
         except BaseException:
@@ -204,7 +203,7 @@ class Handle:
     def use(self) -> Iterator[Environment]:
         """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
         use = User()
-        self._uses.add(use)
+        self.begin_use(use)
         try:
             yield self.environment
         finally:
@@ -212,7 +211,11 @@ class Handle:
 
     def read(self) -> Reading:
         """Hold a snapshot of the last commit."""
-        return Reading(self, self._uses)
+        return Reading(self)
+
+    def begin_use(self, use: object) -> None:
+        """Keep the file mapped until ``end_use`` of the same object, which must be kept, too."""
+        self._uses.add(use)
 
     def end_use(self, use: object) -> None:
         """Note that a use of the file has ended, of which it may have been the last."""

@@ -163,7 +163,7 @@ def test_what_is_made_of_a_commit_is_kept_until_the_next(environment):
     made = iter("abcdef")
 
     def value(transaction):
-        return transaction.made("letter", lambda: next(made))
+        return transaction.remembered("letter", lambda: next(made))
 
     fill(environment, {b"a": b"1"})
     with environment.read() as before:
@@ -180,12 +180,25 @@ def test_what_is_made_of_a_commit_is_kept_until_the_next(environment):
         assert value(again) == "d"
 
 
+def test_a_change_that_is_given_up_leaves_what_is_made_of_the_commit_before(environment):
+    fill(environment, {b"a": b"1"})
+    with environment.read() as before:
+        assert before.remembered("letter", lambda: "a") == "a"
+    writing = environment.write(1)
+    assert not writing.remembers
+    with environment.read() as meanwhile:
+        assert meanwhile.remembered("letter", lambda: "b") == "a"
+    writing.close()
+    with environment.read() as after:
+        assert after.remembered("letter", lambda: "c") == "a"
+
+
 def test_what_is_made_of_a_commit_is_not_kept_for_one_before(environment):
     fill(environment, {b"a": b"1"})
     with environment.read() as before:
         fill(environment, {b"b": b"1"})
         with environment.read() as after:
-            assert after.made("letter", lambda: "a") == "a"
+            assert after.remembered("letter", lambda: "a") == "a"
         with environment.read() as again:
-            assert again.made("letter", lambda: "b") == "a"
-        assert before.made("letter", lambda: "c") == "c"
+            assert again.remembered("letter", lambda: "b") == "a"
+        assert before.remembered("letter", lambda: "c") == "c"

@@ -111,7 +111,7 @@ class CollectionReader:
 
     def _read_manifest(self) -> Manifest:
         """Read the manifest, or take what this commit is known to have."""
-        return self.transaction.made(("manifest", self.number), self._manifest_read)
+        return self.transaction.remembered(("manifest", self.number), self._manifest_read)
 
     def _manifest_read(self) -> Manifest:
         """Read the manifest, or take it from the cache if it has not changed, by its checksum."""
@@ -609,4 +609,4 @@ def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:
         value = transaction.get(Table.META, key)
         return None if value is None else bytes(layout.unseal(Table.META, key, value))
 
-    return transaction.made(("settings", name), read)
+    return transaction.remembered(("settings", name), read)

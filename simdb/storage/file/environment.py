@@ -38,7 +38,7 @@ from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, NoReturn, Self, TypeAlias, TypeVar
 
 import lmdb
 
@@ -93,15 +93,16 @@ class ReadTransaction:
     Its tables are what is stored in them, changed as the log says (``log``).
     """
 
+    may_remember: ClassVar[bool] = True  # what is made of the commit that it sees
     __slots__ = (
-        *("__weakref__", "_handles", "_left", "_log", "_made", "_process", "_transaction"),
+        *("__weakref__", "_handles", "_left", "_log", "_process", "_remembered", "_transaction"),
         "environment",
     )
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self._log: Log | None = None
-        self._made: dict[Hashable, Any] | None = None
+        self._remembered: dict[Hashable, Any] | None = None
         self._process = _process
         self._transaction: Any = _ENDED
         self._left = False
@@ -109,25 +110,27 @@ class ReadTransaction:
     def begin(self, transaction: Any) -> None:
         """Begin with a transaction of LMDB's."""
         self._handles = self.environment.handles
-        self._made = self.environment.made_of(transaction.id())
+        self._remembered = (
+            self.environment.remembered_of(transaction.id()) if self.may_remember else None
+        )
         self._transaction = transaction
 
     @property
-    def lasts(self) -> bool:
-        """Whether ``made`` keeps what it makes: this is the last commit, as far as it is known."""
-        return self._made is not None
+    def remembers(self) -> bool:
+        """Whether ``remembered`` keeps what is made: of the last commit, as far as it is known."""
+        return self._remembered is not None
 
-    def made(self, name: Hashable, make: Callable[[], T]) -> T:
+    def remembered(self, name: Hashable, make: Callable[[], T]) -> T:
         """What is made of what this commit stores; it is kept as long as this is the last commit.
 
         So it must not be changed, nor refer to a transaction.
         """
-        if self._made is None:
+        if self._remembered is None:
             return make()
         try:
-            known: T = self._made[name]
+            known: T = self._remembered[name]
         except KeyError:
-            known = self._made[name] = make()
+            known = self._remembered[name] = make()
         return known
 
     @property
@@ -138,7 +141,7 @@ class ReadTransaction:
     def overlay(self, before: Log | None) -> None:
         """See what a log has that is not committed yet, if one is given."""
         if before is not None:
-            self._log, self._made = before, None
+            self._log, self._remembered = before, None
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         """The value of a key, or None."""
@@ -217,7 +220,7 @@ class ReadTransaction:
 
     def _read_log(self) -> Log:
         """Read the log, or take what this commit is known to have."""
-        self._log = self.made("log", self._log_read)
+        self._log = self.remembered("log", self._log_read)
         return self._log
 
     def _log_read(self) -> Log:
@@ -268,7 +271,7 @@ class ReadTransaction:
             self._raise_translated(error)
 
     def _raise_translated(self, error: Exception) -> NoReturn:
-        self._made = self._log = None  # of what LMDB has given up nothing is known
+        self._remembered = self._log = None  # of what LMDB has given up nothing is known
         self.environment.raise_translated(error)
         raise error
 
@@ -294,10 +297,10 @@ class ReadTransaction:
         """End the snapshot, and views into it. A second call completes what an interrupt left."""
         if self._left or self._process is not _process:
             self._transaction = _ENDED
-            self._log = self._made = None
+            self._log = self._remembered = None
             return
         transaction, self._transaction = self._transaction, _ENDED
-        self._log = self._made = None
+        self._log = self._remembered = None
         if transaction is not _ENDED:
             transaction.abort()
         self.environment.leave(self)
@@ -333,9 +336,7 @@ class _UnprotectedSnapshot(ReadTransaction):
     nobody has committed since it began.
     """
 
-    def begin(self, transaction: Any) -> None:
-        super().begin(transaction)
-        self._made = None  # what is kept would be given out without that
+    may_remember = False  # what is kept would be given out without that
 
     def get(self, table: Table, key: bytes) -> memoryview | None:
         value = super().get(table, key)
@@ -364,6 +365,7 @@ class WriteTransaction(ReadTransaction):
     LMDB's transaction for writing only to write to the tables, or to commit.
     """
 
+    may_remember = False  # what it stores may still change
     __slots__ = (
         *("_before", "_held_back", "_is_direct", "_snapshot", "_writes"),
         *("lock_owner", "member", "pages_before", "written_manifests"),
@@ -382,11 +384,6 @@ class WriteTransaction(ReadTransaction):
         self._before: Log | None = None  # with the changes of the members before it
         self._snapshot: Any = None  # which it read before it began to write, and may still read
         super().__init__(environment)
-
-    def begin(self, transaction: Any) -> None:
-        """Begin with a transaction of LMDB's; what it stores may still change."""
-        super().begin(transaction)
-        self._made = None
 
     def join(self, group: Group) -> None:
         """Go on after the members of a group that are done."""
@@ -646,7 +643,10 @@ class Environment:
         self.users = Users()
         self.identity = (0, 0)
         self.caches: dict[str, Any] = {}
-        self._made: tuple[int, dict[Hashable, Any]] = 0, {}  # of the last commit that was read
+        self._remembered: tuple[int, dict[Hashable, Any]] = (
+            0,
+            {},
+        )  # of the last commit that was read
         self._environment: Any = None
         self._queue: WriterQueue | None = None
         self._watch: preflight.FileWatch | None = None
@@ -777,14 +777,14 @@ class Environment:
     def forget(self) -> None:
         """Empty the caches."""
         self.caches.clear()
-        self._made = 0, {}
+        self._remembered = 0, {}
 
-    def made_of(self, commit: int) -> dict[Hashable, Any] | None:
-        """What ``ReadTransaction.made`` keeps of a commit; None of one that is not the last."""
-        last, made = self._made
+    def remembered_of(self, commit: int) -> dict[Hashable, Any] | None:
+        """What ``ReadTransaction.remembered`` keeps of a commit; None of one before the last."""
+        last, remembered = self._remembered
         if commit > last:
-            last, made = self._made = commit, {}
-        return made if commit == last else None
+            last, remembered = self._remembered = commit, {}
+        return remembered if commit == last else None
 
     # -- transactions ----------------------------------------------------------------------
 

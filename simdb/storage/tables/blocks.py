@@ -202,11 +202,11 @@ class BlockReader:
 
     def find(self, number: int) -> Block | None:
         """Return the block whose range holds an item number, or None."""
-        if not self._transaction.lasts:
+        if not self._transaction.remembers:
             return self._found(number)
         if self._known is None:
             name = "blocks", self._table, self._owner
-            self._known = self._transaction.made(name, KnownBlocks)
+            self._known = self._transaction.remembered(name, KnownBlocks)
         self._transaction.require_open()
         block = self._known.find(number)
         if block is None:
