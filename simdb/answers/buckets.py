@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from simdb import kernels
+from simdb.answers.ahead import done_ahead
 from simdb.answers.compare import (
     PAIRS_COMPARED,
     Comparison,
@@ -29,7 +30,6 @@ from simdb.answers.compare import (
 from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
-from simdb.batches.ahead import done_ahead
 from simdb.batches.compare import COMPARED_BYTES
 from simdb.batches.forest import Forest
 from simdb.batches.meeting import (

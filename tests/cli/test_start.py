@@ -110,3 +110,22 @@ def test_a_shell_completes_commands_options_and_choices(words, completions):
         app, [], env={"_SIMDB_COMPLETE": "complete_bash", **asked}, prog_name="simdb"
     )
     assert ran.stdout.split() == completions
+
+
+SPINNING = """
+import os, sys
+from simdb.cli import main
+sys.argv = ["simdb", "--version"]
+try:
+    main()
+except SystemExit:
+    print(os.environ["OPENBLAS_THREAD_TIMEOUT"])
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("given", "wanted"), [({}, "20"), ({"OPENBLAS_THREAD_TIMEOUT": "4"}, "4")])
+def test_threads_of_numpy_do_not_spin_for_long_unless_they_are_told_to(tmp_path, given, wanted):
+    variables = {"PYTHONPATH": str(CHECKOUT), **given}
+    ran = interpreted(SPINNING, cwd=tmp_path, variables=variables)
+    assert ran.stdout.split()[-1] == wanted

@@ -111,9 +111,9 @@ class CollectionReader:
 
     def _read_manifest(self) -> Manifest:
         """Read the manifest, or take what this commit is known to have."""
-        return self.transaction.remembered(("manifest", self.number), self._manifest_read)
+        return self.transaction.remembered(("manifest", self.number), self._load_manifest)
 
-    def _manifest_read(self) -> Manifest:
+    def _load_manifest(self) -> Manifest:
         """Read the manifest, or take it from the cache if it has not changed, by its checksum."""
         caches = self.transaction.environment.caches
         name = f"state {self.number}"

@@ -110,9 +110,8 @@ class ReadTransaction:
     def begin(self, transaction: Any) -> None:
         """Begin with a transaction of LMDB's."""
         self._handles = self.environment.handles
-        self._remembered = (
-            self.environment.remembered_of(transaction.id()) if self.may_remember else None
-        )
+        if self.may_remember:
+            self._remembered = self.environment.remembered_of(transaction.id())
         self._transaction = transaction
 
     @property
@@ -220,10 +219,10 @@ class ReadTransaction:
 
     def _read_log(self) -> Log:
         """Read the log, or take what this commit is known to have."""
-        self._log = self.remembered("log", self._log_read)
+        self._log = self.remembered("log", self._load_log)
         return self._log
 
-    def _log_read(self) -> Log:
+    def _load_log(self) -> Log:
         """Read the log, or take it from the cache if it has not changed."""
         head = self._main(log.HEAD_KEY)
         known: Log = self.environment.caches.get("log", _NO_LOG)
@@ -643,10 +642,8 @@ class Environment:
         self.users = Users()
         self.identity = (0, 0)
         self.caches: dict[str, Any] = {}
-        self._remembered: tuple[int, dict[Hashable, Any]] = (
-            0,
-            {},
-        )  # of the last commit that was read
+        # The last commit that was read, and what is made of it.
+        self._remembered: tuple[int, dict[Hashable, Any]] = 0, {}
         self._environment: Any = None
         self._queue: WriterQueue | None = None
         self._watch: preflight.FileWatch | None = None
