@@ -15,6 +15,9 @@ from simdb.serve.limits import Limits, Settings
 
 BACKLOG = 2_048  # connections that wait to be accepted
 SMALLEST_MEMORY = 16 * 2**20
+# A connection may rest for so long. Pools of clients keep theirs for about a minute; a request that
+# is sent while the service closes the connection gets no answer.
+KEPT_SECONDS = 75
 
 
 def serve(
@@ -85,6 +88,9 @@ def serve(
             ws="none",
             lifespan="on",
             proxy_headers=False,
+            timeout_keep_alive=KEPT_SECONDS,
+            # A worker that a busy machine holds up is not dead: killed, it answers nobody.
+            timeout_worker_healthcheck=int(settings.limits.seconds) + 1,
             timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
         )
         listening(_address(listener))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import os
 import shutil
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -394,6 +397,34 @@ def test_what_cannot_be_served_is_told_in_a_line(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     with pytest.raises(MissingExtraError, match="simdb-store\\[serve\\]"):
         serve(path)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the children of a process in /proc")
+def test_a_worker_that_is_held_up_is_not_replaced_and_keeps_its_connections(tmp_path: Path) -> None:
+    path = filled(tmp_path / "s.simdb")
+    arguments = ("serve", path, "--port", 0, "--workers", 2, "--json")
+    process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
+    try:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        client = Client(int(address.rpartition(":")[2].strip("/")))
+        client.wait()
+        kept = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        workers = children.read_text().split()
+        for number, seconds in ((None, 0), (signal.SIGSTOP, 7), (signal.SIGCONT, 1)):
+            for worker in workers if number else ():
+                os.kill(int(worker), number)
+            time.sleep(seconds)  # uvicorn waits for 5, unless told otherwise
+            if number != signal.SIGSTOP:
+                kept.request("GET", "/ready")
+                assert kept.getresponse().read()
+        kept.close()
+        assert children.read_text().split() == workers
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 def test_answers_do_not_wait_for_the_client_to_acknowledge_their_headers() -> None:
