@@ -413,8 +413,8 @@ def test_a_worker_that_is_held_up_is_not_replaced_and_keeps_its_connections(tmp_
         kept = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         workers = children.read_text().split()
-        for number, seconds in ((None, 0), (signal.SIGSTOP, 7), (signal.SIGCONT, 1)):
-            for worker in workers if number else ():
+        for number, seconds in ((signal.SIGCONT, 0), (signal.SIGSTOP, 7), (signal.SIGCONT, 1)):
+            for worker in workers:
                 os.kill(int(worker), number)
             time.sleep(seconds)  # uvicorn waits for 5, unless told otherwise
             if number != signal.SIGSTOP:
