@@ -1023,7 +1023,8 @@ class CollectionView:
             sample: how many random pairs measure u, among 2,000 items of either side.
             seed: of their choice.
             one_to_one: the pairs will be joined one to one. The join then lets the likely pairs of
-                a record compete, so learning does not.
+                a record compete, so learning does not; probabilities are those of a pair that is
+                chosen, as the pairs that are not chosen tell.
             earlier: weights learnt before, without labels, from one collection under the same
                 settings; only pairs of later items are looked at. The result is the same as without
                 ``earlier``, which is ignored if an item was deleted or replaced since.

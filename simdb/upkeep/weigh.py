@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -22,6 +22,7 @@ from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.kinds import Kind
 from simdb.kinds.base import Agreement, FieldAgreement
+from simdb.linkage.chosen import scale
 from simdb.linkage.weights import (
     MISSING,
     Evidence,
@@ -226,6 +227,22 @@ def learn(
     progress: ProgressCallback | None = None,
 ) -> Weights:
     """Learn weights without labels; see ``Collection.learn``."""
+    found = _unlabelled(
+        sides, sample=sample, seed=seed, one_to_one=one_to_one, earlier=earlier, progress=progress
+    )
+    return _of_chosen(sides, found, found.counted) if one_to_one else found
+
+
+def _unlabelled(
+    sides: Sides,
+    *,
+    sample: int,
+    seed: int,
+    one_to_one: bool,
+    earlier: Weights | None,
+    progress: ProgressCallback | None,
+) -> Weights:
+    """Learn the evidence for pairs by themselves."""
     items = Compared(sides, held=True)
     agreement = items.agreement
     counted = _counted(sides, items, None if earlier is None else earlier.counted, progress)
@@ -357,7 +374,7 @@ def learn_from(
     require_both(said)
     before: Weights | None = None
     try:
-        before = learn(
+        before = _unlabelled(
             sides,
             sample=sample,
             seed=seed,
@@ -391,7 +408,7 @@ def learn_from(
         )
     else:
         missing = np.array([own.missing for own in before.fields])
-    return _weights(
+    weights = _weights(
         agreement,
         found.bits,
         prior=found.prior,
@@ -401,6 +418,36 @@ def learn_from(
         doubts=doubts,
         frequent=() if before is None else [one.frequent for one in before.fields],
     )
+    if before is None or not one_to_one:
+        return weights
+    return _of_chosen(sides, weights, before.counted)
+
+
+def _of_chosen(sides: Sides, weights: Weights, counted: Counted | None) -> Weights:
+    """Return weights by which probabilities are of pairs that are chosen one to one.
+
+    Scores are the same: what changes is the evidence that a score stands for. Where only some of
+    the candidates are known, nothing does.
+    """
+    if sides.is_one or counted is None or counted.one_of > 1:
+        return weights
+    total = np.full(counted.left.size, weights.prior)
+    for place, one in enumerate(weights.fields):
+        bits = [*(level.bits for level in one.levels[::-1]), 0.0]  # MISSING is the last
+        total += np.array(bits)[counted.codes[:, place]]
+    live = (sides.left.reader.manifest.live, sides.right.reader.manifest.live)
+    found = scale(counted.left, counted.right, total, live)
+    if found is None:
+        return weights
+    fields = tuple(
+        replace(
+            one,
+            levels=tuple(replace(level, bits=found.slope * level.bits) for level in one.levels),
+            frequent={value: found.slope * bits for value, bits in one.frequent.items()},
+        )
+        for one in weights.fields
+    )
+    return replace(weights, fields=fields, prior=found.slope * weights.prior + found.shift)
 
 
 def _stored(labels: str, sides: Sides) -> tuple[labelling.Labels, list[str]]:

@@ -117,6 +117,58 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     assert 0.9 * MATCHES < len(kept) < 1.1 * MATCHES
 
 
+def some_products(count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Tables of the same products, each described by some of its words and some of its family's.
+
+    What one family has in common no evidence of independent fields foresees.
+    """
+    drawn = random.Random(5)
+    families = [[word(5) for _ in range(6)] for _ in range(count // 8)]
+    left: list[dict[str, Any]] = []
+    right: list[dict[str, Any]] = []
+    for _ in range(count):
+        family = drawn.choice(families)
+        own = [*drawn.sample(family, 3), word(4), word(4)]
+        for side in (left, right):
+            described = [one for one in own if drawn.random() < 0.8] or own
+            loose = [*drawn.sample(family, 2), *drawn.sample(own, 2)]
+            maker = family[0] if drawn.random() < 0.9 else "unknown"
+            side.append({"title": " ".join(described), "note": " ".join(loose), "maker": maker})
+    return left, right
+
+
+def test_of_pairs_chosen_one_to_one_the_probable_ones_are_the_best_that_a_threshold_finds(tmp_path):
+    kind = simdb.Record(
+        [
+            *(simdb.Field(name, compare="overlap") for name in ("title", "note")),
+            simdb.Field("maker", compare="exact"),
+        ],
+        [simdb.Alike("title", 0.2, recall=1), simdb.Alike("note", 0.5, recall=1)],
+    )
+    sides = some_products(400)
+    with opened(tmp_path / "s", *sides, kind=kind, threshold="0.01") as found:
+        left, right = found
+        apart = left.learn(other=right, seed=1, sample=SAMPLE)
+        chosen = left.learn(other=right, seed=1, sample=SAMPLE, one_to_one=True)
+        labels = [(number, (number + shift) % 400, not shift) for number in range(60)
+                  for shift in (0, 1)]  # fmt: skip
+        labelled = left.learn(labels, other=right, seed=1, sample=SAMPLE, one_to_one=True)
+        for weights in (chosen, labelled):
+            for collection in found:
+                collection.rebuild(weights.kind, threshold="0.01")
+            quality = {
+                one: f1(left.join(right, one, one_to_one=True))
+                for one in (weights.threshold(), *(Fraction(step, 20) for step in range(1, 20)))
+            }
+            assert quality[weights.threshold()] > max(quality.values()) - 0.06, quality
+        assert apart.prior != chosen.prior
+
+
+def f1(pairs: Any) -> float:
+    told: list[bool] = [pair.left == pair.right for pair in pairs]
+    return 2 * sum(told) / (len(told) + 400)
+
+
 def test_what_was_counted_before_is_not_counted_again(tables):
     left, _ = tables
     others = [(1_000 + number, row) for number, row in enumerate(RIGHT)]

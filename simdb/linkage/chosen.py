@@ -1,0 +1,139 @@
+"""How likely pairs match that are chosen one to one, told by those that are not chosen.
+
+Where no table has duplicates, a record matches one other at most. So its pair that is next to its
+best one does not match if the best does, and shows how alike a record gets to others by chance: by
+all that the fields have in common, which adding up their evidence does not know. Of the records
+that match none, the best pairs are like that, and they are at most as many as leave enough of the
+low ones (the share of true null hypotheses; Storey 2002, A direct approach to false discovery
+rates). What is above them are matches.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.errors import ConfigurationError
+from simdb.linkage.assignment import one_to_one
+
+LEAST_CHOSEN = 50  # pairs, from which on they say something
+LEAST_RIVALLED = 0.5  # the share of the chosen that have another pair
+LEAST_BELOW = 0.1  # the share of next best pairs that must be below where records are counted
+STEPS = 91  # places at which they are counted
+LEAST_SLOPE = 0.01
+LEAST_WEIGHT = 2.0**-32  # of a pair that may be chosen
+RIDGE = 1.0  # by the square of what the scale is away from the evidence as it was
+
+
+class Scale(NamedTuple):
+    """What the evidence of a pair that was chosen amounts to: ``slope * bits + shift``."""
+
+    slope: float
+    shift: float
+
+
+def scale(left: UInt32s, right: UInt32s, bits: Float64s, items: tuple[int, int]) -> Scale | None:
+    """Return how the evidence of candidates is to be read if pairs are chosen one to one.
+
+    Args:
+        left, right: the items of each candidate by number; each pair once.
+        bits: its evidence, with that before any field.
+        items: how many each side has.
+
+    Returns:
+        None if hardly any pair has rivals, or there are few pairs: nothing tells then.
+    """
+    side = 0 if items[0] <= items[1] else 1
+    own = np.unique((left, right)[side], return_inverse=True)[1].reshape(-1)
+    chosen = _chosen(left, right, bits)
+    best, rival = np.full((2, items[side]), -np.inf)
+    best[own[chosen]] = bits[chosen]
+    others = np.ones(bits.size, np.bool_)
+    others[chosen] = False
+    np.maximum.at(rival, own[others], bits[others])
+    is_rivalled = rival[own[chosen]] > -np.inf
+    if chosen.size < LEAST_CHOSEN or is_rivalled.mean() < LEAST_RIVALLED:
+        return None
+    values, shares, counts = _matching(best, rival)
+    return _fitted(values, shares, counts)
+
+
+def _chosen(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
+    """Return the places of pairs that are chosen one to one, the best ones first where all are
+    connected and too many for a best choice.
+    """
+    low, high = float(bits.min(initial=np.inf)), float(bits.max(initial=-np.inf))
+    weights = np.maximum((bits - low) / max(high - low, 1e-9), LEAST_WEIGHT)
+    try:
+        return one_to_one(left, right, weights)
+    except ConfigurationError:
+        return greedily_chosen(left, right, bits)
+
+
+def greedily_chosen(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
+    """Choose pairs one to one, the best first; of equal ones the earlier one. Return their places.
+
+    Hardly another choice than a matching of maximum weight, and in a bounded time.
+    """
+    remaining = np.argsort(-bits, kind="stable")
+    row, column = left[remaining], right[remaining]
+    chosen = [np.empty(0, np.int64)]
+    while remaining.size:
+        places = np.arange(remaining.size)
+        firsts = []
+        for side in (row, column):
+            first = np.empty(int(side.max()) + 1, np.int64)
+            first[side[::-1]] = places[::-1]
+            firsts.append(first[side])
+        is_best = (firsts[0] == places) & (firsts[1] == places)
+        chosen.append(remaining[is_best])
+        is_free = ~(np.isin(row, row[is_best]) | np.isin(column, column[is_best]))
+        remaining, row, column = remaining[is_free], row[is_free], column[is_free]
+    return np.sort(np.concatenate(chosen))
+
+
+def _matching(best: Float64s, rival: Float64s) -> tuple[Float64s, Float64s, Float64s]:
+    """Return the evidence of chosen pairs, what share of each matches, and how many have it.
+
+    Args:
+        best: of each record, that of the pair that was chosen for it; -inf without one.
+        rival: that of the best of its other pairs; -inf without one.
+    """
+    from scipy.optimize import isotonic_regression
+
+    rival = np.sort(rival)
+    places = np.linspace(LEAST_BELOW, 1, STEPS) * (rival.size - 1)
+    at = rival[places.astype(np.int64)]
+    below = np.searchsorted(rival, at) / rival.size
+    counted = below >= LEAST_BELOW
+    low = np.searchsorted(np.sort(best), at[counted])
+    unmatched = min([best.size, *(low / below[counted]).tolist()])
+    values, counts = np.unique(best[best > -np.inf], return_counts=True)
+    place = np.searchsorted(values, rival, side="right") - 1
+    by_chance = np.bincount(place[place >= 0], minlength=values.size) * (unmatched / rival.size)
+    shares = isotonic_regression(1.0 - by_chance / counts, weights=counts).x
+    return values, np.clip(shares, 0.0, 1.0), counts.astype(np.float64)
+
+
+def _fitted(values: Float64s, shares: Float64s, counts: Float64s) -> Scale:
+    """Fit how likely pairs match to their evidence, by logistic regression with a ridge."""
+    from scipy.optimize import minimize
+
+    middle = float(np.average(values, weights=counts))
+    natural = (values - middle) * math.log(2)
+    start = np.array([middle * math.log(2), 1.0])
+
+    def loss(given: Float64s) -> tuple[float, Float64s]:
+        evidence = given[0] + given[1] * natural
+        wrong = counts * (1.0 / (1.0 + np.exp(np.clip(-evidence, -700, 700))) - shares)
+        away = RIDGE * (given - start)
+        missed = counts * (np.logaddexp(0.0, evidence) - shares * evidence)
+        slope = np.array([wrong.sum(), wrong @ natural]) + away
+        return float(missed.sum() + away @ (given - start) / 2), slope
+
+    at, slope = minimize(loss, start, jac=True, method="L-BFGS-B").x.tolist()
+    slope = max(slope, LEAST_SLOPE)
+    return Scale(slope, at / math.log(2) - slope * middle)

@@ -1,0 +1,116 @@
+"""What pairs chosen one to one are worth is found where the evidence itself says something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.linkage import assignment
+from simdb.linkage.chosen import LEAST_CHOSEN, Scale, greedily_chosen, scale
+
+ITEMS = 2_000
+
+
+def candidates(matches: int, rivals: int, *, seed: int) -> tuple[UInt32s, UInt32s, Float64s]:
+    """Candidates of two tables: item i matches item i if i < matches; the others by chance."""
+    drawn = np.random.default_rng(seed)
+    left = np.repeat(np.arange(ITEMS), rivals)
+    right = drawn.integers(ITEMS, size=left.size)
+    of_one = np.arange(matches)
+    pairs, places = np.unique(
+        np.concatenate([of_one * ITEMS + of_one, left * ITEMS + right]), return_index=True
+    )
+    # By chance records are alike to very different degrees, as products of one maker are.
+    by_chance = np.repeat(drawn.normal(0, 3, ITEMS), rivals) + drawn.normal(0, 1.5, left.size)
+    bits = np.concatenate([drawn.normal(9, 2, matches), by_chance])[places]
+    return (pairs // ITEMS).astype(np.uint32), (pairs % ITEMS).astype(np.uint32), bits
+
+
+def chosen_ones(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
+    weights = (bits - bits.min() + 1e-6) / (np.ptp(bits) + 1e-6)
+    return assignment.one_to_one(left, right, weights)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
+@pytest.mark.parametrize("said", [Scale(1.0, 0.0), Scale(0.5, -30.0), Scale(4.0, 20.0)])
+def test_probabilities_are_those_of_the_pairs_that_are_chosen(share, said):
+    left, right, bits = candidates(round(share * ITEMS), 12, seed=3)
+    evidence = said.slope * bits + said.shift  # wrong, but in the right order
+    found = scale(left, right, evidence, (ITEMS, ITEMS))
+    assert found is not None
+    places = chosen_ones(left, right, evidence)
+    is_match = (left == right)[places] & (left[places] < share * ITEMS)
+    probable = 1 / (1 + np.exp2(-(found.slope * evidence[places] + found.shift)))
+    assert probable.sum() == pytest.approx(is_match.sum(), abs=0.05 * ITEMS)
+    kept = probable >= 0.5
+    tried = [evidence[places] >= one for one in np.quantile(evidence[places], np.linspace(0, 1))]
+    assert f1(kept, is_match) > max(f1(one, is_match) for one in tried) - 0.02
+
+
+def f1(kept: Any, is_match: Any) -> float:
+    return float(2 * (kept & is_match).sum() / (kept.sum() + is_match.sum()))
+
+
+def test_of_tables_without_a_match_few_pairs_are_probable():
+    left, right, bits = candidates(0, 12, seed=4)
+    found = scale(left, right, bits + 50, (ITEMS, ITEMS))
+    assert found is not None
+    places = chosen_ones(left, right, bits)
+    assert (found.slope * (bits[places] + 50) + found.shift >= 0).mean() < 0.4
+
+
+def test_the_smaller_side_is_looked_at_and_the_order_of_pairs_makes_no_difference():
+    left, right, bits = candidates(900, 12, seed=5)
+    found = scale(left, right, bits, (ITEMS, ITEMS + 1))
+    assert found is not None
+    turned = scale(right, left, bits, (ITEMS + 1, ITEMS))
+    assert turned == pytest.approx(found, rel=1e-6)
+    order = np.random.default_rng(0).permutation(bits.size)
+    mixed = scale(left[order], right[order], bits[order], (ITEMS, ITEMS + 1))
+    assert mixed == pytest.approx(found, rel=1e-6)
+
+
+def test_few_pairs_and_pairs_without_rivals_say_nothing():
+    none = np.empty(0, np.uint32)
+    assert scale(none, none, np.empty(0), (5, 5)) is None
+    few = np.arange(LEAST_CHOSEN - 1, dtype=np.uint32)
+    assert scale(few, few, np.ones(few.size), (ITEMS, ITEMS)) is None
+    alone = np.arange(ITEMS, dtype=np.uint32)
+    assert scale(alone, alone, np.linspace(-5, 5, ITEMS), (ITEMS, ITEMS)) is None
+
+
+def test_equal_evidence_everywhere_is_no_error():
+    left, right, bits = candidates(900, 12, seed=6)
+    found = scale(left, right, np.zeros(bits.size), (ITEMS, ITEMS))
+    assert found is not None
+    assert np.isfinite(found).all()
+
+
+def test_where_a_best_choice_would_take_too_long_the_best_pairs_come_first(monkeypatch):
+    left, right, bits = candidates(900, 12, seed=7)
+    best = scale(left, right, bits, (ITEMS, ITEMS))
+    monkeypatch.setattr("simdb.linkage.assignment.MOST_STEPS", 1)
+    first = scale(left, right, bits, (ITEMS, ITEMS))
+    assert best is not None
+    assert first is not None
+    assert first != best
+    assert -first.shift / first.slope == pytest.approx(-best.shift / best.slope, abs=0.5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_pairs_are_chosen_first(seed):
+    drawn = np.random.default_rng(seed)
+    size = int(drawn.integers(0, 60))
+    left, right = drawn.integers(0, 12, (2, size)).astype(np.uint32)
+    bits = drawn.integers(-3, 4, size).astype(np.float64)
+    taken: tuple[set[int], set[int]] = set(), set()
+    expected = []
+    for place in sorted(range(size), key=lambda one: (-bits[one], one)):
+        if left[place] not in taken[0] and right[place] not in taken[1]:
+            taken[0].add(left[place])
+            taken[1].add(right[place])
+            expected.append(place)
+    assert greedily_chosen(left, right, bits).tolist() == sorted(expected)
