@@ -62,9 +62,7 @@ def scale(left: UInt32s, right: UInt32s, bits: Float64s, items: tuple[int, int])
 
 
 def _chosen(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
-    """Return the places of pairs that are chosen one to one, the best ones first where all are
-    connected and too many for a best choice.
-    """
+    """Return the places of pairs chosen one to one; the best ones first where that takes less."""
     low, high = float(bits.min(initial=np.inf)), float(bits.max(initial=-np.inf))
     weights = np.maximum((bits - low) / max(high - low, 1e-9), LEAST_WEIGHT)
     try:

@@ -123,6 +123,10 @@ def some_products(count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]
     What one family has in common no evidence of independent fields foresees.
     """
     drawn = random.Random(5)
+
+    def word(length: int) -> str:
+        return "".join(drawn.choices("abcdefghij", k=length))
+
     families = [[word(5) for _ in range(6)] for _ in range(count // 8)]
     left: list[dict[str, Any]] = []
     right: list[dict[str, Any]] = []
