@@ -20,7 +20,9 @@ SOLVED_AT_ONCE = 1_024  # items; the solver takes a step for each of them for ev
 MOST_STEPS = 2 * 10**10  # of the solver in one component: about a minute
 
 
-def one_to_one(left: UInt32s, right: UInt32s, weights: Float64s) -> Int64s:
+def one_to_one(
+    left: UInt32s, right: UInt32s, weights: Float64s, *, most_steps: int | None = None
+) -> Int64s:
     """Choose pairs of maximum total weight in which no item of a side is twice.
 
     The order of the pairs makes no difference: of several best choices it is always the same one,
@@ -29,6 +31,7 @@ def one_to_one(left: UInt32s, right: UInt32s, weights: Float64s) -> Int64s:
     Args:
         left, right: items of either side by number; each pair once.
         weights: above 0, at most 1; differences below 2^-32 do not count.
+        most_steps: of the solver in one component; by default ``MOST_STEPS``.
 
     Returns:
         The places of the pairs that are chosen, by ascending left item.
@@ -57,20 +60,20 @@ def one_to_one(left: UInt32s, right: UInt32s, weights: Float64s) -> Int64s:
     chosen = [order[begins[is_star]]]
     remaining = np.sort(order[~is_star[own[order]]])
     remaining = remaining[np.lexsort((columns[remaining], rows[remaining], own[remaining]))]
-    for part in _parts(own[remaining], sides):
+    for part in _parts(own[remaining], sides, most_steps or MOST_STEPS):
         places = remaining[part]
         chosen.append(places[_solved(rows[places], columns[places], units[places])])
     found = np.concatenate(chosen)
     return found[np.argsort(rows[found])]
 
 
-def _parts(own: Int64s, sides: Int64s) -> list[slice]:
+def _parts(own: Int64s, sides: Int64s, most_steps: int) -> list[slice]:
     """Cut pairs, which stand by component, into runs of whole components for the solver."""
     begins = np.flatnonzero(np.diff(own, prepend=-1))
     ends = np.append(begins[1:], own.size)
     sizes = sides[:, own[begins]].sum(axis=0)
     steps = sides[0, own[begins]] * (ends - begins + sizes)
-    if steps.size and steps.max() > MOST_STEPS:
+    if steps.size and steps.max() > most_steps:
         raise ConfigurationError(
             f"{sizes[steps.argmax()]:,} items are connected by pairs, too many for a one-to-one "
             "choice; a stricter bound connects fewer"

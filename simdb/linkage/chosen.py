@@ -23,6 +23,7 @@ LEAST_CHOSEN = 50  # pairs, from which on they say something
 LEAST_RIVALLED = 0.5  # the share of the chosen that have another pair
 LEAST_BELOW = 0.1  # the share of next best pairs that must be below where records are counted
 STEPS = 91  # places at which they are counted
+MOST_STEPS = 2 * 10**9  # of the solver of a best choice: about two seconds
 LEAST_SLOPE = 0.01
 LEAST_WEIGHT = 2.0**-32  # of a pair that may be chosen
 RIDGE = 1.0  # by the square of what the scale is away from the evidence as it was
@@ -66,7 +67,7 @@ def _chosen(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
     low, high = float(bits.min(initial=np.inf)), float(bits.max(initial=-np.inf))
     weights = np.maximum((bits - low) / max(high - low, 1e-9), LEAST_WEIGHT)
     try:
-        return one_to_one(left, right, weights)
+        return one_to_one(left, right, weights, most_steps=MOST_STEPS)
     except ConfigurationError:
         return greedily_chosen(left, right, bits)
 

@@ -40,6 +40,7 @@ from simdb.upkeep.agreeing import Compared, Part, agreement_of, candidates
 from simdb.upkeep.calibrate import Sides, items_of
 
 BYTES_A_CANDIDATE = 64  # of memory, while weights are learnt
+BYTES_A_CHOICE = 384  # a candidate, while pairs are chosen one to one
 LEAST_PAIRS = 10_000  # that are learnt from, however little memory there is
 DRAWN_AT_ONCE = 131_072  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
@@ -426,11 +427,17 @@ def learn_from(
 def _of_chosen(sides: Sides, weights: Weights, counted: Counted | None) -> Weights:
     """Return weights by which probabilities are of pairs that are chosen one to one.
 
-    Scores are the same: what changes is the evidence that a score stands for. Where only some of
-    the candidates are known, nothing does.
+    Scores are the same: what changes is the evidence that a score stands for. Where there is no
+    room for a choice among all candidates, nothing does, and a warning says so.
     """
-    if sides.is_one or counted is None or counted.one_of > 1:
+    if sides.is_one or counted is None:
         return weights
+    if counted.one_of > 1 or counted.left.size * BYTES_A_CHOICE > sides.right.resources.memory:
+        doubt = (
+            "probabilities are of pairs by themselves, and low for pairs that are chosen one to "
+            f"one: choosing takes {BYTES_A_CHOICE} bytes of memory for each candidate"
+        )
+        return replace(weights, warnings=(*weights.warnings, doubt))
     total = np.full(counted.left.size, weights.prior)
     for place, one in enumerate(weights.fields):
         bits = [*(level.bits for level in one.levels[::-1]), 0.0]  # MISSING is the last

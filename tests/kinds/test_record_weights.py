@@ -202,6 +202,21 @@ def test_of_more_candidates_than_have_room_some_are_learnt_from(tables, monkeypa
         assert one.levels[0].bits == pytest.approx(other.levels[0].bits, abs=4)
 
 
+def test_without_room_for_a_choice_the_evidence_is_that_of_pairs_by_themselves(
+    tmp_path, monkeypatch
+):
+    kind = KIND.changed(candidates=["street", "town"])
+    with opened(tmp_path / "s", LEFT, RIGHT, kind=kind, threshold="0.01") as (left, right):
+        asked: dict[str, Any] = {"other": right, "seed": 1, "sample": SAMPLE, "one_to_one": True}
+        chosen = left.learn(**asked)
+        monkeypatch.setattr(weigh, "BYTES_A_CHOICE", 1 << 40)
+        alone = left.learn(**asked)
+    assert (chosen.warnings, len(alone.warnings)) == ((), 1)
+    assert "of pairs by themselves, and low for pairs that are chosen" in alone.warnings[0]
+    assert alone.kind == chosen.kind
+    assert alone.prior != chosen.prior
+
+
 def test_why_two_records_match_is_told_field_by_field(tables):
     left, right = tables
     weights = left.learn(other=right, seed=1, sample=SAMPLE)

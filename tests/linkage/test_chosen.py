@@ -73,6 +73,21 @@ def test_the_smaller_side_is_looked_at_and_the_order_of_pairs_makes_no_differenc
     assert mixed == pytest.approx(found, rel=1e-6)
 
 
+def test_duplicates_in_a_table_count_as_chance():
+    left, right, bits = candidates(900, 12, seed=5)
+    found = scale(left, right, bits, (ITEMS, ITEMS))
+    is_match = left == right
+    twice = (
+        np.concatenate([left, left[is_match]]),
+        np.concatenate([right, right[is_match] + ITEMS]),
+        np.concatenate([bits, bits[is_match] - 0.1]),
+    )
+    fewer = scale(*twice, (ITEMS, 2 * ITEMS))
+    assert found is not None
+    assert fewer is not None
+    assert -fewer.shift / fewer.slope > -found.shift / found.slope + 1
+
+
 def test_few_pairs_and_pairs_without_rivals_say_nothing():
     none = np.empty(0, np.uint32)
     assert scale(none, none, np.empty(0), (5, 5)) is None
@@ -92,7 +107,7 @@ def test_equal_evidence_everywhere_is_no_error():
 def test_where_a_best_choice_would_take_too_long_the_best_pairs_come_first(monkeypatch):
     left, right, bits = candidates(900, 12, seed=7)
     best = scale(left, right, bits, (ITEMS, ITEMS))
-    monkeypatch.setattr("simdb.linkage.assignment.MOST_STEPS", 1)
+    monkeypatch.setattr("simdb.linkage.chosen.MOST_STEPS", 1)
     first = scale(left, right, bits, (ITEMS, ITEMS))
     assert best is not None
     assert first is not None
