@@ -434,8 +434,8 @@ def _of_chosen(sides: Sides, weights: Weights, counted: Counted | None) -> Weigh
         return weights
     if counted.one_of > 1 or counted.left.size * BYTES_A_CHOICE > sides.right.resources.memory:
         doubt = (
-            "probabilities are of pairs by themselves, and low for pairs that are chosen one to "
-            f"one: choosing takes {BYTES_A_CHOICE} bytes of memory for each candidate"
+            "probabilities are of pairs by themselves, not of pairs that are chosen one to one: "
+            f"choosing takes {BYTES_A_CHOICE} bytes of memory for each candidate"
         )
         return replace(weights, warnings=(*weights.warnings, doubt))
     total = np.full(counted.left.size, weights.prior)
