@@ -115,8 +115,18 @@ def _add_checked_out(task: Task) -> None:
         **dict.fromkeys(long, ("NameComparison", {}, True)),
         **dict.fromkeys(others, ("ExactMatch", {}, True)),
     }
-    first, second, *_ = task.fields
+    first, *rest = task.fields
+    # splink stops at a rule that no pair meets.
+    second = next(name for name in rest if _shared(task, name))
     SPLINK_TRAINING[task.name] = ((f"{first}_first", f"{first}_last"), (second,))
+
+
+def _shared(task: Task, column: str) -> set[str | None]:
+    """The values of a column that both tables have."""
+    left, right = (
+        {row[column] for row in task.prepared(rows)} for rows in (task.left, task.right or [])
+    )
+    return (left & right) - {None}
 
 
 def _frames(task: Task) -> list[Any]:

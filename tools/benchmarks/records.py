@@ -39,8 +39,12 @@ PEERS = ("splink", "recordlinkage", "labelled_recordlinkage")
 PEER_SECONDS = 300
 PROBABLE = 0.5  # from which on pairs match
 EVERY_CANDIDATE = "0.01"  # a threshold that nearly all candidates meet
-# What simdb is asked for: "one to one" leaves it to the choice of pairs that records have rivals.
-WAYS = ("nothing given", "nothing given, one to one", "labels of the other half")
+ALONE = "one to one"  # learnt for it, and only what is chosen so is reported
+WAYS = tuple(
+    f"{given}{end}"
+    for given in ("nothing given", "labels of the other half")
+    for end in ("", f", {ALONE}")
+)
 
 
 def linked(
@@ -69,7 +73,7 @@ def run(data: str, name: str, work: str, way: str) -> dict[str, Any]:
         linked,
         task,
         Path(work),
-        one_to_one=way.endswith("one to one"),
+        one_to_one=way.endswith(ALONE),
         is_labelled=way.startswith("labels"),
     )
     with memory_watched() as memory:
@@ -143,10 +147,8 @@ def report(bench: Bench, task: Task, answers: dict[str, dict[str, Any]]) -> None
         found = scored(pairs, answer.pop("scores"), map(tuple, answer.pop("kept")))
         reached = len(task.truth.intersection(pairs)) / len(task.truth)
         told = list(judged(halves, found, is_clean=task.right is not None))
-        if program.startswith("simdb, nothing given") and task.right is not None:
-            # Each is asked for what it was learnt for.
-            alone = program.endswith("one to one")
-            told = [one for one in told if one["is_alone"] == alone]
+        if program.startswith("simdb"):
+            told = [one for one in told if one["is_alone"] == program.endswith(ALONE)]
         answer["split"] = told
         for one in told:
             if one["is_own"]:
@@ -247,7 +249,7 @@ def records(bench: Bench) -> None:
         asked: dict[str, Any] = {"data": str(data), "name": name, "work": str(bench.work)}
         answers: dict[str, dict[str, Any]] = {}
         for way in WAYS:
-            if task.right is not None or not way.endswith("one to one"):
+            if task.right is not None or not way.endswith(ALONE):
                 answers[f"simdb, {way}"] = in_child(f"{HERE}:run", **asked, way=way)
         for rule in answers[f"simdb, {WAYS[0]}"]["rules"]:
             print(f"      {name}, proposed: {rule}")
