@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from simdb import answers, arrow, ingest, kinds, upkeep
 from simdb.errors import (
@@ -936,7 +937,7 @@ class CollectionView:
                 found = sum(batch.left.size for batch, _ in batches)
             seconds = time.process_time() - begun
         counted = {name: count for name, count in asdict(work).items() if name != "budget"}
-        return replace(explained, answers=found, work=counted, seconds=seconds)
+        return structs.replace(explained, answers=found, work=counted, seconds=seconds)
 
     def calibrate(
         self,

@@ -52,7 +52,7 @@ def walks(request, tmp_path):
     kind, items = KINDS[request.param]
     rows = iter(enumerate(items * 9))
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
-        collection = db.collection("c", kind)
+        collection = db.collection("c", kind, seed=1)  # other buckets, other walks
 
         def add(count: int = 20) -> None:
             collection.add_many([next(rows) for _ in range(count)])

@@ -11,12 +11,13 @@ import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
@@ -216,9 +217,11 @@ class Method(ABC):
                 values = kind.outer_values(values)
             rows = list(map(Match, keys, values.tolist()))
         if kind.estimates:
-            rows = [replace(row, estimated=True) for row in rows]
+            rows = [structs.replace(row, estimated=True) for row in rows]
         if metadata:
-            rows = [replace(row, metadata=own) for row, own in zip(rows, metadata, strict=True)]
+            rows = [
+                structs.replace(row, metadata=own) for row, own in zip(rows, metadata, strict=True)
+            ]
         return rows
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from math import isnan
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from simdb.cli.options import Bound
 from simdb.cli.output import Working, print_fields, print_json, print_table
@@ -38,7 +38,7 @@ def audit(
         )
     name = "max_distance" if kind.is_distance else "threshold"
     if telling.as_json:
-        told = dataclasses.asdict(report)
+        told = to_builtins(report)
         print_json({name if known == "threshold" else known: told[known] for known in told})
     else:
         _print_audit(report, name, "distance" if kind.is_distance else "similarity")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from simdb.cli.output import Telling, print_json_line, shown_key
 from simdb.cli.stores import StoredCollection

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from simdb.cli.failures import EXIT_PROBLEMS
 from simdb.cli.output import Working, counted, print_json
@@ -30,7 +30,7 @@ def check(
     with checked.chosen(read_only=True) as source, telling.bar() as bar:
         report = source.check(deep=deep, progress=bar.callback)
     if telling.as_json:
-        problems = [dataclasses.asdict(problem) for problem in report.problems]
+        problems = to_builtins(report.problems)
         print_json({"sound": report.sound, "records": report.records, "problems": problems})
     else:
         for problem in report.problems:

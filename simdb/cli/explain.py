@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from math import isnan
 from typing import Annotated, Any, Literal
 
 import typer
+from msgspec import to_builtins
 
 from simdb.cli.options import IntegerKeys, Question, key_from
 from simdb.cli.output import Telling, counted, print_json, print_table
@@ -64,7 +64,7 @@ def explain(
 
 
 def _plain(told: Explanation) -> dict[str, Any]:
-    plain = dataclasses.asdict(told)
+    plain: dict[str, Any] = to_builtins(told)
     for alternative in plain["alternatives"]:
         if isnan(alternative["expected_recall"]):
             alternative["expected_recall"] = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 import simdb
 from simdb.cli.failures import EXIT_PROBLEMS
@@ -38,7 +38,7 @@ def repair(
         threads = settings_of(context).threads
         report = simdb.repair(damaged, new, threads=threads, progress=bar.callback)
     if telling.as_json:
-        print_json({"complete": report.complete, **dataclasses.asdict(report)})
+        print_json({"complete": report.complete, **to_builtins(report)})
     else:
         for problem in report.problems[:SHOWN_PROBLEMS]:
             print(printable(f"{problem.table}: {problem.problem}"))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
@@ -378,11 +379,15 @@ class BatchAdder:
             if outcome.action == "bad":
                 refused = self._existing(batch, place, number)
                 problem, within_input = refused.problem, refused.within_input
-                outcomes[place] = replace(outcome, problem=problem, within_input=within_input)
+                outcomes[place] = structs.replace(
+                    outcome, problem=problem, within_input=within_input
+                )
             elif number in self._seen:
                 outcomes[place] = self._duplicate(fates, place, outcome.key, outcome.key, same)
             else:  # of other content, which stays
-                outcomes[place] = replace(outcome, duplicate_of=outcome.key, within_input=False)
+                outcomes[place] = structs.replace(
+                    outcome, duplicate_of=outcome.key, within_input=False
+                )
         superseded: dict[int, list[Key]] = {}
         for number, row in fates.superseded.items():
             superseded.setdefault(row, []).append(fates.targets[number])

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from simdb.answers.exact.whole import contained_in_kept
 from simdb.answers.method import ProgressCallback, keys_of_numbers
@@ -135,13 +136,13 @@ def _mark(batch: Outcomes, removed: Int64s, containers: dict[Key, Container]) ->
         is_added[place] = outcome.action == "added"
         if outcome.duplicate_of in containers:  # it came twice under one key
             of, share = containers[outcome.duplicate_of]
-            batch.apart[place] = replace(outcome, duplicate_of=of, similarity=share)
+            batch.apart[place] = structs.replace(outcome, duplicate_of=of, similarity=share)
     added = np.flatnonzero(is_added)
     begin, end = np.searchsorted(removed, (0, added.size))
     for place in added[removed[begin:end]].tolist():
         outcome = batch[place]
         of, share = containers[outcome.key]
-        batch.apart[place] = replace(
+        batch.apart[place] = structs.replace(
             outcome, action="duplicate", duplicate_of=of, similarity=share, within_input=True
         )
     return added.size

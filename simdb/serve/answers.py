@@ -380,9 +380,8 @@ def _outcome(stored: simdb.Collection, one: simdb.Outcome) -> messages.Outcome:
     with suppress(UsageError):  # no groups are kept, or the item is gone by now
         assert held is not None
         group = stored.group_of(held).id
-    told = asdict(one)
     fields = ("key", "action", "duplicate_of", "similarity", "distance", "estimated")
-    return messages.Outcome(**{name: told[name] for name in fields}, group=group)
+    return messages.Outcome(**{name: getattr(one, name) for name in fields}, group=group)
 
 
 @contextmanager

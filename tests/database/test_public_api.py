@@ -6,7 +6,6 @@ import inspect
 import json
 import pickle  # noqa: TID251 - that users may pickle answers
 from collections.abc import Sequence
-from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
@@ -249,9 +248,8 @@ def test_results_are_frozen():
         simdb.Outcome(0, "a", "added"),
         simdb.AddReport(),
     ):
-        name = fields(record)[0].name
-        with pytest.raises(FrozenInstanceError):
-            setattr(record, name, "other")
+        with pytest.raises(AttributeError):
+            setattr(record, record.__match_args__[0], "other")
 
 
 def test_names_and_reprs_help(tmp_path):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import simdb
 from simdb.answers.exact import memory as exact_memory
@@ -153,7 +153,8 @@ def test_running_the_same_input_again_gives_the_same_answer(tmp_path, monkeypatc
         assert report.present == len(stored)
         assert report.added == 0
         same = [
-            replace(one, action="added" if one.action == "present" else one.action) for one in again
+            structs.replace(one, action="added" if one.action == "present" else one.action)
+            for one in again
         ]
         assert same == first
         assert [(record.key, record.item) for record in collection.items()] == stored
@@ -202,7 +203,8 @@ def test_interrupted_and_run_again_it_gives_the_answer_of_one_run(
             assert len(heard) == after // 16 * 16
         _, again = run(collection, rows)
         same = [
-            replace(one, action="added" if one.action == "present" else one.action) for one in again
+            structs.replace(one, action="added" if one.action == "present" else one.action)
+            for one in again
         ]
         assert same == whole
 

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -400,15 +399,6 @@ def test_what_cannot_be_served_is_told_in_a_line(
         serve(path)
 
 
-def client_of(process: subprocess.Popen[str]) -> Client:
-    """A client of a service that was started with --json, once it is ready."""
-    assert process.stdout is not None
-    address = json.loads(process.stdout.readline())["address"]
-    client = Client(int(address.rpartition(":")[2].strip("/")))
-    client.wait()
-    return client
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the children of a process in /proc")
 def test_a_worker_that_is_held_up_is_not_replaced_and_keeps_its_connections(tmp_path: Path) -> None:
@@ -416,7 +406,7 @@ def test_a_worker_that_is_held_up_is_not_replaced_and_keeps_its_connections(tmp_
     arguments = ("serve", path, "--port", 0, "--workers", 2, "--json")
     process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
     try:
-        client = client_of(process)
+        client = Client.of(process)
         kept = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
         workers = children.read_text().split()
@@ -453,7 +443,7 @@ def test_workers_answer_until_a_signal_ends_them(tmp_path: Path, number: signal.
     arguments = ("serve", path, "--port", 0, "--write", "--workers", workers, "--json")
     process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
     try:
-        client = client_of(process)
+        client = Client.of(process)
         for key in range(6):
             added = client.post("/collections/notes/items", {"key": key, "item": f"text {key}"})
             assert added.told["action"] == "added"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,15 @@ class Answer:
 @dataclass(frozen=True)
 class Client:
     port: int
+
+    @classmethod
+    def of(cls, process: subprocess.Popen[str]) -> Client:
+        """A client of a service that was started with --json, once it is ready."""
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["address"]
+        client = cls(int(address.rpartition(":")[2].strip("/")))
+        client.wait()
+        return client
 
     def ask(
         self,
