@@ -1010,12 +1010,13 @@ class CollectionView:
         """Learn what each field of records says about matches, without labels or from them.
 
         Each field of a pair agrees on a level: equal, at least 0.9, 0.7, 0.5 or 0.3 of its weight,
-        or less; ``Field.levels`` sets other levels. Without labels each level gets the evidence of
-        Fellegi and Sunter. Of its two shares, u among random pairs is measured, and m among matches
-        is found by expectation maximisation over the candidates, where the candidates of one record
-        compete. Fields are not independent, so a logistic regression then fits their joint
-        evidence. Labels adjust this by a second regression. The collection does not change;
-        ``rebuild(weights.kind, threshold=weights.threshold(0.9))`` applies the points.
+        or less; by ``cosine`` each tenth is one; ``Field.levels`` sets other levels. Without labels
+        each level gets the evidence of Fellegi and Sunter. Of its two shares, u among random pairs
+        is measured, and m among matches is found by expectation maximisation over the candidates,
+        where the candidates of one record compete. Fields are not independent, so a logistic
+        regression then fits their joint evidence. Labels adjust this by a second regression. The
+        collection does not change; ``rebuild(weights.kind, threshold=weights.threshold(0.9))``
+        applies the points.
 
         Args:
             labels: (key, key, whether they match), the left key of this collection and the right
@@ -1024,8 +1025,9 @@ class CollectionView:
             sample: how many random pairs measure u, among 2,000 items of either side.
             seed: of their choice.
             one_to_one: the pairs will be joined one to one. The join then lets the likely pairs of
-                a record compete, so learning does not; probabilities are those of a pair that is
-                chosen, as the pairs that are not chosen tell.
+                a record compete, so learning does not. Pairs are chosen while weights are learnt,
+                which are learnt again from these, and probabilities are those of a chosen pair,
+                as the pairs that are not chosen tell.
             earlier: weights learnt before, without labels, from one collection under the same
                 settings; only pairs of later items are looked at. The result is the same as without
                 ``earlier``, which is ignored if an item was deleted or replaced since.

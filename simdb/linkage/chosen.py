@@ -6,19 +6,36 @@ all that the fields have in common, which adding up their evidence does not know
 that match none, the best pairs are like that, and they are at most as many as leave enough of the
 low ones (the share of true null hypotheses; Storey 2002, A direct approach to false discovery
 rates). What is above them are matches.
+
+What matches so is known better than when the weights were learnt, so they are learnt again from it:
+from the chosen pairs, as probable as each is now, and from all others, which do not match; and by
+these weights pairs are chosen again (Käll et al. 2007, Semi-supervised learning for peptide
+identification from shotgun proteomics datasets).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
 from simdb.linkage.assignment import one_to_one
+from simdb.linkage.weights import (
+    Evidence,
+    Known,
+    Patterns,
+    Rivals,
+    learn_labelled,
+    of_patterns,
+)
 
+ROUNDS = 10  # of choosing pairs, and of learning from them
+PROBABLE = 0.5
+CHANGED = 0.01  # the share of the probable pairs up to which another round changes nothing
 LEAST_CHOSEN = 50  # pairs, from which on they say something
 LEAST_RIVALLED = 0.5  # the share of the chosen that have another pair
 LEAST_BELOW = 0.1  # the share of next best pairs that must be below where records are counted
@@ -35,6 +52,49 @@ class Scale(NamedTuple):
     slope: float
     shift: float
 
+    def probabilities(self, bits: Float64s) -> Float64s:
+        """Return how likely chosen pairs match."""
+        against = -math.log(2) * (self.slope * bits + self.shift)
+        return np.asarray(1.0 / (1.0 + np.exp(np.clip(against, -700, 700))), np.float64)
+
+
+def learn_by_choice(
+    evidence: Evidence, patterns: Patterns, pairs: Rivals, items: tuple[int, int]
+) -> Evidence:
+    """Learn the evidence again from the pairs that are chosen by it, until the choice stays.
+
+    Args:
+        evidence: to begin with, that of pairs by themselves.
+        patterns: of all candidates.
+        pairs: the candidates, all of them, each once.
+        items: how many each side has.
+
+    Returns:
+        The bits, the prior and how many match, learnt anew; m and u as they were. The evidence as
+        it was if hardly any pair has rivals, or there are few pairs.
+    """
+    sizes = [own.size for own in evidence.bits]
+    nothing = np.zeros(patterns.counts.size)
+    probable: Bools | None = None
+    for _ in range(ROUNDS):
+        bits = of_patterns(patterns.codes, evidence.bits, evidence.prior)[pairs.pattern]
+        chosen = _chosen(pairs.left, pairs.right, bits)
+        read = _scaled(pairs.left, pairs.right, bits, chosen, items)
+        if read is None:
+            break
+        matching = np.zeros(bits.size)
+        matching[chosen] = read.probabilities(bits[chosen])
+        before, probable = probable, matching >= PROBABLE
+        if before is not None and (before != probable).sum() <= CHANGED * probable.sum():
+            break
+        labels = np.bincount(pairs.pattern, matching, nothing.size) / patterns.counts
+        known = Known(evidence.bits, evidence.prior, nothing)
+        found = learn_labelled(patterns.codes, labels, sizes, known, patterns.counts)
+        evidence = replace(
+            evidence, bits=found.bits, prior=found.prior, matches=float(matching.sum())
+        )
+    return evidence
+
 
 def scale(left: UInt32s, right: UInt32s, bits: Float64s, items: tuple[int, int]) -> Scale | None:
     """Return how the evidence of candidates is to be read if pairs are chosen one to one.
@@ -47,9 +107,15 @@ def scale(left: UInt32s, right: UInt32s, bits: Float64s, items: tuple[int, int])
     Returns:
         None if hardly any pair has rivals, or there are few pairs: nothing tells then.
     """
+    return _scaled(left, right, bits, _chosen(left, right, bits), items)
+
+
+def _scaled(
+    left: UInt32s, right: UInt32s, bits: Float64s, chosen: Int64s, items: tuple[int, int]
+) -> Scale | None:
+    """Return the ``scale`` by the pairs that were chosen, given by their places."""
     side = 0 if items[0] <= items[1] else 1
     own = np.unique((left, right)[side], return_inverse=True)[1].reshape(-1)
-    chosen = _chosen(left, right, bits)
     best, rival = np.full((2, items[side]), -np.inf)
     best[own[chosen]] = bits[chosen]
     others = np.ones(bits.size, np.bool_)

@@ -19,9 +19,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, NothingAlikeError
@@ -39,6 +40,7 @@ _UNLIKELY = -20.0  # the logarithm of odds below which a pattern takes no part i
 _SURE = 25.0  # that of the largest odds: more are told apart by nothing
 
 Levels = Sequence[Float64s]  # of each field, a share for each level
+Codes: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
 
 class Patterns(NamedTuple):
@@ -263,10 +265,21 @@ def _maximised(
 
 def _likelihoods(patterns: Patterns, m: Levels, u: Levels) -> Float64s:
     """Return the logarithm of how much more likely each pattern is of matches."""
-    total = np.zeros(patterns.counts.size)
-    for field, (own, others) in enumerate(zip(m, u, strict=True)):
-        bits = np.append(np.log(own / others), 0.0)  # MISSING is the last
-        total += bits[patterns.codes[:, field]]
+    logarithms = [np.log(own / others) for own, others in zip(m, u, strict=True)]
+    return of_patterns(patterns.codes, logarithms)
+
+
+def of_patterns(codes: Codes, bits: Levels, prior: float = 0.0) -> Float64s:
+    """Return the evidence of all fields together, and that before any.
+
+    Args:
+        codes: (n, fields), as those of ``Patterns``.
+        bits: of each field, the evidence of each level.
+        prior: the evidence before any field.
+    """
+    total = np.full(len(codes), prior)
+    for field, own in enumerate(bits):
+        total += np.append(own, 0.0)[codes[:, field]]  # MISSING is the last
     return total
 
 

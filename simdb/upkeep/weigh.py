@@ -22,7 +22,7 @@ from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.kinds import Kind
 from simdb.kinds.base import Agreement, FieldAgreement
-from simdb.linkage.chosen import scale
+from simdb.linkage.chosen import learn_by_choice, scale
 from simdb.linkage.weights import (
     MISSING,
     Evidence,
@@ -31,6 +31,7 @@ from simdb.linkage.weights import (
     Rivals,
     learn_labelled,
     learn_unlabelled,
+    of_patterns,
     require_both,
 )
 from simdb.lsh.family import mixed
@@ -55,7 +56,8 @@ class LevelWeight:
     Attributes:
         least: the share of the field's weight from which on it is reached; 0 of the lowest.
         bits: its evidence for a match; below 0 it is against one.
-        m: the share of matches on this level, None if weights come from labels.
+        m: the share of matches on this level, by expectation maximisation; None if weights come
+            from labels.
         u: the share of other pairs, None if weights come from labels.
     """
 
@@ -262,6 +264,8 @@ def _unlabelled(
         rivals=rivals,
         one_to_one=one_to_one,
     )
+    if one_to_one and not sides.is_one and _has_room(sides, counted):
+        found = learn_by_choice(found, patterns, rivals, (live[0], live[1]))
     total = float(patterns.counts.sum())
     absent = (patterns.codes == MISSING) * patterns.counts[:, np.newaxis]
     missing = absent.sum(axis=0) / total
@@ -432,16 +436,14 @@ def _of_chosen(sides: Sides, weights: Weights, counted: Counted | None) -> Weigh
     """
     if sides.is_one or counted is None:
         return weights
-    if counted.one_of > 1 or counted.left.size * BYTES_A_CHOICE > sides.right.resources.memory:
+    if not _has_room(sides, counted):
         doubt = (
-            "probabilities are of pairs by themselves, not of pairs that are chosen one to one: "
+            "weights and probabilities are of pairs by themselves, not of pairs chosen one to one: "
             f"choosing takes {BYTES_A_CHOICE} bytes of memory for each candidate"
         )
         return replace(weights, warnings=(*weights.warnings, doubt))
-    total = np.full(counted.left.size, weights.prior)
-    for place, one in enumerate(weights.fields):
-        bits = [*(level.bits for level in one.levels[::-1]), 0.0]  # MISSING is the last
-        total += np.array(bits)[counted.codes[:, place]]
+    bits = [np.array([level.bits for level in one.levels[::-1]]) for one in weights.fields]
+    total = of_patterns(counted.codes, bits, weights.prior)
     live = (sides.left.reader.manifest.live, sides.right.reader.manifest.live)
     found = scale(counted.left, counted.right, total, live)
     if found is None:
@@ -455,6 +457,12 @@ def _of_chosen(sides: Sides, weights: Weights, counted: Counted | None) -> Weigh
         for one in weights.fields
     )
     return replace(weights, fields=fields, prior=found.slope * weights.prior + found.shift)
+
+
+def _has_room(sides: Sides, counted: Counted) -> bool:
+    """Whether all candidates are there, and can be chosen among within the memory."""
+    size = counted.left.size * BYTES_A_CHOICE
+    return counted.one_of == 1 and size <= sides.right.resources.memory
 
 
 def _stored(labels: str, sides: Sides) -> tuple[labelling.Labels, list[str]]:

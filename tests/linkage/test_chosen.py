@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.linkage import assignment
-from simdb.linkage.chosen import LEAST_CHOSEN, Scale, greedily_chosen, scale
+from simdb.linkage.chosen import LEAST_CHOSEN, Scale, greedily_chosen, learn_by_choice, scale
+from simdb.linkage.weights import MISSING, Evidence, Patterns, Rivals, of_patterns
 
 ITEMS = 2_000
 
@@ -102,6 +104,92 @@ def test_equal_evidence_everywhere_is_no_error():
     found = scale(left, right, np.zeros(bits.size), (ITEMS, ITEMS))
     assert found is not None
     assert np.isfinite(found).all()
+
+
+M = [np.array([0.1, 0.2, 0.7]), np.array([0.1, 0.9]), np.array([0.2, 0.8]), np.array([0.5, 0.5])]
+U = [np.array([0.9, 0.08, 0.02]), np.array([0.8, 0.2]), np.array([0.7, 0.3]), np.array([0.5, 0.5])]
+# Of four fields the first says most and the last nothing; here they say the same.
+WRONG = [
+    np.array([-1.5, 1.0, 1.5]),
+    np.array([-1.5, 1.5]),
+    np.array([-1.5, 1.5]),
+    np.array([-1.5, 1.5]),
+]
+
+
+def compared(matches: int, *, seed: int) -> tuple[Patterns, Rivals]:
+    """The candidates of ``candidates``, and on which levels their fields are; some lack a value."""
+    left, right, _ = candidates(matches, 12, seed=seed)
+    drawn = np.random.default_rng(seed)
+    is_match = (left == right) & (left < matches)
+    codes = np.empty((left.size, len(M)), np.int64)
+    for field, (m, u) in enumerate(zip(M, U, strict=True)):
+        levels = [drawn.choice(share.size, left.size, p=share) for share in (m, u)]
+        codes[:, field] = np.where(is_match, *levels)
+    codes[drawn.random(codes.shape) < 0.02] = MISSING
+    known, pattern, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    patterns = Patterns(known, counts.astype(np.float64), np.ones(known.shape, np.bool_))
+    return patterns, Rivals(left, right, pattern.reshape(-1), False)
+
+
+def wrong_evidence() -> Evidence:
+    return Evidence(M, U, WRONG, prior=-3.0, matches=1.0, settled=True, by_own_rules=())
+
+
+def by_evidence(found: Evidence, patterns: Patterns, pairs: Rivals, matches: int) -> float:
+    """F1 of the pairs that are chosen by evidence, and as probable as not."""
+    bits = of_patterns(patterns.codes, found.bits, found.prior)[pairs.pattern]
+    read = scale(pairs.left, pairs.right, bits, (ITEMS, ITEMS))
+    assert read is not None
+    chosen = chosen_ones(pairs.left, pairs.right, bits)
+    is_match = (pairs.left == pairs.right) & (pairs.left < matches)
+    kept = read.probabilities(bits[chosen]) >= 0.5
+    return float(2 * is_match[chosen[kept]].sum() / (kept.sum() + matches))
+
+
+@pytest.mark.parametrize(
+    ("share", "better", "short"), [(0.3, 0.0, 1), (0.5, 0.2, 0.06), (0.95, 0.1, 0.01)]
+)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_chosen_mends_evidence_that_is_wrong(share, better, short, seed):
+    """As far as that can tell matches from others: where few records match it may not help."""
+    matches = round(share * ITEMS)
+    patterns, pairs = compared(matches, seed=seed)
+    truth = [np.log2(m / u) for m, u in zip(M, U, strict=True)]
+    best = by_evidence(replace(wrong_evidence(), bits=truth), patterns, pairs, matches)
+    before = by_evidence(wrong_evidence(), patterns, pairs, matches)
+    found = learn_by_choice(wrong_evidence(), patterns, pairs, (ITEMS, ITEMS))
+    after = by_evidence(found, patterns, pairs, matches)
+    assert after > before + better
+    assert after > best - short
+    assert (found.m, found.u) == (M, U)
+
+
+def test_what_says_nothing_loses_its_weight():
+    patterns, pairs = compared(1_900, seed=1)
+    found = learn_by_choice(wrong_evidence(), patterns, pairs, (ITEMS, ITEMS))
+    assert np.ptp(found.bits[0]) > 5
+    assert np.ptp(found.bits[3]) < 0.5
+    assert all((np.diff(own) >= 0).all() for own in found.bits)
+
+
+def test_without_a_match_what_is_probable_does_not_grow():
+    patterns, pairs = compared(0, seed=1)
+    evidence = wrong_evidence()
+    bits = of_patterns(patterns.codes, evidence.bits, evidence.prior)[pairs.pattern]
+    read = scale(pairs.left, pairs.right, bits, (ITEMS, ITEMS))
+    assert read is not None
+    before = read.probabilities(bits[chosen_ones(pairs.left, pairs.right, bits)]).sum()
+    found = learn_by_choice(evidence, patterns, pairs, (ITEMS, ITEMS))
+    assert found.matches < before
+
+
+def test_where_nothing_tells_the_evidence_stays_as_it_was():
+    patterns, pairs = compared(900, seed=1)
+    alone = pairs.left == pairs.right
+    fewer = Rivals(pairs.left[alone], pairs.right[alone], pairs.pattern[alone], False)
+    evidence = wrong_evidence()
+    assert learn_by_choice(evidence, patterns, fewer, (ITEMS, ITEMS)) is evidence
 
 
 def test_where_a_best_choice_would_take_too_long_the_best_pairs_come_first(monkeypatch):

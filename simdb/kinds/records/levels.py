@@ -1,7 +1,7 @@
 """Records compared field by field: on which level each agrees, and which rules propose a pair.
 
-A level is a share of the weight from which on it is reached: ``Field.levels``, or else equality,
-eight tenths and a half of it. Weights of evidence are learnt by levels, and become settings that
+A level is a share of the weight from which on it is reached: ``Field.levels``, or else those that
+suit how the field is compared. Weights of evidence are learnt by levels, and become settings that
 give points by levels.
 """
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 EQUAL = (Fraction(1),)
 CONTINUOUS = tuple(Fraction(tenths, 10) for tenths in (10, 9, 7, 5, 3))
+TENTHS = tuple(Fraction(tenths, 10) for tenths in range(10, 0, -1))
 POINTS_A_BIT = 100
 
 
@@ -104,6 +105,8 @@ def _leasts(field: Field) -> tuple[Fraction, ...]:
     if field.compare in ("exact", "intersect"):
         # Words that stand for each other are nearly equal.
         return CONTINUOUS[1::-1] if field.equivalents else EQUAL
+    if field.compare == "cosine":  # of rare words, also a little is evidence
+        return TENTHS[::-1]
     return CONTINUOUS[::-1]
 
 
