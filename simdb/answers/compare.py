@@ -14,9 +14,10 @@ from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
+from simdb.kinds.base import lengths_of
 from simdb.opened.opened import Opened
 from simdb.ragged import cut_rows, slices_of
-from simdb.storage.collection.reader import CollectionReader, live_batches
+from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
 from simdb.storage.tables.layout import Document
 
 PAIRS_COMPARED = 131_072  # at once, of items that are slow to prepare
@@ -64,7 +65,7 @@ class Comparison(NamedTuple):
     signer: Signer
     items: Sequence[bytes | memoryview]
     features: Any  # of the given items, where they are slow to prepare
-    stored: list[bytes | memoryview]
+    stored: Sequence[bytes]
     places: Int64s  # of the pairs among all
     left: Int64s  # of each pair, the given item
     right: Int64s  # and the stored one
@@ -130,7 +131,7 @@ def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
 
 def items_in_parts(
     collection: CollectionReader, numbers: UInt32s, forms: Items | None = None
-) -> Iterator[tuple[Int64s, list[bytes | memoryview]]]:
+) -> Iterator[tuple[Int64s, list[bytes]]]:
     """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time.
 
     They are weighed by their ``forms`` where their features will be held too.
@@ -139,31 +140,29 @@ def items_in_parts(
         at_once = max(1, COMPARED_BYTES // collection.manifest.item_width)
         for begin in range(0, numbers.size, at_once):
             positions, rows = collection.item_rows(numbers[begin : begin + at_once])
-            yield positions + begin, list(cut_rows(rows))
+            yield positions + begin, cut_rows(rows)
         return
-    positions_read: list[int] = []
-    items: list[bytes | memoryview] = []
+    places: list[Int64s] = []
+    items: list[bytes] = []
     size = 0
-    for position, document in collection.documents_of(numbers):
-        weight = len(document.item)
-        if forms is not None and forms.expands:
-            weight = int(forms.weights([document.item])[0])
-        if size and size + weight > COMPARED_BYTES:
-            yield np.array(positions_read, np.int64), items
-            positions_read, items, size = [], [], 0
-        positions_read.append(position)
-        items.append(document.item)
-        size += weight
-    if positions_read:
-        yield np.array(positions_read, np.int64), items
+    for some, found in chosen_items(collection, numbers):
+        weights = lengths_of(found) if forms is None else forms.weights(found)
+        for part in slices_of(weights, COMPARED_BYTES):
+            weight = int(weights[part].sum())
+            if size and size + weight > COMPARED_BYTES:
+                yield np.concatenate(places), items
+                places, items, size = [], [], 0
+            places.append(some[part])
+            items += found[part]
+            size += weight
+    if items:
+        yield np.concatenate(places), items
 
 
-def read_items(
-    collection: CollectionReader, numbers: UInt32s
-) -> tuple[Int64s, list[bytes | memoryview]]:
+def read_items(collection: CollectionReader, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
     """Read items of ascending numbers: the positions of those stored, and their items."""
     positions: list[Int64s] = [np.empty(0, np.int64)]
-    items: list[bytes | memoryview] = []
+    items: list[bytes] = []
     for places, part in items_in_parts(collection, numbers):
         positions.append(places)
         items += part

@@ -241,7 +241,7 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
 
     def joined() -> SampledJoin:
         numbers = opened.reader.live_numbers()[:: -(-manifest.live // SAMPLED_ITEMS)]
-        items = next(chosen_items(opened.reader, numbers))
+        items = [item for _, some in chosen_items(opened.reader, numbers) for item in some]
         symbols = opened.signer.symbols(items)
         order = SymbolOrder.from_sample(symbols.values)
         sets, work = order.arrange(symbols.values, symbols.offsets), Work()

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, compress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import structs
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
-from simdb.arrays import Float64s
+from simdb.arrays import Bools, Float64s, Int64s
 from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import (
@@ -99,6 +99,19 @@ class SeenNumbers:
         """Return whether a number was added."""
         byte = number >> 3
         return byte < self._bits.size and bool(self._bits[byte] & (1 << (number & 7)))
+
+    def among(self, numbers: Int64s) -> Bools:
+        """Return which numbers were added."""
+        found = numbers >> 3 < self._bits.size
+        there = numbers[found]
+        found[found] = self._bits[there >> 3] & (1 << (there & 7)) != 0
+        return found
+
+
+class _Told(NamedTuple):
+    similarity: float | None
+    distance: float | None
+    estimated: bool = False
 
 
 @dataclass(slots=True)
@@ -376,18 +389,15 @@ class BatchAdder:
         (same,) = self._told(np.array([self._signer.kind.identical_value]))
         for place, outcome in outcomes.items():
             number = stored[place]
+            changes: dict[str, Any]
             if outcome.action == "bad":
                 refused = self._existing(batch, place, number)
-                problem, within_input = refused.problem, refused.within_input
-                outcomes[place] = structs.replace(
-                    outcome, problem=problem, within_input=within_input
-                )
+                changes = {"problem": refused.problem, "within_input": refused.within_input}
             elif number in self._seen:
-                outcomes[place] = self._duplicate(fates, place, outcome.key, outcome.key, same)
+                changes = {"duplicate_of": outcome.key, "within_input": True, **same._asdict()}
             else:  # of other content, which stays
-                outcomes[place] = structs.replace(
-                    outcome, duplicate_of=outcome.key, within_input=False
-                )
+                changes = {"duplicate_of": outcome.key, "within_input": False}
+            outcomes[place] = structs.replace(outcome, **changes)
         superseded: dict[int, list[Key]] = {}
         for number, row in fates.superseded.items():
             superseded.setdefault(row, []).append(fates.targets[number])
@@ -396,57 +406,52 @@ class BatchAdder:
                 *(batch.rows[place], batch.user_keys[place], fates.actions[place]),
                 superseded=tuple(keys),
             )
-        if decisions is None or not similar:
-            return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
-        first_rows = {stored[place]: place for place in fates.rows("present")}
-        rows = np.maximum(decisions.row[similar], 0).tolist()  # of the batch, where they are
-        columns = (
-            *(similar, decisions.stored[similar].tolist(), self._told(decisions.value[similar])),
-            *(batch.keys_at(similar), batch.keys_at(rows)),
-        )
-        for place, number, told, key, earlier in zip(*columns, strict=True):
-            within_input = number < 0 or (
-                self._came_with_input(number) and first_rows.get(number, place) <= place
-            )
-            of = fates.targets.get(number) if number >= 0 else earlier
-            outcomes[place] = self._duplicate(
-                fates, place, key, of, told, within_input=within_input
-            )
+        if decisions is not None and similar:
+            outcomes.update(zip(similar, self._of_similar(fates, decisions, similar), strict=True))
         return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
 
-    def _told(self, values: Float64s) -> list[float]:
-        """Return similarities or distances as users know them."""
-        kind = self._signer.kind
-        told: list[float] = (values if kind.is_distance else kind.outer_values(values)).tolist()
-        return told
-
-    def _duplicate(
-        self,
-        fates: Fates,
-        place: int,
-        key: Key | None,
-        of: Key | None,
-        told: float,
-        *,
-        within_input: bool = True,
-    ) -> Outcome:
-        kind = self._signer.kind
-        is_distance = kind.is_distance
-        return Outcome(
-            fates.batch.rows[place],
-            key,
-            fates.actions[place],
-            duplicate_of=of,
-            similarity=None if is_distance else told,
-            within_input=within_input,
-            distance=told if is_distance else None,
-            estimated=not is_distance and kind.estimates,
+    def _of_similar(self, fates: Fates, decisions: Decisions, similar: list[int]) -> list[Outcome]:
+        """Tell what became of rows that are similar to an item, given by their places."""
+        batch, actions = fates.batch, fates.actions
+        numbers = decisions.stored[similar]
+        within = numbers < 0
+        within[~within] = self._came_with_input(numbers[~within])
+        listed = numbers.tolist()
+        if first_rows := {fates.stored[place]: place for place in fates.rows("present")}:
+            pairs = zip(listed, similar, strict=True)
+            within &= [first_rows.get(number, 0) <= place for number, place in pairs]
+        earlier = batch.keys_at(np.maximum(decisions.row[similar], 0).tolist())  # in the batch
+        columns = (
+            *(similar, batch.keys_at(similar), listed, earlier, within.tolist()),
+            self._told(decisions.value[similar]),
         )
+        return [
+            Outcome(
+                batch.rows[place],
+                key,
+                actions[place],
+                fates.targets.get(number) if number >= 0 else before,
+                told.similarity,
+                is_within,
+                distance=told.distance,
+                estimated=told.estimated,
+            )
+            for place, key, number, before, is_within, told in zip(*columns, strict=True)
+        ]
 
-    def _came_with_input(self, number: int) -> bool:
+    def _told(self, values: Float64s) -> Iterator[_Told]:
+        """Yield similarities or distances as users know them."""
+        kind = self._signer.kind
+        if kind.is_distance:
+            return (_Told(None, value) for value in values.tolist())
+        estimates = kind.estimates
+        return (_Told(value, None, estimates) for value in kind.outer_values(values).tolist())
+
+    def _came_with_input(self, numbers: Int64s) -> Bools:
         if self._policy.on_existing in OF_CONTENT:
-            return number in self._seen  # also if an earlier run of the same input stored it
-        return self._first_new is not None and number >= self._first_new
+            return self._seen.among(numbers)  # also if an earlier run of the same input stored it
+        first = self._first_new
+        return numbers >= first if first is not None else np.zeros(numbers.size, np.bool_)
 
 
 def _targets(writer: CollectionWriter, fates: Fates) -> dict[int, Key]:

@@ -34,7 +34,6 @@ from simdb.batches.deciding import BatchDecider, Decisions
 from simdb.batches.signer import Prefixes, Signed
 from simdb.kinds.base import Stored
 from simdb.opened.opened import Opened
-from simdb.ragged import as_bytes
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
@@ -214,8 +213,7 @@ class Deduplicator(BatchDecider):
         kind = self._signer.kind
         met, values = np.zeros(rows.size, np.bool_), np.zeros(rows.size)
         distinct, of_pair = np.unique(numbers, return_inverse=True)
-        for positions, views in items_in_parts(self._opened.reader, distinct, self._signer.items):
-            stored = as_bytes(views)  # views are compared element by element
+        for positions, stored in items_in_parts(self._opened.reader, distinct, self._signer.items):
             place_of = np.full(distinct.size, -1, np.int64)
             place_of[positions] = np.arange(positions.size)
             pairs = np.flatnonzero(place_of[of_pair] >= 0)

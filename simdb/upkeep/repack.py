@@ -75,7 +75,7 @@ def _trained(collection: CollectionReader) -> bytes:
     wanted = max(1, zstandard.LARGEST_SAMPLE // average)
     numbers = collection.live_numbers()
     sample = chosen_items(collection, numbers[:: max(1, numbers.size // wanted)])
-    return zstandard.trained([item for some in sample for item in some])
+    return zstandard.trained([item for _, some in sample for item in some])
 
 
 def _next_documents(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -71,7 +70,7 @@ def sampled_order(collection: CollectionReader, forms: Items) -> SymbolOrder:
     wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
     numbers = collection.live_numbers()
     numbers = numbers[:: max(1, -(-numbers.size // wanted))]
-    chosen = list(chain.from_iterable(chosen_items(collection, numbers)))
+    chosen = [item for _, some in chosen_items(collection, numbers) for item in some]
     weights = forms.weights(chosen)
     total = int(weights.sum())
     # What items become is known when they have: a few tell it of all.

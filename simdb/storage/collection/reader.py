@@ -319,7 +319,7 @@ class CollectionReader:
 
         If they are not to be ``whole``, items that lie elsewhere are not read.
         """
-        if self._lie_apart(numbers):
+        if self.lie_apart(numbers):
             for position, number in enumerate(numbers.tolist()):
                 found = self.document(number, whole=whole)
                 if found is not None:
@@ -330,7 +330,7 @@ class CollectionReader:
             for position, document in documents:
                 yield position, self._whole(document) if whole else document
 
-    def _lie_apart(self, numbers: UInt32s) -> bool:
+    def lie_apart(self, numbers: UInt32s) -> bool:
         """Whether most of the documents of some numbers lie in a block of their own."""
         size = self.manifest.item_bytes if self.items is None else 0
         return numbers.size <= max(FEW, size // blocks.TARGET_BYTES)
@@ -357,7 +357,7 @@ class CollectionReader:
 
         Every record is verified, without an object for each.
         """
-        if self._lie_apart(numbers):
+        if self.lie_apart(numbers):
             return self._keys_one_by_one(numbers)
         positions, parts = [np.empty(0, np.int64)], []
         for block, wanted, places in self.documents.locate(numbers):
@@ -515,24 +515,24 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch
         collection.require_all(live)
 
 
-def chosen_items(collection: CollectionReader, numbers: UInt32s) -> Iterator[list[bytes]]:
-    """Yield the items of ascending item numbers, some at a time; every record is verified."""
-    items: list[bytes] = []
+def chosen_items(
+    collection: CollectionReader, numbers: UInt32s
+) -> Iterator[tuple[Int64s, list[bytes]]]:
+    """Yield the positions in ascending item numbers of items that are stored, and these.
+
+    Some at a time, of one block at most; every record is verified.
+    """
     if collection.items is not None:
         for begin in range(0, numbers.size, CHOSEN_AT_ONCE):
-            _, rows = collection.item_rows(numbers[begin : begin + CHOSEN_AT_ONCE])
-            yield cut_rows(rows)
+            positions, rows = collection.item_rows(numbers[begin : begin + CHOSEN_AT_ONCE])
+            yield positions + begin, cut_rows(rows)
         return
-    for block, _, places in collection.documents.locate(numbers):
-        if places.size > FEW:
-            items += _items(collection, _cut_records(block, places), slice(None))
-        else:  # a copy of the whole block would cost more than these records
-            items += [bytes(collection.decoded(block, place).item) for place in places.tolist()]
-        if len(items) >= CHOSEN_AT_ONCE:
-            yield items
-            items = []
-    if items:
-        yield items
+    if collection.lie_apart(numbers):
+        for position, document in collection.documents_of(numbers):
+            yield np.array([position]), [bytes(document.item)]
+        return
+    for block, positions, places in collection.documents.locate(numbers):
+        yield positions, _items(collection, _cut_records(block, places), slice(None))
 
 
 class _Records(NamedTuple):
@@ -559,9 +559,13 @@ class _Records(NamedTuple):
 
 def _items(collection: CollectionReader, cut: _Records, some: slice) -> list[bytes]:
     """Return the items of some records."""
-    bounds = zip(cut.bodies[some].tolist(), cut.ends[some].tolist(), strict=True)
-    data = bytes(cut.data)  # which is cut sooner than views are made and copied
-    items = [data[begin:end] for begin, end in bounds]
+    begins, ends = cut.bodies[some], cut.ends[some]
+    bounds = zip(begins.tolist(), ends.tolist(), strict=True)
+    if 2 * int((ends - begins).sum()) > len(cut.data):
+        data = bytes(cut.data)  # which is cut sooner than views are made and copied
+        items = [data[begin:end] for begin, end in bounds]
+    else:
+        items = [bytes(cut.data[begin:end]) for begin, end in bounds]
     for place in np.flatnonzero(cut.flags[some]).tolist():
         number, flags, size = (
             int(column[some][place]) for column in (cut.numbers, cut.flags, cut.item_sizes)
