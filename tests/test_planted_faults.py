@@ -435,9 +435,16 @@ FAULTS = (
     Fault(
         "ingest",
         "ingest/add.py",
-        "first_rows.get(number, place) <= place",
-        "first_rows.get(number, place) < place",
+        "within[~within] = self._came_with_input(numbers[~within])",
+        "within[~within] = False",
         "tests/ingest/test_batches.py -k earlier_batch",
+    ),
+    Fault(
+        "ingest",
+        "ingest/add.py",
+        "first_rows.get(number, 0) <= place",
+        "first_rows.get(number, 0) > place",
+        "tests/ingest/test_dedupe.py -k within_input",
     ),
     Fault(
         "ingest",
@@ -715,8 +722,8 @@ FAULTS = (
     Fault(
         "linkage",
         "linkage/assignment.py",
-        "costs = np.concatenate([without - units,",
-        "costs = np.concatenate([without + units,",
+        "costs[self.cells] -= units",
+        "costs[self.cells] += units",
         "tests/linkage/test_assignment.py -k heaviest",
     ),
     Fault(

@@ -8,6 +8,8 @@ sparse form of the algorithm of Jonker and Volgenant (Computing 38, 1987), many 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from simdb.arrays import Float64s, Int64s, UInt32s
@@ -23,48 +25,61 @@ MOST_STEPS = 2 * 10**10  # of the solver in one component: about a minute
 def one_to_one(
     left: UInt32s, right: UInt32s, weights: Float64s, *, most_steps: int | None = None
 ) -> Int64s:
-    """Choose pairs of maximum total weight in which no item of a side is twice.
+    """Choose pairs of maximum total weight in which no item of a side is twice; see ``Choice``."""
+    return Choice(left, right, most_steps=most_steps).heaviest(weights)
 
-    The order of the pairs makes no difference: of several best choices it is always the same one,
-    and between two items that are equally alike to a third the earlier one is chosen.
+
+class Choice:
+    """Pairs to choose from one to one, as often as they get other weights.
 
     Args:
         left, right: items of either side by number; each pair once.
-        weights: above 0, at most 1; differences below 2^-32 do not count.
         most_steps: of the solver in one component; by default ``MOST_STEPS``.
-
-    Returns:
-        The places of the pairs that are chosen, by ascending left item.
 
     Raises:
         ConfigurationError: a component has too many items to be solved.
     """
-    if not left.size:
-        return np.empty(0, np.int64)
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
 
-    lefts, rows = np.unique(left, return_inverse=True)
-    rights, columns = np.unique(right, return_inverse=True)
-    nodes = lefts.size + rights.size
-    graph = coo_array((np.ones(rows.size, np.int8), (rows, columns + lefts.size)), (nodes, nodes))
-    count, labels = connected_components(graph, directed=False)
-    ends = np.split(labels, [lefts.size])
-    sides = np.stack([np.bincount(side, minlength=count) for side in ends])
-    own = labels[rows]
-    units = np.rint(weights * UNITS)
-    # By component, the best pair first, of equal ones that of the earliest items.
-    order = np.lexsort((columns, rows, -units, own))
-    begins = np.flatnonzero(np.diff(own[order], prepend=-1))
-    is_star = sides.min(axis=0) == 1
-    chosen = [order[begins[is_star]]]
-    remaining = np.sort(order[~is_star[own[order]]])
-    remaining = remaining[np.lexsort((columns[remaining], rows[remaining], own[remaining]))]
-    for part in _parts(own[remaining], sides, most_steps or MOST_STEPS):
-        places = remaining[part]
-        chosen.append(places[_solved(rows[places], columns[places], units[places])])
-    found = np.concatenate(chosen)
-    return found[np.argsort(rows[found])]
+    def __init__(self, left: UInt32s, right: UInt32s, *, most_steps: int | None = None) -> None:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        lefts, self._rows = np.unique(left, return_inverse=True)
+        rights, columns = np.unique(right, return_inverse=True)
+        nodes, between = lefts.size + rights.size, (self._rows, columns + lefts.size)
+        graph = coo_array((np.ones(left.size, np.int8), between), (nodes, nodes))
+        count, labels = connected_components(graph, directed=False)
+        ends = np.split(labels, [lefts.size])
+        sides = np.stack([np.bincount(side, minlength=count) for side in ends])
+        own = labels[self._rows]
+        order = np.lexsort((columns, self._rows, own))  # by component, the earliest items first
+        is_star = (sides.min(axis=0, initial=2) == 1)[own[order]]
+        self._in_stars, remaining = order[is_star], order[~is_star]
+        self._stars = np.flatnonzero(np.diff(own[self._in_stars], prepend=-1))
+        self._parts = [
+            _Part.of(remaining[part], self._rows, columns)
+            for part in _parts(own[remaining], sides, most_steps or MOST_STEPS)
+        ]
+
+    def heaviest(self, weights: Float64s) -> Int64s:
+        """Return the places of the pairs that are chosen, by ascending left item.
+
+        The order of the pairs makes no difference: of several best choices it is always the same
+        one, and between two items that are equally alike to a third the earlier one is chosen.
+
+        Args:
+            weights: of the pairs, above 0, at most 1; differences below 2^-32 do not count.
+        """
+        units = np.rint(weights * UNITS)
+        chosen = [part.places[part.solved(units[part.places])] for part in self._parts]
+        if self._stars.size:
+            in_stars = units[self._in_stars]
+            most = np.maximum.reduceat(in_stars, self._stars)
+            sizes = np.diff(self._stars, append=in_stars.size)
+            best = np.flatnonzero(in_stars == np.repeat(most, sizes))
+            chosen.append(self._in_stars[best[np.searchsorted(best, self._stars)]])
+        found = np.concatenate([np.empty(0, np.int64), *chosen])
+        return found[np.argsort(self._rows[found])]
 
 
 def _parts(own: Int64s, sides: Int64s, most_steps: int) -> list[slice]:
@@ -88,23 +103,44 @@ def _parts(own: Int64s, sides: Int64s, most_steps: int) -> list[slice]:
     return [*parts, slice(int(begins[first]), own.size)] if filled else parts
 
 
-def _solved(rows: Int64s, columns: Int64s, units: Float64s) -> Int64s:
-    """Return the places of the pairs of a best choice.
+class _Part(NamedTuple):
+    """Some pairs as the rows of a sparse matrix, which the solver takes.
 
-    The solver gives each row a column, so each gets a column more that only it may have, which
-    stands for none.
+    It gives each row a column, so each has a column more that only it may have, which stands for
+    none and is its last.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
-    lefts, row = np.unique(rows, return_inverse=True)
-    rights, column = np.unique(columns, return_inverse=True)
-    alone = np.arange(lefts.size)
-    without = UNITS + 1.0  # the cost of none; costs must be above 0
-    costs = np.concatenate([without - units, np.full(lefts.size, without)])
-    at = (np.concatenate([row, alone]), np.concatenate([column, rights.size + alone]))
-    matrix = coo_array((costs, at), (lefts.size, rights.size + lefts.size)).tocsr()
-    matched, given = min_weight_full_bipartite_matching(matrix)
-    partners = np.empty(lefts.size, np.int64)
-    partners[matched] = given
-    return np.flatnonzero(partners[row] == column)
+    places: Int64s  # of the pairs, by row and column
+    row: Int64s  # of each pair
+    column: Int64s
+    cells: Int64s  # where the pairs stand among the cells of the matrix
+    indices: Int64s
+    bounds: Int64s
+
+    @classmethod
+    def of(cls, places: Int64s, rows: Int64s, columns: Int64s) -> _Part:
+        places = places[np.lexsort((columns[places], rows[places]))]
+        lefts, row = np.unique(rows[places], return_inverse=True)
+        rights, column = np.unique(columns[places], return_inverse=True)
+        cells = np.arange(row.size) + row
+        bounds = np.append(0, np.cumsum(np.bincount(row) + 1))
+        indices = np.empty(bounds[-1], np.int64)
+        indices[cells] = column
+        indices[bounds[1:] - 1] = rights.size + np.arange(lefts.size)
+        return cls(places, row, column, cells, indices, bounds)
+
+    def solved(self, units: Float64s) -> Int64s:
+        """Return which pairs are a best choice."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+
+        without = UNITS + 1.0  # the cost of none; costs must be above 0
+        costs = np.full(self.indices.size, without)
+        costs[self.cells] -= units
+        lefts = self.bounds.size - 1
+        shape = lefts, int(self.indices[-1]) + 1
+        matrix = csr_array((costs, self.indices, self.bounds), shape)
+        matched, given = min_weight_full_bipartite_matching(matrix)
+        partners = np.empty(lefts, np.int64)
+        partners[matched] = given
+        return np.flatnonzero(partners[self.row] == self.column)

@@ -23,7 +23,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
-from simdb.linkage.assignment import one_to_one
+from simdb.linkage.assignment import Choice
 from simdb.linkage.weights import (
     Evidence,
     Known,
@@ -75,11 +75,12 @@ def learn_by_choice(
     """
     sizes = [own.size for own in evidence.bits]
     nothing = np.zeros(patterns.counts.size)
+    candidates = _Candidates(pairs.left, pairs.right, items)
     probable: Bools | None = None
     for _ in range(ROUNDS):
         bits = of_patterns(patterns.codes, evidence.bits, evidence.prior)[pairs.pattern]
-        chosen = _chosen(pairs.left, pairs.right, bits)
-        read = _scaled(pairs.left, pairs.right, bits, chosen, items)
+        chosen = candidates.chosen(bits)
+        read = candidates.scale(bits, chosen)
         if read is None:
             break
         matching = np.zeros(bits.size)
@@ -107,35 +108,43 @@ def scale(left: UInt32s, right: UInt32s, bits: Float64s, items: tuple[int, int])
     Returns:
         None if hardly any pair has rivals, or there are few pairs: nothing tells then.
     """
-    return _scaled(left, right, bits, _chosen(left, right, bits), items)
+    candidates = _Candidates(left, right, items)
+    return candidates.scale(bits, candidates.chosen(bits))
 
 
-def _scaled(
-    left: UInt32s, right: UInt32s, bits: Float64s, chosen: Int64s, items: tuple[int, int]
-) -> Scale | None:
-    """Return the ``scale`` by the pairs that were chosen, given by their places."""
-    side = 0 if items[0] <= items[1] else 1
-    own = np.unique((left, right)[side], return_inverse=True)[1].reshape(-1)
-    best, rival = np.full((2, items[side]), -np.inf)
-    best[own[chosen]] = bits[chosen]
-    others = np.ones(bits.size, np.bool_)
-    others[chosen] = False
-    np.maximum.at(rival, own[others], bits[others])
-    is_rivalled = rival[own[chosen]] > -np.inf
-    if chosen.size < LEAST_CHOSEN or is_rivalled.mean() < LEAST_RIVALLED:
-        return None
-    values, shares, counts = _matching(best, rival)
-    return _fitted(values, shares, counts)
+class _Candidates:
+    """Candidates that are chosen from one to one, by any evidence."""
 
+    def __init__(self, left: UInt32s, right: UInt32s, items: tuple[int, int]) -> None:
+        self._sides = left, right
+        smaller = 0 if items[0] <= items[1] else 1
+        self._own = np.unique(self._sides[smaller], return_inverse=True)[1]
+        self._count = items[smaller]
+        try:
+            self._choice: Choice | None = Choice(left, right, most_steps=MOST_STEPS)
+        except ConfigurationError:
+            self._choice = None
 
-def _chosen(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
-    """Return the places of pairs chosen one to one; the best ones first where that takes less."""
-    low, high = float(bits.min(initial=np.inf)), float(bits.max(initial=-np.inf))
-    weights = np.maximum((bits - low) / max(high - low, 1e-9), LEAST_WEIGHT)
-    try:
-        return one_to_one(left, right, weights, most_steps=MOST_STEPS)
-    except ConfigurationError:
-        return greedily_chosen(left, right, bits)
+    def chosen(self, bits: Float64s) -> Int64s:
+        """Return the places of a best choice; of one with the best first where that takes less."""
+        if self._choice is None:
+            return greedily_chosen(*self._sides, bits)
+        low, high = float(bits.min(initial=np.inf)), float(bits.max(initial=-np.inf))
+        weights = np.maximum((bits - low) / max(high - low, 1e-9), LEAST_WEIGHT)
+        return self._choice.heaviest(weights)
+
+    def scale(self, bits: Float64s, chosen: Int64s) -> Scale | None:
+        """Return the ``scale`` by the pairs that were chosen, given by their places."""
+        best, rival = np.full((2, self._count), -np.inf)
+        best[self._own[chosen]] = bits[chosen]
+        others = np.ones(bits.size, np.bool_)
+        others[chosen] = False
+        np.maximum.at(rival, self._own[others], bits[others])
+        is_rivalled = rival[self._own[chosen]] > -np.inf
+        if chosen.size < LEAST_CHOSEN or is_rivalled.mean() < LEAST_RIVALLED:
+            return None
+        values, shares, counts = _matching(best, rival)
+        return _fitted(values, shares, counts)
 
 
 def greedily_chosen(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:

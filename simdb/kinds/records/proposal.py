@@ -168,6 +168,8 @@ def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
 
 
 def _is_there(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(value) and not value.isspace()
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return False
     return bool(str(value).strip())
