@@ -183,7 +183,8 @@ def _parts(
         if type(row) is not tuple:
             bytes_left = 0  # of any form
         elif len(row) > 1:
-            bytes_left -= _bytes_of(row[1])
+            item = row[1]
+            bytes_left -= len(item) if type(item) is str else _bytes_of(item)
             if len(row) > 2 and row[2]:
                 bytes_left -= LARGEST_METADATA
         if rows_left <= 0 or bytes_left <= 0:
@@ -196,10 +197,8 @@ def _parts(
 
 
 def _bytes_of(item: Any) -> int:
-    """Return about what Python takes for an item that is given."""
+    """Return about what Python takes for an item that is given, and is no text."""
     form = type(item)
-    if form is str:
-        return len(item)
     if form is int:
         return int(item.bit_length()) >> 3
     if form is dict:
