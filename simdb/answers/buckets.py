@@ -406,14 +406,9 @@ def propose(
     buckets = chosen.buckets
     if buckets.groups is not None:
         limit = NO_LIMIT  # what is cut off in one group might be all that another has
-    queries = buckets.values
-    if probes_count == 1:  # most searches
-        owners = np.zeros(queries.size, np.int64)
-    elif buckets.groups is not None:
-        owners = np.repeat(usable, buckets.sizes)
-    else:
+    queries, places = buckets.values, None
+    if probes_count > 1 and buckets.groups is None:
         queries, places = _arranged(reader, chosen, known)
-        owners = usable[np.searchsorted(buckets.offsets, places, side="right") - 1]
     found = reader.bands.probe(queries, limit=limit)
     cut = np.zeros(probes_count, np.bool_)
     if not found.queries.size:  # as of most items that are like no other
@@ -422,17 +417,24 @@ def propose(
     if probes_count == 1 and limit == NO_LIMIT and buckets.groups is None:
         numbers = _of_one_probe(reader, signed, items, needed)
         return Proposals(np.zeros(numbers.size, np.int64), numbers, cut)
+
+    def owners_of(asked: Int64s | UInt32s) -> Int64s:
+        """Return the probes of queries."""
+        keys = asked if places is None else places[asked]
+        return usable[np.searchsorted(buckets.offsets, keys, side="right") - 1]
+
     # Of one probe no entry needs to be told whose it is.
-    probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners[found.queries]
+    probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners_of(found.queries)
     if limit != NO_LIMIT:
-        full = np.flatnonzero(np.bincount(found.queries, minlength=owners.size) >= limit)
-        cut[owners[full]] = True
+        full = np.flatnonzero(np.bincount(found.queries, minlength=queries.size) >= limit)
+        owners = owners_of(full)
+        cut[owners] = True
         # What a bucket was cut at is all that is known of it. Beyond the smallest such item number
         # an item of another bucket might not be the next candidate, so it is left for another time.
-        last_items = np.zeros(owners.size, np.uint32)
+        last_items = np.zeros(queries.size, np.uint32)
         np.maximum.at(last_items, found.queries, items)
         horizon = np.full(cut.size, np.iinfo(np.uint32).max)
-        np.minimum.at(horizon, owners[full], last_items[full])
+        np.minimum.at(horizon, owners, last_items[full])
         near = items <= horizon[probe_of]
         probe_of, items = probe_of[near], items[near]
     if buckets.groups is None:

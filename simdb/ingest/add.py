@@ -211,7 +211,6 @@ class BatchAdder:
                     for row in np.flatnonzero(fates.decisions.is_duplicate).tolist():
                         if fates.actions[row] in ("added", "replaced"):
                             fates.actions[row] = "duplicate"
-                fates.targets = _targets(writer, fates)
                 if self._policy.merge is not None and fates.decisions.is_duplicate.any():
                     self._merge(writer, fates, self._policy.merge)
                     return fates
@@ -332,9 +331,9 @@ class BatchAdder:
             fates.decisions = deduplicator.decide()
             if fates.decisions is None:
                 return len(positions) // 2
-            if standing is None:
-                return 0
-            fates.superseded = deduplicator.superseded()
+            if standing is not None:
+                fates.superseded = deduplicator.superseded()
+            fates.targets = _targets(before, fates.decisions, fates.superseded)
         return _wrong_from(fates)
 
     # -- storing --------------------------------------------------------------------------------
@@ -454,12 +453,13 @@ class BatchAdder:
         return numbers >= first if first is not None else np.zeros(numbers.size, np.bool_)
 
 
-def _targets(writer: CollectionWriter, fates: Fates) -> dict[int, Key]:
+def _targets(
+    stored: CollectionReader, decisions: Decisions, superseded: Iterable[int]
+) -> dict[int, Key]:
     """Look up the keys of the stored items that rows duplicate, or take the place of."""
-    decisions = fates.decisions or Decisions.none(0)
-    named = np.append(decisions.stored[decisions.stored >= 0], [*fates.superseded])
+    named = np.append(decisions.stored[decisions.stored >= 0], [*superseded])
     numbers, _ = distinct_of(named.astype(np.uint32))
-    positions, keys = writer.keys_of(numbers)
+    positions, keys = stored.keys_of(numbers)
     return dict(zip(numbers[positions].tolist(), decoded_keys(keys), strict=True))
 
 
