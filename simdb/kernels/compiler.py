@@ -79,8 +79,9 @@ class Kernel(Inlined):
 
     is_inlined = False
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], weighed: tuple[str, ...] = ()) -> None:
         super().__init__(function)
+        self._weighed = weighed
         module = function.__module__.rpartition(".")
         self.name = f"{module[2]}.{function.__name__}" if module[0] == __package__ else None
         self.variants: tuple[Callable[..., Any], ...] | None = None  # each for certain types
@@ -105,7 +106,8 @@ class Kernel(Inlined):
             return self(*arguments)
         from simdb.kernels import compiling
 
-        for variant in compiling.kept_kernel(self.compiled_to_keep, self.name, arguments):
+        made = compiling.kept_kernel(self.compiled_to_keep, self.name, arguments, self._weighed)
+        for variant in made:
             found = variant(*arguments)
             if found is not NotImplemented:
                 self.variants = (variant, *self.variants)
@@ -132,6 +134,19 @@ class Instruction:
 def kernel(function: Function) -> Function:
     """Compile a function of arrays, on first call or before, releasing the GIL while it runs."""
     return function if IS_INTERPRETED else cast("Function", Kernel(function))
+
+
+def kernel_of(*weighed: str) -> Callable[[Function], Function]:
+    """Compile a function that reads memory by addresses, as much as the arguments so named tell.
+
+    It keeps the GIL if these are small. What lies at the addresses must be in memory: have been
+    read by this process.
+    """
+
+    def made(function: Function) -> Function:
+        return function if IS_INTERPRETED else cast("Function", Kernel(function, weighed))
+
+    return made
 
 
 def inlined(function: Function) -> Function:

@@ -72,9 +72,12 @@ class _Cache(FunctionCache):
         kept.tell_not_kept(Path(self.cache_path), error.strerror or str(error))
 
 
-def kept_kernel(kernel: Any, name: str | None, arguments: tuple[Any, ...]) -> list[Function]:
+def kept_kernel(
+    kernel: Any, name: str | None, arguments: tuple[Any, ...], weighed: tuple[str, ...]
+) -> list[Function]:
     """Compile a kernel for the types of its arguments, keep it under its name, and load it.
 
+    Arguments that are ``weighed`` tell whether it has little to do; see ``library_of``.
     Nothing where that is not possible: it is no kernel that is kept, or these are no types that can
     be told without numba, or nothing is kept on this machine.
     """
@@ -86,7 +89,7 @@ def kept_kernel(kernel: Any, name: str | None, arguments: tuple[Any, ...]) -> li
     try:
         with global_compiler_lock, target_override(target.NAME):
             kernel.compile(taken)
-            library, named = library_of(kernel.overloads[taken])
+            library, named = library_of(kernel.overloads[taken], weighed)
     except (numba.errors.NumbaError, NotPossibleError):
         return []
     return kept.keep(name, repr(taken), library, named)

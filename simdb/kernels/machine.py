@@ -28,8 +28,9 @@ _OBJECT = _BYTE.as_pointer()
 _ALIGNMENT = 16  # where none is asked for, as of malloc
 # Bytes of all arguments below which the GIL is kept. Handing it to a thread that waits, and waiting
 # for it then, takes longer than most kernels take with so little. One that takes addresses lets it
-# go always: what lies there may be large, or have to be read from disk.
-_SMALL = 12_288
+# go always, since what lies there may be large, or have to be read from disk, unless it says which
+# arguments tell how much it reads of what is in memory (``kernel_of``).
+_SMALL = 32_768
 _HEADER = 64  # bytes before the data that a kernel has allocated: five words, and alignment
 
 
@@ -42,14 +43,15 @@ class NotPossibleError(Exception):
     """A kernel that cannot be kept: it takes or gives what the wrapper knows nothing of."""
 
 
-def library_of(compiled: Any) -> tuple[bytes, list[str]]:
+def library_of(compiled: Any, weighed: tuple[str, ...] = ()) -> tuple[bytes, list[str]]:
     """Return what numba has compiled for ``target`` as a shared library, and what it must be told.
 
     These are the names of scalar types of NumPy, or of named tuples by ``module:name``, in the
     order of their places in the context. All that a kernel calls is in its library, so it is
     optimised once, as a whole: first what numba does to count fewer users of arrays, then LLVM.
+    Arguments that are ``weighed`` alone say whether it has little to do; without any, all do.
     """
-    wrapper = _Wrapper(compiled.fndesc)
+    wrapper = _Wrapper(compiled.fndesc, weighed)
     codegen = compiled.library.codegen
     compiled.library._ensure_finalized()
     module = compiled.library.get_function(compiled.fndesc.llvm_func_name).module.clone()
@@ -98,7 +100,7 @@ def _target_machine(codegen: Any) -> Any:
 class _Wrapper:
     """Builds the module that has the wrapper of one compiled kernel."""
 
-    def __init__(self, described: Any) -> None:
+    def __init__(self, described: Any, weighed: tuple[str, ...]) -> None:
         self._context = target.descriptor.target_context
         self.named: list[str] = []
         self.module = ir.Module("wrapper")
@@ -113,19 +115,22 @@ class _Wrapper:
         self._call = call
         self._builder = builder = ir.IRBuilder(call.append_basic_block("entry"))
         self._others = call.append_basic_block("others")
-        self._size: Any = _WORD(0)  # bytes of all arrays that are taken
+        self._size: Any = _WORD(0)  # bytes of the arrays that are taken
         with builder.goto_block(self._others):
             found = self._from_context(kept.NOT_THESE)
             self._count_up(found)
             builder.ret(found)
         self._require(builder.icmp_signed("==", count, _WORD(len(described.argtypes))))
-        values = [
-            self._taken(builder.load(builder.gep(arguments, [_WORD(place)])), of)
-            for place, of in enumerate(described.argtypes)
-        ]
+        values = []
+        for place, (name, of) in enumerate(zip(described.args, described.argtypes, strict=True)):
+            before = self._size
+            given = builder.load(builder.gep(arguments, [_WORD(place)]))
+            values.append(self._taken(given, of))
+            if weighed and name not in weighed:
+                self._size = before
         function = self._context.declare_function(self.module, described)
         saved_at = cgutils.alloca_once_value(builder, _OBJECT(None))
-        takes_addresses = any("address" in name for name in described.args)
+        takes_addresses = not weighed and any("address" in name for name in described.args)
         is_small = builder.icmp_unsigned("<", self._size, _WORD(0 if takes_addresses else _SMALL))
         with builder.if_then(builder.not_(is_small)):
             saved = builder.call(self._python("PyEval_SaveThread", _OBJECT, []), [])

@@ -11,7 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
-from simdb.kernels.compiler import fetch_ahead, inlined, kernel, load_uint32, load_uint64
+from simdb.kernels.compiler import (
+    fetch_ahead,
+    inlined,
+    kernel,
+    kernel_of,
+    load_uint32,
+    load_uint64,
+)
 
 AHEAD = 48  # keys, whose words of a filter come from memory meanwhile
 
@@ -159,7 +166,7 @@ def soon_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
     return first_at_least(address, low, end, key)
 
 
-@kernel
+@kernel_of("queries")  # chunks that are verified have been read
 def probe(
     key_addresses: Int64s,
     column_addresses: Int64s,
@@ -332,7 +339,7 @@ def sort_by_key(keys: UInt64s, order: Int64s) -> bool:
     return True
 
 
-@kernel
+@kernel_of("chunks")
 def gather_column(
     column_addresses: Int64s,
     counts: Int64s,

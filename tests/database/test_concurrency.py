@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -119,6 +121,26 @@ def test_deduping_threads_store_each_content_once(collection):
     together(deduper(rows[0]), deduper(rows[1]))
     texts = [record.item for record in collection.items()][61:]
     assert sorted(texts) == sorted({f"text{n} word{n}" for n in range(200)})
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+def test_threads_that_search_seldom_hand_the_processor_over(collection):
+    """Not at each search: with kernels that let the GIL go, or a lock of snapshots, twice each."""
+    text = set_text(range(10**6, 10**6 + 200))
+    collection.search(text)
+    searches = 4_000
+
+    def work() -> None:
+        for _ in range(searches // 2):
+            assert not collection.search(text)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before < 0.8 * searches
 
 
 def test_closing_while_threads_read_and_write_ends_them_with_an_error(tmp_path):

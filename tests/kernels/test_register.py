@@ -39,13 +39,18 @@ def kernel_sources() -> dict[str, ast.Module]:
 def decorated() -> dict[str, str]:
     """Every compiled function in the sources, and by what it is compiled."""
     return {
-        f"{module}.{node.name}": ast.unparse(node.decorator_list[0])
+        f"{module}.{node.name}": how
         for module, tree in kernel_sources().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef)
-        and node.decorator_list
-        and ast.unparse(node.decorator_list[0]) in {"kernel", "inlined", "in_any_order"}
+        for how in ways_of(node)
     }
+
+
+def ways_of(node: ast.FunctionDef) -> set[str]:
+    """By what a function is compiled; ``kernel_of`` has arguments."""
+    names = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
+    return names & {"kernel", "kernel_of", "inlined", "in_any_order"}
 
 
 @COMPILED
@@ -53,7 +58,7 @@ def test_the_register_finds_every_function_that_the_sources_compile():
     found = {f"{one.module}.{one.name}": one for one in make_kernels.compiled()}
     assert found.keys() == decorated().keys()
     for name, how in decorated().items():
-        assert found[name].inlined == (how != "kernel")
+        assert found[name].inlined == (not how.startswith("kernel"))
     text = "".join(path.read_text() for path in (ROOT / "simdb").rglob("*.py"))
     assert text.count("numba.njit(") == 1  # in ``compiling.dispatcher``
 
@@ -67,8 +72,7 @@ def test_what_python_calls_is_an_entry_and_no_other():
             if (
                 path.parent.name == "kernels"
                 and isinstance(node, ast.FunctionDef)
-                and not {"kernel", "inlined", "in_any_order"}
-                & {*map(ast.unparse, node.decorator_list)}
+                and not ways_of(node)
             ):
                 called |= {
                     f"{path.stem}.{one.func.id}"

@@ -25,6 +25,7 @@ Rules that hold the store together:
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
@@ -67,6 +68,7 @@ REPLACING_PATIENCE = 10.0  # seconds that opening waits while the file is replac
 FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
 COPY_WATCHED_SECONDS = 0.1  # between two looks at how far a copy is
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
+TURN = 0.001  # seconds, after which the snapshots of one thread let another one run
 
 Sync: TypeAlias = Literal["full", "batch"]
 AnySync: TypeAlias = Sync | Literal["never"]  # the last is of stores that are thrown away
@@ -653,6 +655,8 @@ class Environment:
         # methods. What is counted are objects, which an interrupt cannot forget to uncount.
         self._gate = threading.RLock()
         self._ended = threading.Condition(self._gate)
+        self._at_gate: set[int] = set()  # threads that take it now, or have it, for a snapshot
+        self._turn_began = 0.0
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
         self.lobby = Lobby(self._gate)
@@ -788,14 +792,31 @@ class Environment:
     def read(self) -> ReadTransaction:
         """Begin a snapshot of the last commit."""
         transaction = ReadTransaction(self) if self.has_lock else _UnprotectedSnapshot(self)
-        with self._gate:
-            try:
-                self._require_open()
-                self._begin(transaction, write=False)
-            except BaseException:
-                transaction.close()
-                raise
+        thread = self._give_way()
+        try:
+            with self._gate:
+                try:
+                    self._require_open()
+                    self._begin(transaction, write=False)
+                except BaseException:
+                    transaction.close()
+                    raise
+        finally:
+            self._at_gate.discard(thread)
         return transaction
+
+    def _give_way(self) -> int:
+        """Let threads pass the gate that are about to; return this one's number, noted as such.
+
+        A thread that waits in the gate has it before it has the GIL, so that whoever comes next
+        waits too, and from then on each snapshot costs two threads a hand-over. Who waits here has
+        nothing that others wait for.
+        """
+        if self._at_gate:
+            time.sleep(0)
+        thread = threading.get_ident()
+        self._at_gate.add(thread)
+        return thread
 
     def write(self, timeout: float | None, *, shares: bool = False) -> WriteTransaction:
         """Wait for the right to write, and begin.
@@ -927,7 +948,7 @@ class Environment:
         watch = self._watch
         assert watch is not None
         # What every snapshot does is written out here, for speed.
-        if os.lseek(watch.descriptor, 0, os.SEEK_END) != watch.least_size:
+        if _seek(watch.descriptor, 0, os.SEEK_END) != watch.least_size:
             watch.require_whole()
         for attempt in range(MOST_ATTEMPTS):
             transaction = self._environment.begin(write=write, buffers=True)
@@ -982,12 +1003,21 @@ class Environment:
 
     def leave(self, transaction: ReadTransaction) -> None:
         """Note that a transaction has ended."""
-        with self._gate:
-            if isinstance(transaction, WriteTransaction):
-                self._leave_writing(transaction)
-            self._live.discard(transaction)
-            self._ended.notify_all()
-            self._close_if_unused()
+        thread = self._give_way()
+        try:
+            with self._gate:
+                if isinstance(transaction, WriteTransaction):
+                    self._leave_writing(transaction)
+                self._live.discard(transaction)
+                self._ended.notify_all()
+                self._close_if_unused()
+        finally:
+            self._at_gate.discard(thread)
+        now = time.monotonic()
+        if now - self._turn_began > TURN:
+            # Python lets others run after 5 ms, and a snapshot that is short lets none before.
+            self._turn_began = now
+            time.sleep(0)
 
     def _leave_writing(self, transaction: WriteTransaction) -> None:
         member, owner = transaction.member, transaction.lock_owner
@@ -1150,6 +1180,7 @@ class Environment:
             self._gate.release()
             return
         self._gate = threading.RLock()
+        self._at_gate.clear()
         self._ended = threading.Condition(self._gate)
         if self._environment is not None:
             _leave_to_parent(self._environment)
@@ -1161,6 +1192,11 @@ class Environment:
         self._close_handles()
 
 
+# Python's own lets the GIL go, and threads that search would hand it over here each time.
+_seek = ctypes.PyDLL(None).lseek
+_seek.restype, _seek.argtypes = ctypes.c_int64, (ctypes.c_int, ctypes.c_int64, ctypes.c_int)
+
+
 def _leave_to_parent(environment: Any) -> None:
     """Keep an LMDB environment that this child has inherited from ever being closed here.
 
@@ -1168,8 +1204,6 @@ def _leave_to_parent(environment: Any) -> None:
     opens the file anew, though py-lmdb, which knows open files by device and inode, forbids to open
     one twice in a process: it goes by processes from here on.
     """
-    import ctypes
-
     from lmdb import _envid
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(environment))
