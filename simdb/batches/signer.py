@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 SORTED_ANEW = 8  # of so many items one or fewer: to sort their keys is quicker than to pick them
+LEAST_SHARED = 16  # items, from which on other threads sign them: to hand fewer over takes longer
 
 
 class Epoch(Struct, frozen=True):
@@ -210,11 +211,11 @@ class Signer:
         return Signed.joined([self._sign_part(part, None) for part in parts] or [self.empty()])
 
     def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
-        """Begin to sign a batch of items; without a pool it is done on return."""
+        """Begin to sign a batch of items; without a pool, or of few, it is done on return."""
         parts, epoch = self._slices(items), self.epoch
         if not parts:
             return Signing(self.empty())
-        if pool is None:
+        if pool is None or len(items) < LEAST_SHARED:
             return Signing(Signed.together([self._sign_part(part, epoch) for part in parts]))
         running = [pool.submit(self._sign_part, part, epoch) for part in parts]
         # It begins after them, and waits for those that other threads have not finished.

@@ -1013,11 +1013,12 @@ class Environment:
                 self._close_if_unused()
         finally:
             self._at_gate.discard(thread)
-        now = time.monotonic()
-        if now - self._turn_began > TURN:
+        if self._live:
             # Python lets others run after 5 ms, and a snapshot that is short lets none before.
-            self._turn_began = now
-            time.sleep(0)
+            now = time.monotonic()
+            if now - self._turn_began > TURN:
+                self._turn_began = now
+                time.sleep(0)
 
     def _leave_writing(self, transaction: WriteTransaction) -> None:
         member, owner = transaction.member, transaction.lock_owner
