@@ -1013,7 +1013,7 @@ class Environment:
                 self._close_if_unused()
         finally:
             self._at_gate.discard(thread)
-        if self._live:
+        if self._live and not isinstance(transaction, WriteTransaction):
             # Python lets others run after 5 ms, and a snapshot that is short lets none before.
             now = time.monotonic()
             if now - self._turn_began > TURN:
