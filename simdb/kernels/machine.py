@@ -31,6 +31,7 @@ _ALIGNMENT = 16  # where none is asked for, as of malloc
 # go always, since what lies there may be large, or have to be read from disk, unless it says which
 # arguments tell how much it reads of what is in memory (``kernel_of``).
 _SMALL = 32_768
+_FEW = 4_096  # bytes of such arguments: 512 keys, which are looked up in some 0.1 ms
 _HEADER = 64  # bytes before the data that a kernel has allocated: five words, and alignment
 
 
@@ -131,7 +132,8 @@ class _Wrapper:
         function = self._context.declare_function(self.module, described)
         saved_at = cgutils.alloca_once_value(builder, _OBJECT(None))
         takes_addresses = not weighed and any("address" in name for name in described.args)
-        is_small = builder.icmp_unsigned("<", self._size, _WORD(0 if takes_addresses else _SMALL))
+        least = 0 if takes_addresses else _FEW if weighed else _SMALL
+        is_small = builder.icmp_unsigned("<", self._size, _WORD(least))
         with builder.if_then(builder.not_(is_small)):
             saved = builder.call(self._python("PyEval_SaveThread", _OBJECT, []), [])
             builder.store(saved, saved_at)

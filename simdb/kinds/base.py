@@ -35,7 +35,7 @@ from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
 from simdb.lsh.planning import USUAL_RECALL, Plan, PlanRequest, plan
-from simdb.ragged import ByteStrings, Column, Ragged
+from simdb.ragged import ByteStrings, Column, Ragged, sizes_of
 from simdb.work import Work
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
@@ -937,7 +937,7 @@ def utf8(text: str, what: str) -> bytes:
 def lengths_of(items: Sequence[Stored]) -> Int64s:
     """Count the bytes of each item in stored form."""
     if isinstance(items, ByteStrings):
-        return np.diff(items.offsets)
+        return sizes_of(items.offsets)
     return np.fromiter(map(len, items), np.int64, len(items))
 
 

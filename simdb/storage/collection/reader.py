@@ -14,7 +14,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of, slices_of
+from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of, sizes_of, slices_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -366,7 +366,7 @@ class CollectionReader:
             values = np.frombuffer(cut.data, np.uint8)
             parts.append(ByteStrings(*kernels.columns.cut(values, cut.keys, cut.bodies)))
         values = np.concatenate([np.empty(0, np.uint8), *(part.values for part in parts)])
-        sizes = np.concatenate([np.empty(0, np.int64), *(np.diff(part.offsets) for part in parts)])
+        sizes = np.concatenate([np.empty(0, np.int64), *(sizes_of(part.offsets) for part in parts)])
         return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
 
     def _keys_one_by_one(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError, StorageError
-from simdb.ragged import ByteStrings, as_bytes
+from simdb.ragged import ByteStrings, as_bytes, sizes_of
 from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
@@ -179,7 +179,7 @@ class CollectionWriter(CollectionReader):
         if self.items is not None:
             self.items.append(numbers, items)
             in_documents = ByteStrings(items.values[:0], np.zeros_like(items.offsets))
-        item_sizes = np.diff(items.offsets)
+        item_sizes = sizes_of(items.offsets)
 
         def documents(some: slice) -> ByteStrings:
             if packed is None:
@@ -188,7 +188,7 @@ class CollectionWriter(CollectionReader):
             return layout.packed_records(keys[some], bodies, flags, item_sizes[some])
 
         ends = in_documents.offsets + metadata.offsets if packed is None else packed.bodies.offsets
-        sizes = np.diff(keys.offsets + ends) + layout.DOCUMENT_HEADER.size
+        sizes = sizes_of(keys.offsets + ends) + layout.DOCUMENT_HEADER.size
         self.documents.append_made(numbers, sizes, documents, pool)
         self.manifest.live += len(keys)
         self.manifest.item_bytes += items.values.size

@@ -68,7 +68,7 @@ REPLACING_PATIENCE = 10.0  # seconds that opening waits while the file is replac
 FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
 COPY_WATCHED_SECONDS = 0.1  # between two looks at how far a copy is
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
-TURN = 0.001  # seconds, after which the snapshots of one thread let another one run
+TURN, LONGEST_TURN = 0.001, 0.005  # seconds, after which who reads lets other threads run
 
 Sync: TypeAlias = Literal["full", "batch"]
 AnySync: TypeAlias = Sync | Literal["never"]  # the last is of stores that are thrown away
@@ -656,6 +656,7 @@ class Environment:
         self._gate = threading.RLock()
         self._ended = threading.Condition(self._gate)
         self._at_gate: set[int] = set()  # threads that take it now, or have it, for a snapshot
+        self._waits_for_turn: set[int] = set()
         self._turn_began = 0.0
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
@@ -1013,12 +1014,23 @@ class Environment:
                 self._close_if_unused()
         finally:
             self._at_gate.discard(thread)
-        if self._live and not isinstance(transaction, WriteTransaction):
-            # Python lets others run after 5 ms, and a snapshot that is short lets none before.
-            now = time.monotonic()
-            if now - self._turn_began > TURN:
-                self._turn_began = now
+        if not isinstance(transaction, WriteTransaction):
+            self._take_turns(thread)
+
+    def _take_turns(self, thread: int) -> None:
+        """Let other threads run where this one has had its turn.
+
+        Python does that after 5 ms, but begins to count anew whenever a kernel has let the GIL go,
+        even if nobody else got it: one that waits might never.
+        """
+        taken = time.monotonic() - self._turn_began
+        if taken > (TURN if self._live or self._waits_for_turn else LONGEST_TURN):
+            self._turn_began += taken
+            self._waits_for_turn.add(thread)
+            try:
                 time.sleep(0)
+            finally:
+                self._waits_for_turn.discard(thread)
 
     def _leave_writing(self, transaction: WriteTransaction) -> None:
         member, owner = transaction.member, transaction.lock_owner
@@ -1182,6 +1194,7 @@ class Environment:
             return
         self._gate = threading.RLock()
         self._at_gate.clear()
+        self._waits_for_turn.clear()
         self._ended = threading.Condition(self._gate)
         if self._environment is not None:
             _leave_to_parent(self._environment)

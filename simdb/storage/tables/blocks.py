@@ -51,7 +51,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, slices_of
+from simdb.ragged import ByteStrings, sizes_of, slices_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
@@ -385,7 +385,7 @@ class BlockWriter(BlockReader):
 
         Without checksums those of the records are computed.
         """
-        parts = list(slices_of(np.diff(records.offsets), most))
+        parts = list(slices_of(sizes_of(records.offsets), most))
         if self._width:
             rows = records.values.reshape(numbers.size, self._width)
             sizes = [self._put_rows(numbers[part], rows[part]) for part in parts]

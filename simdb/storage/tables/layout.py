@@ -53,7 +53,7 @@ import xxhash
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, sizes_of
 from simdb.results import Key, KeyColumn
 from simdb.zstandard import Codec
 
@@ -171,7 +171,7 @@ def encode_user_keys(keys: Sequence[Key]) -> list[bytes]:
 def encode_key_column(keys: Int64s | ByteStrings) -> ByteStrings | None:
     """Return ``encode_user_key`` of a column of numbers, or of UTF-8; None if one is no key."""
     if isinstance(keys, ByteStrings):
-        sizes = np.diff(keys.offsets)
+        sizes = sizes_of(keys.offsets)
         if sizes.size and not 1 <= int(sizes.min()) <= int(sizes.max()) <= LONGEST_KEY:
             return None
         return picked(keys, np.arange(len(keys)), TEXT_TAG)
