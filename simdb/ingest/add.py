@@ -109,6 +109,8 @@ class SeenNumbers:
 
 
 class _Told(NamedTuple):
+    """A similarity or a distance, as users know it."""
+
     similarity: float | None
     distance: float | None
     estimated: bool = False

@@ -7,11 +7,14 @@ import resource
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import simdb
+from simdb.storage.file.environment import LONGEST_TURN
 from tests.support.processes import Child
 from tests.support.strategies import SURE, found_pairs, set_text
 
@@ -141,6 +144,19 @@ def test_threads_that_search_seldom_hand_the_processor_over(collection):
     for thread in threads:
         thread.join()
     assert resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before < 0.8 * searches
+
+
+@pytest.mark.parametrize(("threads", "turns"), [(1, 0), (2, 3)])
+def test_who_reads_for_long_lets_others_run_if_there_are_any(
+    collection, monkeypatch, threads, turns
+):
+    clock, slept = count(1e9, 2 * LONGEST_TURN), list[int]()
+    clocks = SimpleNamespace(monotonic=lambda: next(clock), sleep=slept.append)
+    monkeypatch.setattr("simdb.storage.file.environment.time", clocks)
+    monkeypatch.setattr("threading.active_count", lambda: threads)
+    for _ in range(3):
+        collection.search(set_text(range(5)))
+    assert slept == [0] * turns
 
 
 def test_closing_while_threads_read_and_write_ends_them_with_an_error(tmp_path):

@@ -227,6 +227,15 @@ def test_what_names_sound_like_needs_an_extra(monkeypatch):
         shared_keys(Equal("name", "soundex"), rows)
 
 
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [("soundex", ["Robert", "Rupert", "Rubin"]), ("metaphone", ["Knight", "Night", "Day"])],
+)
+def test_names_that_sound_alike_share_a_key(code, names):
+    counts = shared_keys(Equal("name", code), [{"name": name} for name in names])
+    assert counts == {(0, 1): 1, (0, 2): 0, (1, 2): 0}
+
+
 def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budget(tmp_path):
     kind = Record(FIELDS, [Edits("name", 2), "town"], large_bucket=3, rule_budget=5)
     rows = [{"name": f"smithson{letter}", "town": letter} for letter in "abcd"]

@@ -656,7 +656,7 @@ class Environment:
         self._gate = threading.RLock()
         self._ended = threading.Condition(self._gate)
         self._at_gate: set[int] = set()  # threads that take it now, or have it, for a snapshot
-        self._waits_for_turn: set[int] = set()
+        self._waits_for_turn: set[int] = set()  # threads that let others run
         self._turn_began = 0.0
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
@@ -1024,13 +1024,16 @@ class Environment:
         even if nobody else got it: one that waits might never.
         """
         taken = time.monotonic() - self._turn_began
-        if taken > (TURN if self._live or self._waits_for_turn else LONGEST_TURN):
-            self._turn_began += taken
-            self._waits_for_turn.add(thread)
-            try:
-                time.sleep(0)
-            finally:
-                self._waits_for_turn.discard(thread)
+        if taken <= (TURN if self._live or self._waits_for_turn else LONGEST_TURN):
+            return
+        self._turn_began += taken
+        if threading.active_count() == 1:
+            return
+        self._waits_for_turn.add(thread)
+        try:
+            time.sleep(0)
+        finally:
+            self._waits_for_turn.discard(thread)
 
     def _leave_writing(self, transaction: WriteTransaction) -> None:
         member, owner = transaction.member, transaction.lock_owner
