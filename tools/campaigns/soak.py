@@ -160,16 +160,20 @@ def _write(path: Path, seed: int, items: int, seconds: float, say: Say) -> None:
     say(load.wrong[:5])
 
 
-def _read(path: Path, seconds: float, _: Say) -> None:
-    """Search in snapshots of so many seconds, until killed."""
+def _read(path: Path, seconds: float, done: Path, say: Say) -> None:
+    """Search in snapshots of so many seconds until told; say how long the longest lasted."""
     generator = random.Random(0)
+    longest = 0.0
     with simdb.open(path, threads=1, read_only=True, busy_timeout=60) as database:
-        while True:
+        database["c"].search(text_of(0, 0))  # the first one loads kernels
+        while not done.exists():
+            began = time.monotonic()
             with database.snapshot() as state:
-                until = time.monotonic() + seconds
-                while time.monotonic() < until:
+                while time.monotonic() < began + seconds:
                     state["c"].search(text_of(generator.randrange(LARGE), 0))
                     time.sleep(seconds / 100)
+            longest = max(longest, time.monotonic() - began)
+    say(longest)
 
 
 @campaign(
@@ -189,12 +193,13 @@ def soak(run: Run) -> None:
         run.fail(f"the store was not filled: {writer.end().how}")
         return
     run.outcomes["items"] = items
-    reader = children.Child(partial(_read, path, run.count / SNAPSHOTS))
+    done = run.work / "done"
+    reader = children.Child(partial(_read, path, run.count / SNAPSHOTS, done))
     ending = writer.end(run.count + 3_600)
-    reader.kill()
+    done.touch()
     reading = reader.end()
-    if reading.error:
-        run.fail(f"the reader ended: {reading.error}")
+    if reading.died or reading.error:
+        run.fail(f"the reader ended: {reading.how}")
     windows = [told for told in ending.answers if isinstance(told, dict)]
     if ending.died or ending.error or len(windows) != WINDOWS:
         run.fail(f"the writer ended: {ending.how}")
@@ -207,10 +212,15 @@ def soak(run: Run) -> None:
     for told in windows:
         run.trial()
         run.outcomes["operations"] += told["operations"]
-    _compare(run, windows, judge_latency=items == LARGE)
+    # What a process that the system held up in a snapshot keeps from being used again is no leak.
+    held_up = max(reading.answers, default=0.0) > run.count / WINDOWS
+    run.outcomes["file not judged: a snapshot outlasted a window"] = int(held_up)
+    _compare(run, windows, judge_file=not held_up, judge_latency=items == LARGE)
 
 
-def _compare(run: Run, windows: list[dict[str, Any]], *, judge_latency: bool) -> None:
+def _compare(
+    run: Run, windows: list[dict[str, Any]], *, judge_file: bool, judge_latency: bool
+) -> None:
     """Hold the last third of the windows against the first."""
     third = WINDOWS // 3
     names = [name for name in windows[0] if name != "operations"]
@@ -218,7 +228,7 @@ def _compare(run: Run, windows: list[dict[str, Any]], *, judge_latency: bool) ->
         first = statistics.median(told[name] for told in windows[1 : 1 + third])
         last = statistics.median(told[name] for told in windows[-third:])
         if name == "file":
-            too_much = last > MOST_FILE * first + 2**20
+            too_much = judge_file and last > MOST_FILE * first + 2**20
         elif name == "memory":
             too_much = last > first + MOST_MEMORY
         else:
