@@ -60,8 +60,7 @@ if TYPE_CHECKING:
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eighth of their bytes
 LEAST_ROOM = 16  # entries of a slice
-PAIRS_AT_ONCE = 8_192
-JOINED_AT_ONCE = 262_144  # candidates of probes whose buckets are large
+MET_AT_ONCE = 1_048_576  # entries of large buckets, of 60 bytes
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 MANY_KEYS = 32  # of a search
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
@@ -161,7 +160,7 @@ class Buckets(Method):
         needed = right.signer.agreement(self.bound)
         for numbers, items in self._probes(left, right):
             _, signed = _signed(right.signer, items, right.resources.pool())
-            for probes, others, _ in _candidates_of_probes(right.reader, signed, needed):
+            for probes, others, *_ in _candidates_of_probes(right.reader, signed, needed):
                 left.work.spend(others.size)
                 yield numbers[probes], others
 
@@ -215,7 +214,7 @@ class Buckets(Method):
                             yield partial(compare, name, proposals, comparison)
 
         with closing(done_ahead(compared_parts(), pool)) as done:
-            for name, (probes, others, _), places, compared in done:
+            for name, (probes, others, *_), places, compared in done:
                 work.compared += places.size
                 met = self.bound.meets_many(compared.numerators, compared.denominators)
                 hits, values = places[met], compared.values()[met]
@@ -236,7 +235,7 @@ class Buckets(Method):
             return self._compared(opened, left, right)[1]
 
         for part in bucket_slices(opened):
-            connect_similar(part, forest, needed, opened.work, similar, at_once=PAIRS_AT_ONCE)
+            connect_similar(part, forest, needed, opened.work, similar, at_once=PAIRS_COMPARED)
             if progress is not None:
                 progress(Progress("comparing candidates", opened.work.compared, None))
         return forest.groups()
@@ -271,9 +270,8 @@ class Buckets(Method):
 
     def _candidates_of_all(self, opened: Opened) -> Iterator[NumberPairs]:
         needed = opened.signer.agreement(self.bound)
-        at_once = _pairs_at_once(opened)
         for part in map(by_signature, bucket_slices(opened)):
-            for one, other in candidate_pairs(part, needed, opened.work, at_once=at_once):
+            for one, other in candidate_pairs(part, needed, opened.work, at_once=PAIRS_COMPARED):
                 yield np.minimum(one, other), np.maximum(one, other)
 
     def _candidates_of_new(self, opened: Opened, since: int) -> Iterator[NumberPairs]:
@@ -285,30 +283,18 @@ class Buckets(Method):
             own = Signed(signatures, signer.bucket_keys(signatures), present)
             items = read_items(reader, numbers)[1] if _looks_around(signer) else []
             signed = as_probes(signer, own, items)
-            for probes, others, _ in _candidates_of_probes(reader, signed, needed):
+            for probes, others, *_ in _candidates_of_probes(reader, signed, needed):
                 opened.work.spend(others.size)
                 before = others < numbers[probes]
                 left, right = others[before], numbers[probes[before]]
-                for begin in range(0, left.size, PAIRS_AT_ONCE):
-                    yield left[begin : begin + PAIRS_AT_ONCE], right[begin : begin + PAIRS_AT_ONCE]
+                for begin in range(0, left.size, PAIRS_COMPARED):
+                    some = slice(begin, begin + PAIRS_COMPARED)
+                    yield left[some], right[some]
 
 
 def are_few(reader: CollectionReader, since: int) -> bool:
     """Whether so few items are new that it is quicker to look each up."""
     return (reader.manifest.next_number - since) * NEW_SHARE <= reader.manifest.live
-
-
-def _pairs_at_once(opened: Opened) -> int:
-    """How many candidates are compared in one go.
-
-    Where preparing an item costs more than comparing a pair, many, as far as the items that they
-    may name take little memory.
-    """
-    if not opened.signer.measure.is_slow_to_prepare:
-        return PAIRS_AT_ONCE
-    manifest = opened.reader.manifest
-    average = manifest.item_bytes // max(1, manifest.live)
-    return min(max(PAIRS_AT_ONCE, COMPARED_BYTES // max(1, average)), PAIRS_COMPARED)
 
 
 def _most_indexed(opened: Opened) -> int:
@@ -359,20 +345,39 @@ def as_probes(
 def _candidates_of_probes(
     right: CollectionReader, signed: Signed, needed: Agreement
 ) -> Iterator[Proposals]:
-    """Look probes up; those with a large bucket in parts of about ``JOINED_AT_ONCE`` candidates."""
+    """Look probes up; those with a large bucket in parts."""
     found = propose(right, signed, needed, limit=LARGE_BUCKET)
     small = ~found.cut[found.probes]
-    yield Proposals(found.probes[small], found.numbers[small], found.cut)
-    remaining: Int64s = np.flatnonzero(found.cut)
-    at_once = 1
-    while remaining.size:
-        own, remaining = remaining[:at_once], remaining[at_once:]
+    yield found._replace(probes=found.probes[small], numbers=found.numbers[small])
+
+    def look_up(own: Int64s) -> Proposals:
         part = Signed(signed.signatures[own], signed.buckets.select(own), signed.comparable[own])
         similar = propose(right, part, needed)
-        yield Proposals(own[similar.probes], similar.numbers, similar.cut)
-        # Buckets of neighbours are about as large; a single one may be that of all items.
-        each = max(1, similar.numbers.size // own.size)
-        at_once = min(max(1, JOINED_AT_ONCE // each), 2 * at_once, PROBED_AT_ONCE)
+        return similar._replace(probes=own[similar.probes])
+
+    yield from in_parts(np.flatnonzero(found.cut), look_up)
+
+
+def in_parts(probes: Int64s, look_up: Callable[[Int64s], Proposals]) -> Iterator[Proposals]:
+    """Look probes up whose buckets may be large: as many at once as meet ``MET_AT_ONCE`` entries.
+
+    Buckets of neighbours are about as large; a single one may be that of all items. What is left
+    of them for comparing is often little, and is put together.
+    """
+    held: list[Proposals] = []
+    size, at_once = 0, 1
+    while probes.size:
+        own, probes = probes[:at_once], probes[at_once:]
+        part = look_up(own)
+        each = max(1, part.met // own.size)
+        at_once = min(max(1, MET_AT_ONCE // each), 2 * at_once, PROBED_AT_ONCE)
+        if held and size + part.numbers.size > PAIRS_COMPARED:
+            yield Proposals.together(held)
+            held, size = [], 0
+        held.append(part)
+        size += part.numbers.size
+    if held:
+        yield Proposals.together(held)
 
 
 # -- probing: which stored items share a bucket with each probe? -------------------------------
@@ -384,6 +389,13 @@ class Proposals(NamedTuple):
     probes: Int64s  # positions in their batch
     numbers: UInt32s
     cut: Bools  # of each probe, whether a bucket of it held more than the limit
+    met: int = 0  # entries of buckets, some of the same items
+
+    @classmethod
+    def together(cls, parts: Sequence[Proposals]) -> Proposals:
+        """Put parts of rising probes together, of which there is one at least."""
+        probes, numbers = (np.concatenate([part[column] for part in parts]) for column in (0, 1))
+        return cls(probes, numbers, parts[0].cut, sum(part.met for part in parts))
 
 
 def propose(
@@ -416,7 +428,7 @@ def propose(
     items = reader.bands.column(found, 0)
     if probes_count == 1 and limit == NO_LIMIT and buckets.groups is None:
         numbers = _of_one_probe(reader, signed, items, needed)
-        return Proposals(np.zeros(numbers.size, np.int64), numbers, cut)
+        return Proposals(np.zeros(numbers.size, np.int64), numbers, cut, items.size)
 
     def owners_of(asked: Int64s | UInt32s) -> Int64s:
         """Return the probes of queries."""
@@ -449,7 +461,7 @@ def propose(
     if needed.words or needed.family is not None:
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
-    return Proposals(probes, numbers, cut)
+    return Proposals(probes, numbers, cut, found.queries.size)
 
 
 def _of_one_probe(
@@ -551,15 +563,14 @@ def _agreeing(
     """Tell which candidates agree with their probe in as much of the signature as is needed."""
     if not numbers.size:
         return np.empty(0, np.bool_)
-    places: Int64s | slice = slice(None)
-    distinct = numbers
+    distinct, places = numbers, np.arange(numbers.size)
     if signed.comparable.size > 1:  # several probes may propose one item
         distinct, places = np.unique(numbers, return_inverse=True)
-    words, present = stored_signatures(reader, distinct)
-    left, right = signed.signatures[probes], words[places]
-    enough: Bools = (kernels.sketches.matching_rows(left, right) >= needed.words) & present[places]
+    own, (words, present) = signed.signatures, stored_signatures(reader, distinct)
+    enough = kernels.sketches.agreeing_rows(own, probes, words, places, needed.words)
+    enough &= present[places]
     if needed.family is not None:
-        enough[enough] = needed.holds(left[enough], right[enough])
+        enough[enough] = needed.holds(own[probes[enough]], words[places[enough]])
     return enough
 
 

@@ -20,7 +20,8 @@ from simdb.ragged import cut_rows, slices_of
 from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
 from simdb.storage.tables.layout import Document
 
-PAIRS_COMPARED = 131_072  # at once, of items that are slow to prepare
+PAIRS_COMPARED = 131_072  # at once
+FEW_PAIRS = 8_192  # are compared at once, whatever their items weigh
 
 
 class Ranked(NamedTuple):
@@ -121,8 +122,17 @@ def compare_batch_with_stored(
 
 
 def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
-    """Compare stored items ``left[i]`` and ``right[i]``, both item numbers."""
+    """Compare stored items ``left[i]`` and ``right[i]``, both item numbers.
+
+    The fewer times the better, since an item may be in many of the pairs, and is read once.
+    """
     numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    manifest = opened.reader.manifest
+    weight = numbers.size * manifest.item_bytes // max(1, manifest.live)
+    if left.size > FEW_PAIRS and weight > COMPARED_BYTES:
+        half = left.size // 2
+        halves = slice(half), slice(half, None)
+        return Compared.together([compare_stored(opened, left[one], right[one]) for one in halves])
     positions, items = read_items(opened.reader, numbers)
     if positions.size < numbers.size:
         raise CorruptionError("an item that the index refers to is missing; run 'simdb check'")

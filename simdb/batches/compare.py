@@ -22,8 +22,10 @@ def compare_items(
     chosen = [items[place] for place in used.tolist()]
     left, right = np.split(places, 2)
     weights = signer.items.weights(chosen)
+    if int(weights.sum()) <= COMPARED_BYTES:
+        return signer.measure.compare_pairs(signer.features(chosen), left, right)
     parts = list(slices_of(weights[left] + weights[right], COMPARED_BYTES))
-    if len(parts) == 1:
+    if len(parts) == 1:  # of a single pair, which is compared however large it is
         return signer.measure.compare_pairs(signer.features(chosen), left, right)
     return Compared.together(
         [compare_items(signer, chosen, left[part], right[part]) for part in parts]

@@ -3,7 +3,8 @@
 The definition: a row is a duplicate if it is similar enough to a row *kept* before it; the first
 such row is the one it duplicates. The decision about a row depends on the decisions about earlier
 ones, so rows are decided in waves: in each, every undecided row is compared with the next earlier
-kept row that shares a bucket with it. A row all of whose candidates are used up is kept.
+rows that share a bucket with it and are not dropped. A row that is similar to one waits until it is
+known what becomes of that one. A row all of whose candidates are used up is kept.
 
 Rows that share no bucket, directly or over others, do not depend on each other: whole components
 may be decided anywhere.
@@ -14,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s
-from simdb.batches.compare import compare_items
+from simdb.batches.compare import COMPARED_BYTES, compare_items
 from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Signed, Signer
 from simdb.exact import joins
@@ -36,6 +37,9 @@ from simdb.work import Work
 
 UNDECIDED, KEPT, DROPPED = 0, 1, 2  # as in kernels.buckets, which is not imported for them
 NONE_LEFT = -1
+MOST_A_WAVE = 64  # earlier rows that a row is compared with
+PAIRS_A_WAVE = 262_144
+MANY_WAVES = 4
 
 _Pairs: TypeAlias = tuple[Int64s, Int64s, Float64s]  # the places of both, and their values
 
@@ -184,35 +188,50 @@ class BatchDecider:
         buckets = _Buckets(keys)
         status = np.full(rows.size, KEPT if self._keep else UNDECIDED, np.uint8)
         last_compared = np.full(rows.size, -1, np.int64)
+        similar_to = np.full(rows.size, -1, np.int64)
+        values = np.zeros(rows.size)
         needed = self._signer.agreement(self._bound)
         undecided = np.flatnonzero(wanted & buckets.shared)
         status[~buckets.shared] = KEPT
+        comparer = _Comparer(self._judge, self._items, rows)
+        at_once = 1
         while undecided.size:
-            earlier = np.empty(undecided.size, np.int64)
+            most = min(at_once, max(1, PAIRS_A_WAVE // undecided.size))
+            earlier = np.empty((undecided.size, most), np.int64)
             kernels.buckets.next_earlier(
                 undecided,
                 buckets.members,
                 buckets.own_places,
                 buckets.next_places,
                 last_compared,
+                similar_to,
                 status,
                 signatures,
                 needed.words,
                 earlier,
             )
-            alone = undecided[earlier == NONE_LEFT]
-            status[alone] = KEPT
-            comparing = np.flatnonzero(earlier >= 0)
-            left, right = undecided[comparing], earlier[comparing]
-            last_compared[left] = right
-            compared = compare_items(self._judge, self._items, rows[left], rows[right])
+            lines, places = np.nonzero(earlier >= 0)
+            left, right = undecided[lines], earlier[lines, places]
+            compared = comparer.compare(left, right)
             met = self._meets(compared) & in_every_group(keys, left, right)
             met[met] = needed.holds(signatures[left[met]], signatures[right[met]])
-            self._decisions.row[rows[left[met]]] = rows[right[met]]
-            self._decisions.value[rows[left[met]]] = compared.values()[met]
+            hits = np.flatnonzero(met)[::-1]
+            similar_to[left[hits]] = right[hits]  # the first stays
+            values[left[hits]] = compared.values()[hits]
+            similar = left[hits]
             if not self._keep:
-                status[left[met]] = DROPPED
-            undecided = np.setdiff1d(undecided, np.append(left[met], alone), assume_unique=True)
+                status[similar[status[similar_to[similar]] == KEPT]] = DROPPED
+                # Should that one be dropped, they go on behind it.
+                behind = similar[similar_to[similar] < last_compared[similar]]
+                last_compared[behind] = similar_to[behind]
+                buckets.begin_again(behind)
+            decided = earlier[:, 0] == NONE_LEFT
+            decided |= (similar_to[undecided] >= 0) if self._keep else status[undecided] == DROPPED
+            undecided = undecided[~decided]
+            at_once = min(2 * at_once, MOST_A_WAVE)
+        found = np.flatnonzero(similar_to >= 0)
+        self._decisions.row[rows[found]] = rows[similar_to[found]]
+        self._decisions.value[rows[found]] = values[found]
 
     def _pairs_of_bits(self, rows: Int64s) -> Iterator[_Pairs]:
         """Find all near pairs of the given rows, as places among them, the earlier first."""
@@ -338,11 +357,42 @@ class _Buckets:
         width = int(keys.sizes.max()) if len(keys) else 0
         cell = self.members * width + order - keys.offsets[self.members]
         self.own_places = np.zeros((len(keys), width), np.int64)
-        self.next_places = np.zeros((len(keys), width), np.int64)
+        self._first_places = np.zeros((len(keys), width), np.int64)
         self.own_places.ravel()[cell] = np.arange(order.size)
-        self.next_places.ravel()[cell] = np.repeat(starts, sizes)
+        self._first_places.ravel()[cell] = np.repeat(starts, sizes)
+        self.next_places = self._first_places.copy()
         self.shared = np.zeros(len(keys), np.bool_)
         self.shared[self.members] = True
+
+    def begin_again(self, rows: Int64s) -> None:
+        """Let rows look from the first members of their buckets on."""
+        self.next_places[rows] = self._first_places[rows]
+
+
+class _Comparer:
+    """Compares rows of a batch in wave after wave.
+
+    Where waves are many, as of rows all moderately alike, features are made once of all rows, if
+    they may be held.
+    """
+
+    def __init__(self, signer: Signer, items: Sequence[Stored], rows: Int64s) -> None:
+        self._signer = signer
+        self._items = items
+        self._rows = rows
+        self._waves = 0
+        self._features: Any = None
+
+    def compare(self, left: Int64s, right: Int64s) -> Compared:
+        """Compare pairs of rows, by their places among the given ones."""
+        self._waves += 1
+        if self._waves == MANY_WAVES:
+            chosen = [self._items[row] for row in self._rows.tolist()]
+            if int(self._signer.items.weights(chosen).sum()) <= COMPARED_BYTES:
+                self._features = self._signer.features(chosen)
+        if self._features is not None:
+            return self._signer.measure.compare_pairs(self._features, left, right)
+        return compare_items(self._signer, self._items, self._rows[left], self._rows[right])
 
 
 def in_every_group(keys: BucketKeys, left: Int64s, right: Int64s) -> Bools:

@@ -19,25 +19,27 @@ item numbers in the order of the input.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from simdb.answers.buckets import Proposals, as_probes, propose
+from simdb.answers.buckets import Proposals, as_probes, in_parts, propose
 from simdb.answers.compare import items_in_parts
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.batches.compare import compare_items
 from simdb.batches.deciding import BatchDecider, Decisions
+from simdb.batches.meeting import LARGE_BUCKET
 from simdb.batches.signer import Prefixes, Signed
-from simdb.kinds.base import Stored
+from simdb.kinds.base import Stored, lengths_of
 from simdb.opened.opened import Opened
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
-COMPARED_A_WAVE = 4  # stored candidates of a row compared at once
+COMPARED_A_WAVE = 4  # stored candidates of a row compared at first, then twice as many
 
 MOST_ROUNDS = 4  # in which the fates of replacing rows must settle
 
@@ -123,14 +125,14 @@ class Deduplicator(BatchDecider):
         kept = self._signed.comparable & ~self._decisions.is_duplicate
         if self._challenge is None or not self._opened.reader.manifest.live or not kept.any():
             return {}
-        candidates = self._candidates(kept, NO_LIMIT)
-        rows, numbers = candidates.probes, candidates.numbers
-        after = ~self._challenge.before(self._opened, rows, numbers)
-        rows, numbers = rows[after], numbers[after]
-        met, _ = self._compare(rows, numbers)
         found: dict[int, int] = {}
-        for row, number in zip(rows[met].tolist(), numbers[met].tolist(), strict=True):
-            found[number] = min(row, found.get(number, row))
+        for candidates in self._all_candidates(kept):
+            rows, numbers = candidates.probes, candidates.numbers
+            after = ~self._challenge.before(self._opened, rows, numbers)
+            rows, numbers = rows[after], numbers[after]
+            met, _ = self._compare(rows, numbers)
+            for row, number in zip(rows[met].tolist(), numbers[met].tolist(), strict=True):
+                found[number] = min(row, found.get(number, row))
         return found
 
     # -- the store ---------------------------------------------------------------------------
@@ -145,21 +147,37 @@ class Deduplicator(BatchDecider):
         if not self._replaced.size:
             first_equal = self._first_equal(comparable)
         copies = np.flatnonzero(first_equal != own)
-        candidates = self._propose(comparable & (first_equal == own), FIRST_LIMIT)
-        self._compare_in_order(candidates)
-        open_rows = candidates.cut & (decisions.stored < 0)
-        if open_rows.any():
-            self._compare_in_order(self._propose(open_rows, NO_LIMIT))
+        candidates = self._candidates(comparable & (first_equal == own), FIRST_LIMIT)
+        self._compare_in_order(self._only_before(candidates))
+        for part in self._in_parts(candidates.cut & (decisions.stored < 0)):
+            self._compare_in_order(self._only_before(part))
         decisions.stored[copies] = decisions.stored[first_equal[copies]]
         decisions.value[copies] = decisions.value[first_equal[copies]]
 
-    def _propose(self, rows: Bools, limit: int) -> Proposals:
-        """Return the stored items that may decide about rows."""
-        candidates = self._candidates(rows, limit)
+    def _only_before(self, candidates: Proposals) -> Proposals:
+        """Leave the stored items that may decide about rows."""
         if self._challenge is None:
             return candidates
         before = self._challenge.before(self._opened, candidates.probes, candidates.numbers)
-        return Proposals(candidates.probes[before], candidates.numbers[before], candidates.cut)
+        probes, numbers = candidates.probes[before], candidates.numbers[before]
+        return candidates._replace(probes=probes, numbers=numbers)
+
+    def _all_candidates(self, rows: Bools) -> Iterator[Proposals]:
+        """Yield all candidates of rows, each row's in one part."""
+        found = self._candidates(rows, LARGE_BUCKET)
+        small = ~found.cut[found.probes]
+        yield found._replace(probes=found.probes[small], numbers=found.numbers[small])
+        yield from self._in_parts(found.cut)
+
+    def _in_parts(self, rows: Bools) -> Iterator[Proposals]:
+        """Yield all candidates of rows, of few rows at once where their buckets are large."""
+
+        def look_up(own: Int64s) -> Proposals:
+            chosen = np.zeros(rows.size, np.bool_)
+            chosen[own] = True
+            return self._candidates(chosen, NO_LIMIT)
+
+        return in_parts(np.flatnonzero(rows), look_up)
 
     def _candidates(self, rows: Bools, limit: int) -> Proposals:
         """Return the stored items that share a bucket with rows, and are there when they come."""
@@ -174,7 +192,8 @@ class Deduplicator(BatchDecider):
         if not self._replaced.size:
             return candidates
         stays = ~self._is_gone(candidates.probes, candidates.numbers)
-        return Proposals(candidates.probes[stays], candidates.numbers[stays], candidates.cut)
+        probes, numbers = candidates.probes[stays], candidates.numbers[stays]
+        return candidates._replace(probes=probes, numbers=numbers)
 
     def _is_gone(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Tell which stored items a row does not meet any more, its own predecessor included."""
@@ -186,15 +205,19 @@ class Deduplicator(BatchDecider):
         return gone
 
     def _compare_in_order(self, candidates: Proposals) -> None:
-        """Compare each row with its candidates by rising item number, until one is similar."""
+        """Compare each row with its candidates by rising item number, until one is similar.
+
+        Twice as many in each wave: the fewer waves, the fewer times a stored item is read.
+        """
         decisions = self._decisions
         starts = np.searchsorted(candidates.probes, np.arange(len(self._items) + 1))
         position, ends = starts[:-1].copy(), starts[1:]
+        at_once = COMPARED_A_WAVE
         while True:
             rows = np.flatnonzero((position < ends) & (decisions.stored < 0))
             if not rows.size:
                 return
-            stops = np.minimum(position[rows] + COMPARED_A_WAVE, ends[rows])
+            stops = np.minimum(position[rows] + at_once, ends[rows])
             counts = stops - position[rows]
             which = np.repeat(position[rows], counts) + ramps(counts)
             met, values = self._compare(candidates.probes[which], candidates.numbers[which])
@@ -203,6 +226,11 @@ class Deduplicator(BatchDecider):
             decisions.stored[candidates.probes[hits]] = candidates.numbers[hits]  # the first stays
             decisions.value[candidates.probes[hits]] = values[places]
             position[rows] = stops
+            at_once *= 2
+
+    @cached_property
+    def _lengths(self) -> Int64s:
+        return lengths_of(self._items)
 
     def _compare(self, rows: Int64s, numbers: UInt32s) -> tuple[Bools, Float64s]:
         """Compare ``rows[i]`` with the stored item ``numbers[i]``.
@@ -219,9 +247,9 @@ class Deduplicator(BatchDecider):
             pairs = np.flatnonzero(place_of[of_pair] >= 0)
             others = place_of[of_pair[pairs]]
             if kind.has_symbols:  # others may be less than all similar to themselves
-                both = zip(rows[pairs].tolist(), others.tolist(), strict=True)
-                equal = (self._item(row) == stored[other] for row, other in both)
-                same = np.fromiter(equal, np.bool_, pairs.size)
+                same = self._lengths[rows[pairs]] == lengths_of(stored)[others]
+                both = zip(rows[pairs[same]].tolist(), others[same].tolist(), strict=True)
+                same[same] = [self._item(row) == stored[other] for row, other in both]
                 met[pairs[same]], values[pairs[same]] = True, kind.identical_value
                 pairs, others = pairs[~same], others[~same]
             if not pairs.size:

@@ -22,7 +22,7 @@ from simdb.exact.thresholds import Threshold
 from simdb.ingest.dedupe import Deduplicator, ramps
 from simdb.kinds.base import Stored
 from simdb.opened.opened import Opened
-from simdb.storage.tables.views import NO_LIMIT, KeyFilter
+from simdb.storage.tables.views import KeyFilter
 
 MOST_COMPARED = 2**20  # pairs of a batch at once
 
@@ -135,12 +135,15 @@ class Neighbours(Deduplicator):
         wanted[rows] = True
         if not self._opened.reader.manifest.live or not rows.size:
             return _NOTHING
-        candidates = self._candidates(wanted, NO_LIMIT)
-        stays = ~np.isin(candidates.numbers, self._gone)
-        later, earlier = candidates.probes[stays], candidates.numbers[stays]
-        met, values = self._compare(later, earlier)
-        later, earlier, values = later[met], earlier[met], values[met]
-        return Found(later, earlier.astype(np.int64), values, self._equal_to(later, earlier))
+        parts = [_NOTHING]
+        for probes, numbers, *_ in self._all_candidates(wanted):
+            stays = ~np.isin(numbers, self._gone)
+            later, earlier = probes[stays], numbers[stays]
+            met, values = self._compare(later, earlier)
+            later, earlier, values = later[met], earlier[met], values[met]
+            equal = self._equal_to(later, earlier)
+            parts.append(Found(later, earlier.astype(np.int64), values, equal))
+        return _together(*parts)
 
     def _equal_to(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Return which rows are equal, byte for byte, to stored items that are like them."""

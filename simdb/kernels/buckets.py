@@ -32,12 +32,17 @@ def next_earlier(
     own_places: Int64s,
     next_places: Int64s,
     last_compared: Int64s,
+    similar_to: Int64s,
     status: UInt8s,
     signatures: UInt16s,
     needed: int,
     earlier: Int64s,
 ) -> None:
-    """Find for each undecided row the first earlier kept row that it must be compared with.
+    """Find for each undecided row the next earlier rows that it must be compared with.
+
+    They may be undecided too: to a row that is not similar it does not matter what becomes of them.
+    A row that is similar to one waits for its fate; where that is known, or no row is left, the
+    row is decided here.
 
     Args:
         undecided: rows, ascending.
@@ -45,19 +50,31 @@ def next_earlier(
         own_places: (rows, bands), where each row stands in ``members``.
         next_places: (rows, bands), where to go on looking; moved forward. It begins at the
             first member of the bucket.
-        last_compared: the last row that each row was compared with; moved forward past rows that
-            agree in fewer than ``needed`` signature rows.
+        last_compared: the last row that each row was compared with; moved forward, also past rows
+            that agree in fewer than ``needed`` signature rows.
+        similar_to: the first row not known to be dropped that each row is similar to, or -1; it
+            becomes -1 where that row has been dropped.
         status: of each row; dropped rows are passed over for good.
         signatures: (rows, signature rows).
         needed: equal signature rows below which rows are not compared.
-        earlier: output, for each undecided row the row to compare it with, ``NONE_LEFT``, or
-            ``MUST_WAIT`` while that row is undecided itself.
+        earlier: output, (undecided, most); in each line the rows to compare with, ascending, the
+            rest ``NONE_LEFT``; or ``MUST_WAIT`` first while the row waits.
     """
     bands = own_places.shape[1]
     for position in range(undecided.size):
         row = undecided[position]
-        answer = MUST_WAIT
-        while answer == MUST_WAIT:
+        earlier[position, :] = NONE_LEFT
+        origin = similar_to[row]
+        if origin >= 0:
+            if status[origin] == UNDECIDED:
+                earlier[position, 0] = MUST_WAIT
+                continue
+            if status[origin] == KEPT:
+                status[row] = DROPPED
+                continue
+            similar_to[row] = -1
+        found = 0
+        while found < earlier.shape[1]:
             best = row
             for band in range(bands):
                 place = next_places[row, band]
@@ -71,15 +88,14 @@ def next_earlier(
                 if place < own_places[row, band]:
                     best = min(best, members[place])
             if best == row:
-                answer = NONE_LEFT
-            elif status[best] == UNDECIDED:
-                break  # whether the row is dropped may depend on what becomes of this one
-            # The smallest of the next members of all bands: no kept row before it shares a bucket.
-            elif _equal_rows(signatures[row], signatures[best]) < needed:
-                last_compared[row] = best
-            else:
-                answer = best
-        earlier[position] = answer
+                break
+            # The smallest of the next members of all bands: no other row before it is left.
+            last_compared[row] = best
+            if _equal_rows(signatures[row], signatures[best]) >= needed:
+                earlier[position, found] = best
+                found += 1
+        if found == 0:
+            status[row] = KEPT
 
 
 class BucketMembers(NamedTuple):
@@ -137,18 +153,17 @@ def _following(
 
 
 @inlined
-def _equal_rows_unless_earlier(one: UInt16s, other: UInt16s, rows: int, band: int) -> int:
-    """Count the rows in which two signatures agree, -1 if all of a band before this one do."""
-    equal = 0
-    for this_band in range(one.size // rows):
-        equal_here = 0
-        for row in range(this_band * rows, (this_band + 1) * rows):
-            equal_here += 1 if one[row] == other[row] else 0
-        equal += equal_here
-        if equal_here == rows and this_band < band:
-            equal = -1  # the pair came out, or will, in the bucket of that band
+def _agree_earlier(one: UInt16s, other: UInt16s, rows: int, band: int) -> bool:
+    """Whether two signatures agree in all of a band before this one, which is the pair's own."""
+    earlier = False
+    for begin in range(0, band * rows, rows):
+        row = begin
+        while row < begin + rows and one[row] == other[row]:
+            row += 1
+        if row == begin + rows:
+            earlier = True
             break
-    return equal
+    return earlier
 
 
 @inlined
@@ -252,8 +267,8 @@ def bucket_pairs(
             in every bucket that they share.
         cursor: bucket, first and second member where to go on; moved forward. Begins at -1.
         left, right: room for places of items.
-        counters: added to: visited pairs; those that agree in too few words, or, without bands,
-            lack a group or come in another bucket.
+        counters: added to: visited pairs; those that agree in too few words, in each bucket that
+            they share; or, without bands, lack a group or come in another bucket.
 
     Returns:
         How many pairs were written; when it is all there is room for, there may be more.
@@ -273,14 +288,13 @@ def bucket_pairs(
         counters[0] += 1
         one, other = members[first], members[second]
         second += 1
-        # Bands tell by the signatures in one pass, which also counts the equal words; any number of
-        # keys are merged, up to the first that both have.
+        # Nearly all pairs of large buckets agree in too few words, which is told quickest; any
+        # number of keys are merged, up to the first that both have.
         if band_words > 0:
-            equal = _equal_rows_unless_earlier(
-                signatures[one], signatures[other], band_words, bands[bucket]
-            )
-            if equal < needed:
-                counters[1] += 1 if equal >= 0 else 0
+            if _equal_rows(signatures[one], signatures[other]) < needed:
+                counters[1] += 1
+                continue
+            if _agree_earlier(signatures[one], signatures[other], band_words, bands[bucket]):
                 continue
         elif not only_first and not _is_smallest_shared(
             keys[bucket],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simdb.arrays import Int32s, Int64s, UInt16s, UInt64s
+from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 from simdb.kernels.hashes import MODULUS, mixed, multiply_add, reduced
 
@@ -241,6 +241,21 @@ def bucket_keys(signatures: UInt16s, bands: int, base: np.uint64, secret: np.uin
                 state = multiply_add(state, base, np.uint64(signatures[item, row]) + _ONE)
             keys[item, band] = mixed(reduced(state), secret)
     return keys
+
+
+@kernel
+def agreeing_rows(
+    left: UInt16s, left_rows: Int64s, right: UInt16s, right_rows: Int64s, needed: int
+) -> Bools:
+    """Tell which signatures left[left_rows[i]] and right[right_rows[i]] agree in enough words."""
+    enough = np.empty(left_rows.size, np.bool_)
+    for pair in range(left_rows.size):
+        one, other = left[left_rows[pair]], right[right_rows[pair]]
+        equal = 0
+        for row in range(one.size):
+            equal += 1 if one[row] == other[row] else 0
+        enough[pair] = equal >= needed
+    return enough
 
 
 @kernel

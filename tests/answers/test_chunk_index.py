@@ -194,11 +194,14 @@ def test_equal_items_are_grouped_without_comparing_all_of_them(tmp_path):
 def test_pairs_of_many_new_items_are_those_of_new_items_only(tmp_path):
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         hashes = db.collection("h", simdb.Bits(64), max_distance=4, recall=1)
-        hashes.add_many([("old", 0), ("older", 1)])
+        hashes.add_many((number, number) for number in range(16))
         since = hashes.checkpoint()
-        hashes.add_many([("new", 3), ("newer", 2**60 - 1)])
-        pairs = {frozenset((pair.left, pair.right)) for pair in hashes.pairs(since=since)}
-        assert pairs == {frozenset(("old", "new")), frozenset(("older", "new"))}
+        hashes.add_many([(16, 2**60), (17, 2**60 - 1)])
+        found, every = hashes.pairs(since=since), hashes.pairs()
+        pairs = {(pair.left, pair.right) for pair in found}
+        assert pairs == {(number, 16) for number in range(15)}
+        assert len(list(every)) == 16 * 15 // 2 + len(pairs)
+        assert found.looked_at < every.looked_at / 2
 
 
 def test_it_is_what_bits_get_where_it_is_quick_and_small(tmp_path):

@@ -151,10 +151,10 @@ def test_pairs_are_those_of_the_moment_at_which_iteration_begins(tmp_path):
         assert not list(pairs)
 
 
-def test_many_equal_items_are_all_pairs_of_them(tmp_path):
+def test_many_equal_items_are_all_pairs_of_them(tmp_path, monkeypatch):
     """More pairs in one bucket than a kernel lists at once, and no rest at the boundary."""
-    for count in (128, 129, 200):
-        assert buckets.PAIRS_AT_ONCE == 8_192  # 128 * 127 / 2 = 8,128; 129 * 128 / 2 = 8,256
+    monkeypatch.setattr(buckets, "PAIRS_COMPARED", 8_192)
+    for count in (128, 129, 200):  # 128 * 127 / 2 = 8,128; 129 * 128 / 2 = 8,256
         with simdb.open(tmp_path / f"{count}.simdb") as db:
             collection = db.collection("c", WORDS, threshold=0.8)
             collection.add_many((number, "the same in all") for number in range(count))
@@ -165,7 +165,7 @@ def test_many_equal_items_are_all_pairs_of_them(tmp_path):
 
 @pytest.mark.parametrize("pairs_at_once", [1, 2, 3, 7])
 def test_no_pair_is_lost_where_the_listing_is_cut(tmp_path, monkeypatch, pairs_at_once):
-    monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", pairs_at_once)
+    monkeypatch.setattr(buckets, "PAIRS_COMPARED", pairs_at_once)
     stored = numbered(9, 4, 7)
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **SURE)

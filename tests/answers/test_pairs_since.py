@@ -144,7 +144,7 @@ def test_probable_increments_are_those_of_all_probable_pairs(
     monkeypatch.setattr(buckets, "NEW_SHARE", share)
     for module in (buckets, meeting):
         monkeypatch.setattr(module, "LARGE_BUCKET", large)
-    monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", 16)
+    monkeypatch.setattr(buckets, "PAIRS_COMPARED", 16)
     generator = random.Random(7)
     bases = [generator.sample(range(500), 30) for _ in range(12)]
     rows = []

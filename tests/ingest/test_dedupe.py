@@ -12,10 +12,13 @@ import pytest
 from msgspec import structs
 
 import simdb
+from simdb.answers import buckets as answering
 from simdb.answers.exact import memory as exact_memory
+from simdb.batches import deciding
 from simdb.exact import containment
 from simdb.ingest import add as loading
 from simdb.ingest import dedupe as deduplicating
+from simdb.storage.tables.views import NO_LIMIT
 from tests.support import similarities
 from tests.support.grids import grid
 from tests.support.strategies import cluster_corpus, set_text
@@ -532,3 +535,71 @@ def test_by_containment_nothing_is_removed_where_somebody_else_writes_to_the_col
         with pytest.raises(simdb.DatabaseBusyError, match="none is removed; drop the collection"):
             collection.dedupe(rows(), threshold=1, measure="containment")
         assert {entry.key for entry in collection.items()} == {0, 1, "theirs"}
+
+
+# -- texts that are all moderately alike --------------------------------------------------------
+
+
+def moderately_alike(count: int) -> Any:
+    """Texts of which every two share about a half, and a near copy of every seventh."""
+    generator = random.Random(9)
+    rows: list[str] = []
+    for number in range(count):
+        own = [*generator.sample(range(40), 28), *range(100 * number + 1_000, 100 * number + 1_008)]
+        rows.append(set_text(own))
+        if number % 7 == 0:
+            rows.append(set_text([*own[1:], 7]))
+    return rows
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_texts_that_are_all_alike_are_looked_up_and_compared_in_few_bounded_steps(
+    tmp_path, monkeypatch, parts
+):
+    """Each meets nearly every other one: neither memory nor the number of steps grows with that."""
+    monkeypatch.setattr(answering, "MET_AT_ONCE", 4_000)
+    monkeypatch.setattr(answering, "PAIRS_COMPARED", 3_000)
+    met: list[int] = []
+    found: list[int] = []
+    waves: list[int] = []
+    propose, compare = answering.propose, deduplicating.Deduplicator._compare
+
+    def proposing(reader: Any, signed: Any, *rest: Any, **options: Any) -> Any:
+        proposals = propose(reader, signed, *rest, **options)
+        if options["limit"] == NO_LIMIT:
+            met.append(proposals.met - int(signed.comparable.sum() == 1) * 10_000)
+        return proposals
+
+    def comparing(self: Any, rows: Any, numbers: Any) -> Any:
+        found.append(len(rows))
+        return compare(self, rows, numbers)
+
+    def waving(self: Any, left: Any, right: Any) -> Any:
+        waves.append(len(left))
+        return wave(self, left, right)
+
+    wave = deciding._Comparer.compare
+    monkeypatch.setattr(deduplicating, "propose", proposing)
+    monkeypatch.setattr(deduplicating.Deduplicator, "_compare", comparing)
+    monkeypatch.setattr(deciding._Comparer, "compare", waving)
+    rows = moderately_alike(420)
+    plan: dict[str, Any] = {"threshold": 0.8, "bands": 8, "rows": 1, "seed": 3}
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        every = db.collection("every", WORDS, **plan)
+        every.add_many(enumerate(rows))
+        relation = {(pair.left, pair.right): pair.similarity for pair in every.pairs()}
+        collection = db.collection("c", WORDS, **plan)
+        outcomes: list[simdb.Outcome] = []
+        size = -(-len(rows) // parts)
+        for begin in range(0, len(rows), size):
+            some = [*enumerate(rows)][begin : begin + size]
+            collection.dedupe(some, outcomes=outcomes.extend)
+    assert told(outcomes) == defined(rows, relation)
+    assert sum(outcome.action == "duplicate" for outcome in outcomes) > 40
+    assert sum(waves) > 10_000
+    assert len(waves) < 60  # one for each earlier row would be 400
+    if parts > 1:
+        assert len(met) > 20
+        assert max(met) <= 2 * 4_000  # buckets differ
+        assert max(found) <= 3_000
+        assert sum(found) > 10_000

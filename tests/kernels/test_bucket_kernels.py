@@ -141,12 +141,14 @@ def test_each_pair_that_shares_a_band_comes_out_once_if_enough_rows_agree(seed, 
         if (signatures[one] == signatures[other]).sum() >= needed
     ]
     assert ordered(pairs) == agreeing
-    assert dropped == len(sharing) - len(agreeing)
-    assert visited == sum(
-        classes[one] != classes[other]
+    met = [
+        ordered([pair])[0]
         for bucket in members
-        for one, other in combinations(bucket, 2)
-    )
+        for pair in combinations(bucket, 2)
+        if classes[pair[0]] != classes[pair[1]]
+    ]
+    assert visited == len(met)
+    assert dropped == sum(pair not in agreeing for pair in met)
 
 
 @pytest.mark.parametrize("room", [1, 2, 100])
@@ -265,28 +267,37 @@ def test_whether_two_items_share_every_group_is_what_their_sets_say(groups):
     assert 0 < shared.sum() < len(pairs)
 
 
-# -- the next earlier row --------------------------------------------------------------------------
+# -- the next earlier rows -------------------------------------------------------------------------
 
 
-def slow_next(row: int, buckets: Any, last: int, status: Any, agrees: Any) -> int:
-    """The first earlier row, not dropped, that shares a bucket and agrees in enough rows."""
-    sharing = {
-        other for _, bucket in buckets if row in bucket for other in bucket if last < other < row
-    }
-    for other in sorted(sharing):
-        if status[other] == kernels.buckets.DROPPED:
-            continue
-        if status[other] == kernels.buckets.UNDECIDED:
-            return int(kernels.buckets.MUST_WAIT)
-        if agrees(row, other):
-            return int(other)
-    return int(kernels.buckets.NONE_LEFT)
+def sharing(row: int, buckets: Any) -> list[int]:
+    """The earlier rows that share a bucket."""
+    return sorted({other for _, own in buckets if row in own for other in own if other < row})
 
 
+def slow_next(
+    row: int, earlier: list[int], similar_to: Any, status: Any, *, most: int
+) -> list[int]:
+    """The rows to compare with, of the earlier ones that are left; or what is told."""
+    origin = similar_to[row]
+    if origin >= 0:
+        if status[origin] == kernels.buckets.UNDECIDED:
+            return [int(kernels.buckets.MUST_WAIT)]
+        if status[origin] == kernels.buckets.KEPT:
+            status[row] = kernels.buckets.DROPPED
+            return []
+        similar_to[row] = -1
+    left = [one for one in earlier if status[one] != kernels.buckets.DROPPED]
+    if not left:
+        status[row] = kernels.buckets.KEPT
+    return left[:most]
+
+
+@pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("needed", [0, 4])
 @pytest.mark.parametrize("seed", range(4))
-def test_each_row_meets_its_earlier_kept_rows_in_turn_until_it_is_decided(seed, needed):
-    """A whole run of waves, in which random comparisons are found to be duplicates."""
+def test_each_row_meets_its_earlier_rows_in_turn_until_it_is_decided(seed, needed, most):
+    """A whole run of waves, in which random pairs are similar, ends as the definition says."""
     generator = random.Random(seed)
     count = 30
     signatures = drawn_signatures(generator, count)
@@ -296,37 +307,76 @@ def test_each_row_meets_its_earlier_kept_rows_in_turn_until_it_is_decided(seed, 
         for item, signature in enumerate(signatures):
             named.setdefault(band_of(signature, band), []).append(item)
         buckets += [(band, bucket) for bucket in named.values()]
-
-    def agrees(row: int, other: int) -> bool:
-        return bool((signatures[row] == signatures[other]).sum() >= needed)
-
+    candidates = [
+        [
+            other
+            for other in sharing(row, buckets)
+            if (signatures[row] == signatures[other]).sum() >= needed
+        ]
+        for row in range(count)
+    ]
+    similar = {(row, one) for row in range(count) for one in range(row) if generator.random() < 0.3}
     members = np.array([item for _, bucket in buckets for item in bucket], np.int64)
-    own, following = np.empty((count, BANDS), np.int64), np.empty((count, BANDS), np.int64)
+    own, first = np.empty((count, BANDS), np.int64), np.empty((count, BANDS), np.int64)
     begin = 0
     for band, bucket in buckets:
         for place, item in enumerate(bucket):
-            own[item, band], following[item, band] = begin + place, begin
+            own[item, band], first[item, band] = begin + place, begin
         begin += len(bucket)
-    last, status = np.full(count, -1, np.int64), np.zeros(count, np.uint8)
+    following, last = first.copy(), np.full(count, -1, np.int64)
+    similar_to, status = np.full(count, -1, np.int64), np.zeros(count, np.uint8)
     undecided = np.arange(count)
-    met = {kernels.buckets.NONE_LEFT: 0, kernels.buckets.MUST_WAIT: 0}
     while undecided.size:
+        before = last.tolist()
+        slow = similar_to.copy(), status.copy()
         expected = [
-            slow_next(row, buckets, last[row], status, agrees) for row in undecided.tolist()
+            slow_next(row, [one for one in candidates[row] if one > before[row]], *slow, most=most)
+            for row in undecided.tolist()
         ]
-        earlier = np.empty(undecided.size, np.int64)
+        earlier = np.empty((undecided.size, most), np.int64)
         kernels.buckets.next_earlier(
-            undecided, members, own, following, last, status, signatures, needed, earlier
+            *(undecided, members, own, following, last, similar_to),
+            *(status, signatures, needed, earlier),
         )
-        assert earlier.tolist() == expected
-        for row, other in zip(undecided.tolist(), expected, strict=True):
-            met[other] = met.get(other, 0) + 1
-            if other == kernels.buckets.NONE_LEFT:
-                status[row] = kernels.buckets.KEPT
-            elif other != kernels.buckets.MUST_WAIT:
-                last[row] = other
-                if generator.random() < 0.3:
-                    status[row] = kernels.buckets.DROPPED
+        none = int(kernels.buckets.NONE_LEFT)
+        assert earlier.tolist() == [one + [none] * (most - len(one)) for one in expected]
+        assert (similar_to.tolist(), status.tolist()) == (slow[0].tolist(), slow[1].tolist())
+        for row, found in zip(undecided.tolist(), expected, strict=True):
+            met = [other for other in found if (row, other) in similar]
+            if met:
+                similar_to[row] = last[row] = met[0]
+                following[row] = first[row]
         undecided = np.flatnonzero(status == kernels.buckets.UNDECIDED)
-    assert met[kernels.buckets.MUST_WAIT]
-    assert (status == kernels.buckets.DROPPED).any()
+    kept: list[int] = []
+    for row in range(count):
+        met = [one for one in candidates[row] if one in kept and (row, one) in similar]
+        assert similar_to[row] == (met[0] if met else -1)
+        kept += [] if met else [row]
+    assert np.flatnonzero(status == kernels.buckets.KEPT).tolist() == kept
+    assert len(kept) < count
+
+
+def test_a_row_waits_for_the_one_that_it_is_similar_to():
+    """Three rows in one bucket, and a fourth in one with the third, like it."""
+    members = np.array([0, 1, 2, 2, 3])
+    own, following = np.array([[0, 0], [1, 0], [2, 3], [0, 4]]), np.array([[0, 0]] * 3 + [[0, 3]])
+    last, similar_to = np.full(4, -1, np.int64), np.full(4, -1, np.int64)
+    status, signatures = np.zeros(4, np.uint8), np.zeros((4, 2), np.uint16)
+
+    def wave(*undecided: int) -> list[list[int]]:
+        earlier = np.empty((len(undecided), 1), np.int64)
+        kernels.buckets.next_earlier(
+            *(np.array(undecided), members, own, following, last, similar_to),
+            *(status, signatures, 0, earlier),
+        )
+        found: list[list[int]] = earlier.tolist()
+        return found
+
+    none, must_wait = int(kernels.buckets.NONE_LEFT), int(kernels.buckets.MUST_WAIT)
+    assert wave(0, 1, 2, 3) == [[none], [0], [0], [2]]
+    similar_to[3] = 2
+    assert wave(1, 2, 3) == [[none], [1], [must_wait]]
+    assert wave(2, 3) == [[none], [none]]
+    kept, dropped = kernels.buckets.KEPT, kernels.buckets.DROPPED
+    assert status.tolist() == [kept, kept, kept, dropped]
+    assert similar_to.tolist() == [-1, -1, -1, 2]

@@ -263,9 +263,8 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
         return compare(self, ones, others, left, right)
 
     monkeypatch.setattr(RecordMeasure, "compare_between", spied)
-    monkeypatch.setattr(buckets, "PAIRS_AT_ONCE", 128)
     monkeypatch.setattr(buckets, "PAIRS_COMPARED", 512)
-    monkeypatch.setattr(buckets, "JOINED_AT_ONCE", 512)
+    monkeypatch.setattr(buckets, "MET_AT_ONCE", 512)
     rows = crowd(100)
     with opened(tmp_path / "s", rows, rows[::-1], threshold="1") as (one, other):
         if linked:

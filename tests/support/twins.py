@@ -434,22 +434,23 @@ def earlier_rows(random: np.random.Generator) -> None:
     status = random.integers(0, 3, items).astype(np.uint8)
     signatures = random.integers(0, 2, (items, 4)).astype(np.uint16)
     undecided = np.flatnonzero(status == kernels.buckets.UNDECIDED)
-    last = np.full(items, -1, np.int64)
-    earlier = np.empty(undecided.size, np.int64)
+    last, similar_to = np.full((2, items), -1, np.int64)
+    earlier = np.empty((undecided.size, 2), np.int64)
     kernels.buckets.next_earlier(
-        *(undecided, np.array(members), places, begin, last, status, signatures, 2, earlier)
+        *(undecided, np.array(members), places, begin, last, similar_to),
+        *(status, signatures, 2, earlier),
     )
+    none = int(kernels.buckets.NONE_LEFT)
     for row, found in zip(undecided.tolist(), earlier.tolist(), strict=True):
-        expected = int(kernels.buckets.NONE_LEFT)
-        for other in range(row):
-            if set(keys[row]) & set(keys[other]) and status[other] != kernels.buckets.DROPPED:
-                if status[other] == kernels.buckets.UNDECIDED:
-                    expected = int(kernels.buckets.MUST_WAIT)
-                    break
-                if (signatures[row] == signatures[other]).sum() >= 2:
-                    expected = other
-                    break
-        assert found == expected
+        expected = [
+            other
+            for other in range(row)
+            if set(keys[row]) & set(keys[other])
+            and status[other] != kernels.buckets.DROPPED
+            and (signatures[row] == signatures[other]).sum() >= 2
+        ]
+        assert found == [*expected, none, none][:2]
+        assert (status[row] == kernels.buckets.KEPT) == (not expected)
 
 
 # -- elements ------------------------------------------------------------------------------------
@@ -1208,7 +1209,7 @@ def minima_of_parts(random: np.random.Generator) -> None:
         assert found.tolist() == [sketch(own, rows, secret) for own in sets]
 
 
-@twin_of("sketches.bucket_keys", "sketches.matching_rows")
+@twin_of("sketches.bucket_keys", "sketches.matching_rows", "sketches.agreeing_rows")
 def bands_of_signatures(random: np.random.Generator) -> None:
     bands, rows = 4, 3
     signatures = random.integers(0, 3, (20, bands * rows)).astype(np.uint16)
@@ -1224,6 +1225,8 @@ def bands_of_signatures(random: np.random.Generator) -> None:
     left, right = drawn_pairs(random, 20, 60)
     equal = kernels.sketches.matching_rows(signatures[left], signatures[right])
     assert equal.tolist() == (signatures[left] == signatures[right]).sum(axis=1).tolist()
+    enough = kernels.sketches.agreeing_rows(signatures, left, signatures, right, rows)
+    assert enough.tolist() == (equal >= rows).tolist()
 
 
 # -- strings -------------------------------------------------------------------------------------
