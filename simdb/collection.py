@@ -60,7 +60,7 @@ from simdb.results import (
     Since,
     Stats,
 )
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, stored_signatures
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key, encode_user_key
@@ -265,7 +265,7 @@ class CollectionView:
                 rows = opened.signer.features([bytes(document.item) for document in documents])
             else:
                 _ = opened.settings.plan  # also tells that there is no index
-                rows, _ = answers.buckets.stored_signatures(opened.reader, distinct)
+                rows, _ = stored_signatures(opened.reader, distinct)
             return np.asarray(rows[places])
 
     def signed_reader(self) -> Any:
@@ -285,7 +285,7 @@ class CollectionView:
 
         def columns(reader: CollectionReader, numbers: npt.NDArray[np.uint32]) -> dict[str, Any]:
             keys = answers.method.key_column(reader, numbers)
-            rows, _ = answers.buckets.stored_signatures(reader, numbers)
+            rows, _ = stored_signatures(reader, numbers)
             every = np.arange(numbers.size)
             return {"key": arrow.taken(keys, every), "signature": arrow.bytes_column(rows)}
 

@@ -29,7 +29,7 @@ from simdb.answers.compare import (
 )
 from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Method, ProgressCallback
-from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.batches.compare import COMPARED_BYTES
 from simdb.batches.forest import Forest
 from simdb.batches.meeting import (
@@ -48,7 +48,7 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.opened import Opened
 from simdb.ragged import slices_of
 from simdb.results import Guarantee, Matches, PairBatch, Progress
-from simdb.storage.collection.reader import FEW, CollectionReader, live_batches
+from simdb.storage.collection.reader import CollectionReader, live_batches, stored_signatures
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
@@ -62,6 +62,7 @@ SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eight
 LEAST_ROOM = 16  # entries of a slice
 MET_AT_ONCE = 1_048_576  # entries of large buckets, of 60 bytes
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
+SPARSE = 8  # times as many numbers as are given: from there on they are sorted
 MANY_KEYS = 32  # of a search
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
@@ -70,7 +71,7 @@ PROBED_AT_ONCE = 1_024  # items
 LEAST_PROBED = 128  # items, of many that are given
 PARTS_OF_MANY = 8
 # Seconds: a key is looked up in a run, an entry is swept, two signatures of a bucket are compared.
-KEY_IN_RUN, ENTRY_SWEPT, PAIR_MET = 2e-7, 3e-8, 2e-8
+KEY_IN_RUN, ENTRY_SWEPT, PAIR_MET = 2e-7, 3e-8, 4e-8
 
 NumberPairs: TypeAlias = tuple[UInt32s, UInt32s]
 T = TypeVar("T")
@@ -255,6 +256,7 @@ class Buckets(Method):
             entries = task.probes * counts.keys * counts.runs * KEY_IN_RUN
         else:
             entries = counts.live * counts.keys_of_item * ENTRY_SWEPT
+        pairs *= counts.agreeing(task.right.signer.agreement(self.bound).words)
         compared = pairs * rates.picked
         if rates.paired and not task.looks_up:  # each item of a batch is read once
             compared = min(compared, counts.live * rates.scanned + pairs * rates.paired)
@@ -553,6 +555,17 @@ def _distinct(probes: Int64s, numbers: UInt32s) -> UInt64s:
     return packed[new]
 
 
+def _with_places(numbers: UInt32s) -> tuple[UInt32s, Int64s]:
+    """Return the different ones of numbers, ascending, and the place of each among these."""
+    stop = int(numbers.max()) + 1
+    if stop > SPARSE * numbers.size:
+        distinct, places = np.unique(numbers, return_inverse=True)
+        return distinct, places
+    present = np.zeros(stop, np.bool_)
+    present[numbers] = True
+    return np.flatnonzero(present).astype(np.uint32), (np.cumsum(present) - 1)[numbers]
+
+
 def _unpacked(packed: UInt64s) -> tuple[Int64s, UInt32s]:
     return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
 
@@ -565,37 +578,13 @@ def _agreeing(
         return np.empty(0, np.bool_)
     distinct, places = numbers, np.arange(numbers.size)
     if signed.comparable.size > 1:  # several probes may propose one item
-        distinct, places = np.unique(numbers, return_inverse=True)
+        distinct, places = _with_places(numbers)
     own, (words, present) = signed.signatures, stored_signatures(reader, distinct)
     enough = kernels.sketches.agreeing_rows(own, probes, words, places, needed.words)
     enough &= present[places]
     if needed.family is not None:
         enough[enough] = needed.holds(own[probes[enough]], words[places[enough]])
     return enough
-
-
-def stored_signatures(reader: CollectionReader, numbers: UInt32s) -> tuple[UInt16s, Bools]:
-    """Return the signatures of ascending item numbers, uint16 (n, rows), and which there are."""
-    width = reader.manifest.index.signature_width // 2
-    rows = np.zeros((numbers.size, width), np.uint16)
-    present = np.zeros(numbers.size, np.bool_)
-    if numbers.size <= FEW:
-        for position, number in enumerate(numbers.tolist()):
-            block = reader.signatures.find(number)
-            place = None if block is None else block.place(number)
-            if block is not None and place is not None:
-                rows[position] = np.frombuffer(block.record(place), np.uint16)
-                present[position] = True
-        return rows, present
-    known = reader.signature_rows(numbers)
-    if known is not None:
-        positions, found = known
-        rows[positions], present[positions] = found.view(np.uint16), True
-        return rows, present
-    for block, wanted, places in reader.signatures.locate(numbers):
-        rows[wanted] = block.as_rows(np.uint16)[places]
-        present[wanted] = True
-    return rows, present
 
 
 # -- sweeping: which items share a bucket? ----------------------------------------------------

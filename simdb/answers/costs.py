@@ -19,15 +19,21 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from simdb import kernels
 from simdb.answers.compare import compare_probe_with_stored, live_rows, read_items
-from simdb.arrays import UInt32s
+from simdb.arrays import UInt32s, UInt64s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import Family
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
-from simdb.storage.collection.reader import chosen_items, live_batches
+from simdb.storage.collection.reader import (
+    CollectionReader,
+    chosen_items,
+    live_batches,
+    stored_signatures,
+)
 from simdb.storage.tables.views import RunView, every
 from simdb.work import Work
 
@@ -38,6 +44,7 @@ Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 SAMPLED_ENTRIES = 128  # of an index
 SAMPLED_PROBES = 32  # items that are looked up
 MET_AT_MOST = 8_192  # entries of one bucket that are counted
+SHOWN_OF_BUCKET = 16  # whose signatures are compared with that of the first
 JOINED_ITEMS = 1_024  # that are joined with each other
 SAMPLED_ITEMS = 256  # whose features are made, or that are picked
 
@@ -53,6 +60,12 @@ class Counts(Struct, frozen=True):
     around: float = 0.0  # entries in all other buckets that a search looks into
     postings_of_item: float = 0.0  # the same of the exact index
     met_postings: float = 0.0
+    equal_words: tuple[int, ...] = ()  # of the signatures of pairs that meet in a bucket, sampled
+
+    def agreeing(self, words: int) -> float:
+        """Return which share of the pairs that meet agree in so many words of their signatures."""
+        agree = sum(equal >= words for equal in self.equal_words)
+        return agree / len(self.equal_words) if self.equal_words else 1.0
 
     def met_under(self, keys: float, met: float) -> float:
         """Count how many items are met under any of so many keys, if these are independent."""
@@ -146,6 +159,7 @@ def _counted(opened: Opened) -> Counts:
             runs=view.run_count,
             met=_met(view),
             around=around,
+            equal_words=_equal_words(reader) if family.band_words else (),
         )
     if index.exact is not None:
         current = index.exact.current
@@ -169,14 +183,35 @@ def _looked_up(opened: Opened, family: Family) -> tuple[float, float]:
     return probes.size / len(items), met / len(items)
 
 
-def _met(view: RunView) -> float:
-    """Count how many entries an entry meets under its key, on average over a sample of them."""
+def _sampled(view: RunView) -> UInt64s:
+    """Return the keys of a sample of the entries."""
     chunks = [keys for of_run in view.keys_of_runs() for keys in of_run]
     total = sum(keys.size for keys in chunks)
     if not total:
-        return 0.0
-    sampled = np.concatenate([*every(chunks, -(-total // SAMPLED_ENTRIES))])
-    return float(view.probe(sampled, limit=MET_AT_MOST).queries.size / sampled.size)
+        return np.empty(0, np.uint64)
+    return np.concatenate([*every(chunks, -(-total // SAMPLED_ENTRIES))])
+
+
+def _met(view: RunView) -> float:
+    """Count how many entries an entry meets under its key, on average over a sample of them."""
+    sampled = _sampled(view)
+    return float(view.probe(sampled, limit=MET_AT_MOST).queries.size / max(1, sampled.size))
+
+
+def _equal_words(reader: CollectionReader) -> tuple[int, ...]:
+    """Count in how many words signatures agree that share a bucket, of a sample of the entries."""
+    found = reader.bands.probe(_sampled(reader.bands), limit=SHOWN_OF_BUCKET)
+    items = reader.bands.column(found, 0)
+    begins = np.append(True, found.queries[1:] != found.queries[:-1])[: items.size]
+    firsts = items[begins][np.cumsum(begins) - 1]  # of its bucket, for each
+    left, right = firsts[~begins], items[~begins]
+    numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    signatures, present = stored_signatures(reader, numbers)
+    ones, others = np.split(places, 2)
+    there = present[ones] & present[others]
+    ones, others = ones[there], others[there]
+    equal = kernels.sketches.matching_rows(signatures[ones], signatures[others])
+    return tuple(equal.tolist())
 
 
 # -- rates ---------------------------------------------------------------------------------------

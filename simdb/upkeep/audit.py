@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simdb.answers.buckets import as_probes, propose, stored_signatures
+from simdb.answers.buckets import as_probes, propose
 from simdb.answers.compare import live_features
 from simdb.answers.exact.memory import live_sets
 from simdb.arrays import Float64s, Int64s, UInt16s, UInt32s
@@ -22,6 +22,7 @@ from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress, RuleAudit
+from simdb.storage.collection.reader import stored_signatures
 
 BIN_WIDTH = 0.05
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from simdb.answers.buckets import stored_signatures
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.batches.signer import Epoch
 from simdb.errors import BadItemError, CorruptionError, SimdbError
@@ -19,7 +18,7 @@ from simdb.opened.labels import Label
 from simdb.opened.opened import Opened
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
-from simdb.storage.collection.reader import CollectionReader, live_batches
+from simdb.storage.collection.reader import CollectionReader, live_batches, stored_signatures
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader

@@ -161,6 +161,29 @@ def test_estimates_are_near_the_true_counters(database, verb, make, same_rates):
         assert told.seconds >= 0
 
 
+def test_of_pairs_that_meet_only_those_that_agree_are_expected_to_be_compared(database):
+    """Sets that share two of three elements meet in many buckets, and agree in too few words."""
+    generator = random.Random(4)
+    collection = database.collection("s", simdb.Set(), threshold=0.8, seed=1)
+    shared = [*range(40)]
+    collection.add_many(
+        (
+            number,
+            {*generator.sample(shared, 34), *(1_000 * number + own for own in range(100, 104))},
+        )
+        for number in range(300)
+    )
+    told = collection.explain("pairs", guarantee="probable", run=True)
+    with collection._opened() as opened:
+        words = opened.signer.agreement(opened.settings.bound).words
+        counts = costs.counts_of(opened)
+    dropped = told.work["too_unlike"] / told.work["looked_at"]
+    assert 0.2 < dropped < 1
+    assert counts.agreeing(words) == pytest.approx(1 - dropped, abs=0.15)
+    assert counts.agreeing(0) == 1
+    assert costs.Counts(5).agreeing(10) == 1  # nothing is known
+
+
 def test_an_explanation_shows_what_cannot_be_had(database):
     texts = database.collection("t", simdb.Text(), threshold=0.8)
     texts.add_many((number, f"one text, number {number}, of a few") for number in range(20))

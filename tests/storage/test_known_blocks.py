@@ -9,8 +9,7 @@ import random
 import numpy as np
 
 import simdb
-from simdb.answers.buckets import stored_signatures
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, stored_signatures
 from simdb.storage.tables import blocks
 
 ROWS = 800  # their signatures are a large block and a small one

@@ -26,6 +26,7 @@ OWN_RUNS = 5
 MEMORY = 2**30
 MOST_PEAK = 256  # MiB, of the setting's 1,024
 MOST_RATIO = 3  # of the seconds of plain rows
+WORK = {"pairs": "add_many and pairs", "dedupe": "dedupe"}
 
 
 def rows(count: int, own_runs: int) -> Iterator[tuple[int, str]]:
@@ -39,7 +40,7 @@ def rows(count: int, own_runs: int) -> Iterator[tuple[int, str]]:
 
 
 def answered(path: str, count: int, own_runs: int, verb: str) -> dict[str, Any]:
-    """Store so many texts, by ``dedupe`` or to find pairs of them after."""
+    """Store so many texts by ``dedupe``, or by ``add_many`` and find their pairs."""
     stores.remove(Path(path))
     with simdb.open(path, threads=1, memory=MEMORY) as database:
         warm = database.collection("warm", KIND, threshold=THRESHOLD)
@@ -49,14 +50,13 @@ def answered(path: str, count: int, own_runs: int, verb: str) -> dict[str, Any]:
         collection = database.collection("texts", KIND, threshold=THRESHOLD)
         texts = list(rows(count, own_runs))
         told: dict[str, Any] = {}
-        if verb == "pairs":
-            collection.add_many(texts)
-            explained = collection.explain("pairs")
-            told = {"expected": explained.chosen.looked_at, "planned": explained.chosen.seconds}
         with memory_watched() as watched:
             began = time.process_time()
             if verb == "pairs":
+                collection.add_many(texts)
+                chosen = collection.explain("pairs").chosen
                 pairs = collection.pairs()
+                told = {"expected": chosen.looked_at, "planned": chosen.seconds}
                 told["found"] = sum(len(batch.left) for batch in pairs.batches())
                 told |= {"looked_at": pairs.looked_at, "compared": pairs.candidates}
             else:
@@ -92,7 +92,7 @@ def alike(bench: Bench) -> None:
         bench.add(
             Figure(
                 "alike",
-                f"{verb} of {count:,} texts",
+                f"{WORK[verb]} of {count:,} texts",
                 found["seconds"],
                 "s",
                 target=f"at most {MOST_RATIO} x plain rows",

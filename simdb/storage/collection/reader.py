@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simdb import kernels
-from simdb.arrays import Bools, Int64s, UInt8s, UInt32s
+from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of, sizes_of, slices_of
 from simdb.storage.collection.manifest import Manifest
@@ -533,6 +533,30 @@ def chosen_items(
         return
     for block, positions, places in collection.documents.locate(numbers):
         yield positions, _items(collection, _cut_records(block, places), slice(None))
+
+
+def stored_signatures(collection: CollectionReader, numbers: UInt32s) -> tuple[UInt16s, Bools]:
+    """Return the signatures of ascending item numbers, uint16 (n, rows), and which there are."""
+    width = collection.manifest.index.signature_width // 2
+    rows = np.zeros((numbers.size, width), np.uint16)
+    present = np.zeros(numbers.size, np.bool_)
+    if numbers.size <= FEW:
+        for position, number in enumerate(numbers.tolist()):
+            block = collection.signatures.find(number)
+            place = None if block is None else block.place(number)
+            if block is not None and place is not None:
+                rows[position] = np.frombuffer(block.record(place), np.uint16)
+                present[position] = True
+        return rows, present
+    known = collection.signature_rows(numbers)
+    if known is not None:
+        positions, found = known
+        rows[positions], present[positions] = found.view(np.uint16), True
+        return rows, present
+    for block, wanted, places in collection.signatures.locate(numbers):
+        rows[wanted] = block.as_rows(np.uint16)[places]
+        present[wanted] = True
+    return rows, present
 
 
 class _Records(NamedTuple):
