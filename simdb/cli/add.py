@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
 import typer
+from msgspec.structs import replace
 
 from simdb.cli.failures import told_when_interrupted
 from simdb.cli.feed import Feed, duplicate_fields

@@ -10,7 +10,6 @@ import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import compress
@@ -19,6 +18,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 import simdb
 from simdb import kinds
@@ -77,8 +78,7 @@ _ROWS_A_SAMPLE = 20
 _WORKSPACE = ".simdb-dedupe-"  # how the folder of a store begins that is thrown away
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Where the rows go."""
 
     context: typer.Context
@@ -177,8 +177,7 @@ class Places:
         return place
 
 
-@dataclass(frozen=True, slots=True)
-class InDoubt:
+class InDoubt(Struct, frozen=True):
     """Which row is kept, and when to ask first."""
 
     HEADING: ClassVar[str] = "Which row is kept"
@@ -369,8 +368,7 @@ def _proposed(
     return KindOptions(settings=settings), Bound(threshold=str(least)), side.reading
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """The settings that the user gave, for a new collection or to check an existing one."""
 
     described: KindOptions
@@ -416,8 +414,7 @@ class _Wanted:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """What the user asked for."""
 
     inputs: list[str]
@@ -669,8 +666,7 @@ def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[s
     return common
 
 
-@dataclass(frozen=True, slots=True)
-class _Removed:
+class _Removed(Struct, frozen=True):
     """The output of removed rows, with what is written about the rows that they duplicate."""
 
     file: Output

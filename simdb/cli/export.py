@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from simdb import arrow, kinds
 from simdb.cli.get import stored_line

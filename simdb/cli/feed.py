@@ -6,12 +6,13 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 import simdb
 from simdb.arrow import Keys, Part, Parts, joined_keys
@@ -42,8 +43,7 @@ def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
     }
 
 
-@dataclass(slots=True)
-class Waiting:
+class Waiting(Struct):
     """Successive rows of an input whose outcomes are not known yet.
 
     Attributes:

@@ -6,12 +6,12 @@ import hashlib
 import stat
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import typer
+from msgspec import Struct
 
 import simdb
 from simdb.cli.options import IntegerKeys
@@ -44,8 +44,7 @@ Inputs = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class InputOptions:
+class InputOptions(Struct, frozen=True):
     """How inputs are read."""
 
     HEADING: ClassVar[str] = "How the input is read"
@@ -289,8 +288,7 @@ class InputOptions:
             raise UsageError(f"{error.problem}; {named}--other-keys allows both") from error
 
 
-@dataclass(frozen=True, slots=True)
-class UnstoredInputs(InputOptions):
+class UnstoredInputs(InputOptions, frozen=True):
     """How inputs are read that are not stored: without metadata, and without bad rows."""
 
     integer_keys: bool = False

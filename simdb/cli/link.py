@@ -7,11 +7,11 @@ import io
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, Literal, cast
 
 import typer
+from msgspec.structs import replace
 
 import simdb
 from simdb.arrow import with_column
@@ -57,8 +57,7 @@ _ABOUT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LinkedInputs(UnstoredInputs):
+class LinkedInputs(UnstoredInputs, frozen=True):
     """How the two tables are read."""
 
     text_field: list[str] | None = None
@@ -75,8 +74,7 @@ class LinkedInputs(UnstoredInputs):
     separator: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choices(RuleChoices):
+class Choices(RuleChoices, frozen=True):
     """Settings, rules and fields that replace a proposal."""
 
     settings: Annotated[

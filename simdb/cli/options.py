@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import (
@@ -26,6 +26,7 @@ from typing import (
 )
 
 import typer
+from msgspec import Struct
 from typer.models import OptionInfo
 
 from simdb.cli import collector
@@ -48,7 +49,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     seen: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         group = parameter.annotation
-        if not (isinstance(group, type) and is_dataclass(group)):
+        if not (isinstance(group, type) and (issubclass(group, Struct) or is_dataclass(group))):
             seen.append(parameter)
             continue
         hints = get_type_hints(group, include_extras=True)
@@ -130,8 +131,7 @@ SyncMode = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Struct, frozen=True):
     """What counts as similar: a least similarity or a largest distance, by the kind."""
 
     HEADING: ClassVar[str] = "What is similar"
@@ -181,8 +181,7 @@ class Bound:
         return self.given()
 
 
-@dataclass(frozen=True, slots=True)
-class Question(Bound):
+class Question(Bound, frozen=True):
     """What is similar enough, and what may be missing in an answer."""
 
     guarantee: Annotated[
@@ -221,8 +220,7 @@ class Question(Bound):
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """Which items a question is about."""
 
     HEADING: ClassVar[str] = "Which items"
@@ -245,8 +243,7 @@ class Where:
         return {"where": filter_from("--where", self.where)}
 
 
-@dataclass(frozen=True, slots=True)
-class Carrying(Where):
+class Carrying(Where, frozen=True):
     """Which items a question is about, and whether the answer carries their metadata."""
 
     metadata: Annotated[
@@ -309,8 +306,7 @@ def tell_unmet(asked: Mapping[str, Any], note: Callable[[str], None]) -> None:
             asked[name].tell_unmet(note)
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
+class Apart(Struct, frozen=True):
     """Pairs that never belong together."""
 
     HEADING: ClassVar[str] = "Which items"

@@ -11,12 +11,12 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import typer
+from msgspec import Struct
 
 from simdb import starting
 from simdb.cli.failures import left_alone, told_when_interrupted
@@ -61,8 +61,7 @@ Quiet = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Telling:
+class Telling(Struct, frozen=True):
     """How a command reports what it did."""
 
     HEADING: ClassVar[str] = "Output"
@@ -92,8 +91,7 @@ class Telling:
         return named
 
 
-@dataclass(frozen=True, slots=True)
-class Working(Telling):
+class Working(Telling, frozen=True):
     """How a command that may take long reports what it does."""
 
     progress: Annotated[
@@ -121,8 +119,7 @@ class Working(Telling):
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Answering(Working):
+class Answering(Working, frozen=True):
     """How a command prints an answer, or writes it to a file."""
 
     output: Annotated[

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import islice
@@ -15,6 +14,8 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 import simdb
 from simdb.cli.create import index_in_words
@@ -220,8 +221,7 @@ def _show_exact(kind: Kind, floor: Threshold, measured: ExactPlan | None, *, as_
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Planned:
+class _Planned(Struct, frozen=True):
     """The index of a kind, and what its curve is over.
 
     Attributes:
@@ -334,8 +334,7 @@ def _in_words(points: list[float], sensitivity: Sensitivity) -> str:
     return f"({shown})-sensitive; fixed point: {fixed}"
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """A curve over a similarity or a distance, and what is marked on it.
 
     Attributes:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 import simdb
 from simdb.cli.feed import Feed
@@ -23,8 +24,7 @@ from simdb.kinds.records.proposal import Proposal, all_equal, propose_record
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
 
 
-@dataclass(frozen=True, slots=True)
-class RuleChoices:
+class RuleChoices(Struct, frozen=True):
     """Rules and fields that replace parts of a proposal, without a file."""
 
     HEADING: ClassVar[str] = "How records are compared"
@@ -89,8 +89,7 @@ def _field_from(text: str) -> simdb.Field:
 # -- what is looked at -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A table for which settings are proposed.
 
     Attributes:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 import typer
+from msgspec import Struct
+from msgspec.structs import replace
 
 import simdb
 from simdb import arrow
@@ -47,8 +48,7 @@ Probe: TypeAlias = tuple[Key | None, Any]
 _Found: TypeAlias = tuple[Key | None, simdb.Match, PairExplanation | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What to search for: one of these, or a key."""
 
     HEADING: ClassVar[str] = "What to search for"
@@ -114,8 +114,7 @@ class Given:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeOptions(UnstoredInputs):
+class ProbeOptions(UnstoredInputs, frozen=True):
     """How --input is read."""
 
     pattern: str | None = None

@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from msgspec import Struct
 
 import simdb
 from simdb.cli.failures import COLLECTION, STORE
 from simdb.errors import CollectionNotFoundError, DatabaseNotFoundError, UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Options of ``simdb`` itself, before the command; ``--quiet`` is also allowed after it."""
 
     threads: int | None = None
@@ -46,8 +45,7 @@ def mode_from(text: str | None) -> int | None:
     return mode
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """The store that a command is about."""
 
     context: typer.Context
@@ -109,8 +107,7 @@ class Store:
             known[STORE], known[COLLECTION] = self.path, name
 
 
-@dataclass(frozen=True, slots=True)
-class NamedCollection(Store):
+class NamedCollection(Store, frozen=True):
     """A collection that must be named: it is made, renamed or removed, or keys follow its name.
 
     If any number of keys may follow, an omitted name could not be distinguished from a key.
@@ -131,8 +128,7 @@ class NamedCollection(Store):
             yield target
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCollection(Store):
+class StoredCollection(Store, frozen=True):
     """The collection of a command; its name is optional if the store has only one.
 
     For the parser it is a list, which receives what the arguments after it leave.
@@ -167,8 +163,7 @@ class StoredCollection(Store):
             yield target
 
 
-@dataclass(frozen=True, slots=True)
-class OneOrTwo(StoredCollection):
+class OneOrTwo(StoredCollection, frozen=True):
     """The collection of a command, and a second one for pairs between two."""
 
     right: Annotated[
@@ -213,8 +208,7 @@ class OneOrTwo(StoredCollection):
                 yield left, existing(database, self.right or left.name)
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOrCollection(Store):
+class StoreOrCollection(Store, frozen=True):
     """A whole store, or one collection in it."""
 
     name: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shlex
 from collections.abc import Iterator
 from itertools import islice
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import structs
 
 from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_side
 from simdb.cli.feed import Feed
@@ -103,7 +103,7 @@ def _texts(inputs: list[str], reading: UnstoredInputs, sample: int) -> Iterator[
     options = reading.of(Text())
     require_there(*inputs)
     sources = reading.sources(inputs, options)
-    options = dataclasses.replace(options, raw=False, metadata=False, below=sources)
+    options = structs.replace(options, raw=False, metadata=False, below=sources)
     feed = Feed(sources, options, on_bad="error")
     try:
         for row in islice(feed, sample):

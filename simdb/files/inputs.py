@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from simdb.errors import ConfigurationError, Remedy
 from simdb.files.compression import STANDARD_STREAM, plain_name

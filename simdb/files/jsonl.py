@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import msgspec
 import numpy as np
+from msgspec import structs
 
 from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
@@ -255,7 +256,7 @@ def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
     Raises:
         UsageError: it spells none; the message begins with ``name``.
     """
-    options = replace(options, encoding="utf-8")
+    options = structs.replace(options, encoding="utf-8")
     with JsonLinesReader(InputStream(name, b""), options) as reader:
         try:
             return reader.item_alone(os.fsencode(text))

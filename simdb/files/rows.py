@@ -12,12 +12,12 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from simdb.errors import BadItemError, ConfigurationError, Remedy
 from simdb.files.compression import InputStream
@@ -53,8 +53,7 @@ KINDS_OF_VALUES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One record of an input.
 
     Attributes:
@@ -80,8 +79,7 @@ class RowProblemError(ValueError):
     """What is wrong with a row; it becomes ``Row.problem`` and never leaves this package."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingOptions:
+class ReadingOptions(Struct, frozen=True):
     """How rows are taken from an input.
 
     Attributes:

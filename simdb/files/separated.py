@@ -10,10 +10,11 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files.compression import InputStream, plain_name

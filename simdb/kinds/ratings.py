@@ -14,12 +14,12 @@ import math
 import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.base import shown
@@ -30,8 +30,7 @@ Rated: TypeAlias = tuple[Key, Key, Number]
 By: TypeAlias = Literal["user", "item"]
 
 
-@dataclass(frozen=True, slots=True)
-class Liked:
+class Liked(Struct, frozen=True):
     """Keep ratings of at least ``least`` and ignore the others: the first way."""
 
     least: Number = 4
@@ -44,8 +43,7 @@ class Liked:
         return element, int(rating >= self.least)
 
 
-@dataclass(frozen=True, slots=True)
-class LikedOrHated:
+class LikedOrHated(Struct, frozen=True):
     """Make "liked x" of ratings of x of at least ``liked``, "hated x" of those up to ``hated``."""
 
     liked: Number = 4
@@ -67,8 +65,7 @@ class LikedOrHated:
         return f"hated {element}", int(rating <= self.hated)
 
 
-@dataclass(frozen=True, slots=True)
-class Stars:
+class Stars(Struct, frozen=True):
     """Make as many copies of the element as the rating has stars: bags, the third way."""
 
     def occurrences(self, element: Key, rating: Number) -> tuple[Key, int]:

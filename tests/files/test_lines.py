@@ -3,11 +3,11 @@
 import csv
 import io
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from simdb.errors import BadItemError
 from simdb.files.compression import InputStream
