@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 import typer
-from msgspec import Struct
+from msgspec import Struct, structs
 from msgspec.structs import replace
 
 import simdb
@@ -291,7 +291,7 @@ def _show_planned(planned: _Planned, points: int, items: int | None, *, as_json:
     sensitivity = planned.sensitivity()
     if as_json:
         listed = [{measured: x, "probability": y} for x, y in curve] if known else []
-        told = None if sensitivity is None else dataclasses.asdict(sensitivity)
+        told = None if sensitivity is None else structs.asdict(sensitivity)
         print_json(
             {
                 "bands": plan.bands,

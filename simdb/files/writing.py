@@ -7,7 +7,6 @@ import glob
 import json
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -84,7 +83,7 @@ class Output:
         remove_abandoned(self._final.parent, f"{glob.escape(beginning)}*.part")
         try:
             while True:
-                temporary = self._final.with_name(f"{beginning}{secrets.token_hex(8)}.part")
+                temporary = self._final.with_name(f"{beginning}{os.urandom(8).hex()}.part")
                 stored = temporary.open("xb")
                 if held(stored.fileno()):
                     break

@@ -147,7 +147,7 @@ class Bits(SymbolKind, frozen=True):
         return Chunks(self.length, int(bound), bands, rows, secret)
 
     def make_complete_curve(self, bound: Fraction) -> Curve:
-        return WithinCurve(float(bound), falls=True)
+        return WithinCurve(float(bound), is_distance=True)
 
     def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
         if self.misses_nothing(request.recall):

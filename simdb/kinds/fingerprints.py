@@ -228,7 +228,7 @@ class Fingerprint(Kind, frozen=True):
         return FingerprintMeasure(self)
 
     def make_curve(self, bound: Fraction) -> Curve:
-        return UnstatedCurve(falls=False)
+        return UnstatedCurve(is_distance=False)
 
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes

@@ -153,7 +153,7 @@ class String(Kind, frozen=True):
         return StringMeasure(self)
 
     def make_curve(self, bound: Fraction) -> Curve:
-        return WithinCurve(float(bound), falls=self.is_distance)
+        return WithinCurve(float(bound), is_distance=self.is_distance)
 
     make_complete_curve = make_curve
 

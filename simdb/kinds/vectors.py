@@ -136,7 +136,9 @@ class Vector(Kind, frozen=True):
 
     def make_curve(self, bound: Fraction) -> Curve:
         if self.measure == "cosine":
-            return AngleCurve() if self.directions == "gaussian" else UnstatedCurve(falls=True)
+            return (
+                AngleCurve() if self.directions == "gaussian" else UnstatedCurve(is_distance=True)
+            )
         return LineCurve(self._width_for(bound), self.dimension, _NORMS[self.measure])
 
     def make_family(

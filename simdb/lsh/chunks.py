@@ -97,7 +97,7 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
             f"bits{wanted}: a search would look at most vectors; without max_distance it does"
         )
     chunks, bits = min(choices, key=lambda choice: weighed(most, *choice) * _item_bytes(*choice))
-    return Plan(distance, chunks, bits, WithinCurve(float(distance), falls=True))
+    return Plan(distance, chunks, bits, WithinCurve(float(distance), is_distance=True))
 
 
 def weighed(most: int, chunks: int, bits: int) -> float:

@@ -6,8 +6,9 @@ Each is a function of their similarity or distance; AND and OR make S-curves of 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from typing import ClassVar
+
+from msgspec import Struct
 
 from simdb.errors import ConfigurationError
 from simdb.lsh.amplification import Construction
@@ -16,8 +17,7 @@ _FEW_WIDTHS = 1e-6
 _WIDTHS_OF_RADIUS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Sensitivity:
+class Sensitivity(Struct, frozen=True):
     """A (d1, d2, p1, p2)-sensitive family (MMDS 3.6.1).
 
     Items at distance at most ``near`` are candidates with probability ``near_probability`` or more;
@@ -41,22 +41,28 @@ class Sensitivity:
         return Sensitivity(self.near, self.far, near, far)
 
 
-class Curve(ABC):
+class Curve(Struct, frozen=True):
     """The collision probability of one family.
 
     Attributes:
-        falls: it falls with the value, which is a distance; else it rises with a similarity.
         row_budget: base functions that planning may spend on an item.
         loss: probability that a similar pair with a common bucket is dropped all the same.
     """
 
-    falls: bool
-    row_budget: int
-    loss: float = 0.0
+    row_budget: ClassVar[int] = 0
+    loss: ClassVar[float] = 0.0
 
-    @abstractmethod
+    @property
+    def falls(self) -> bool:
+        """Whether it falls with the value, which is a distance; else it rises with a similarity."""
+        return False
+
     def probability(self, value: float) -> float:
-        """Return the probability that a base function agrees on items at this value."""
+        """Return the probability that a base function agrees on items at this value.
+
+        By default it is not known: nan.
+        """
+        return math.nan
 
     def unrelated(self, value: float) -> float:
         """Return the collision probability of unrelated items, where similar ones are at a value.
@@ -85,13 +91,11 @@ class Curve(ABC):
         return Sensitivity(near, far, *map(self.probability, values))
 
 
-@dataclass(frozen=True, slots=True)
-class JaccardCurve(Curve):
+class JaccardCurve(Curve, frozen=True):
     """Minhash: the similarity itself (MMDS 3.3.3)."""
 
-    falls = False
-    row_budget = 128
-    loss = 1e-4  # lsh.family.FILTER_LOSS
+    row_budget: ClassVar[int] = 128
+    loss: ClassVar[float] = 1e-4  # lsh.family.FILTER_LOSS
 
     def probability(self, value: float) -> float:
         """Return the similarity."""
@@ -106,15 +110,13 @@ class JaccardCurve(Curve):
         return 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateCurve(JaccardCurve):
+class EstimateCurve(JaccardCurve, frozen=True):
     """Rows of a signature, drawn: the share that is equal, which estimates the similarity."""
 
-    loss = 0.0
+    loss: ClassVar[float] = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SumCurve(JaccardCurve):
+class SumCurve(JaccardCurve, frozen=True):
     """Minhash of bags whose union adds up the counts: S / (1 - S) (MMDS 3.1.3)."""
 
     def probability(self, value: float) -> float:
@@ -122,13 +124,16 @@ class SumCurve(JaccardCurve):
         return min(1.0, value / (1 - value)) if value < 1 else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class HammingCurve(Curve):
+class HammingCurve(Curve, frozen=True):
     """Bit sampling: 1 - d / length (MMDS 3.7.1)."""
 
     length: int
-    falls = True
-    row_budget = 1_024
+    row_budget: ClassVar[int] = 1_024
+
+    @property
+    def falls(self) -> bool:
+        """Whether the value is a distance: it is."""
+        return True
 
     def probability(self, value: float) -> float:
         """Return the share of places in which vectors at that distance agree."""
@@ -139,15 +144,13 @@ class HammingCurve(Curve):
         return min(0.5, self.probability(value) / 2)
 
 
-@dataclass(frozen=True, slots=True)
-class AngleCurve(HammingCurve):
+class AngleCurve(HammingCurve, frozen=True):
     """Random hyperplanes: 1 - angle / 180 degrees (MMDS 3.7.2); 1/2 at a right angle."""
 
     length: int = 180
 
 
-@dataclass(frozen=True, slots=True)
-class LineCurve(Curve):
+class LineCurve(Curve, frozen=True):
     """Random lines cut into buckets of a width (MMDS 3.7.4).
 
     How often two vectors share a bucket follows from their Euclidean distance, which is that of the
@@ -158,8 +161,12 @@ class LineCurve(Curve):
     width: float  # of a bucket
     dimension: int  # d
     norm: float  # of the measure: 1, 2 or infinity
-    falls = True
-    row_budget = 256
+    row_budget: ClassVar[int] = 256
+
+    @property
+    def falls(self) -> bool:
+        """Whether the value is a distance: it is."""
+        return True
 
     def probability(self, value: float) -> float:
         """Return ``line_probability`` at that distance; at least that, but for L2."""
@@ -175,29 +182,25 @@ class LineCurve(Curve):
         return Sensitivity(near, far, self.probability(near), line_probability(nearest, self.width))
 
 
-@dataclass(frozen=True, slots=True)
-class UnstatedCurve(Curve):
+class UnstatedCurve(Curve, frozen=True):
     """A family of which no collision probability is known."""
 
-    falls: bool
-    row_budget = 0
+    is_distance: bool
 
-    def probability(self, value: float) -> float:
-        """Return nan."""
-        return math.nan
+    @property
+    def falls(self) -> bool:
+        """Whether the value is a distance."""
+        return self.is_distance
 
     def unrelated(self, value: float) -> float:
         """Return nan."""
         return math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class CertainCurve(Curve):
+class CertainCurve(Curve, frozen=True):
     """Candidates by rules: of no stated probability but above a similarity, where all are found."""
 
     above: float  # what is more similar agrees in a rule for certain
-    falls = False
-    row_budget = 0
 
     def probability(self, value: float) -> float:
         """Return 1 above, else nan."""
@@ -208,13 +211,16 @@ class CertainCurve(Curve):
         return math.nan
 
 
-@dataclass(frozen=True, slots=True)
-class WithinCurve(Curve):
+class WithinCurve(Curve, frozen=True):
     """Items within a bound are found for certain; of others nothing is stated."""
 
     bound: float  # a distance where the curve falls, else a similarity
-    falls: bool
-    row_budget = 0
+    is_distance: bool
+
+    @property
+    def falls(self) -> bool:
+        """Whether the value is a distance."""
+        return self.is_distance
 
     def probability(self, value: float) -> float:
         """Return 1 within the bound, nan beyond."""

@@ -18,7 +18,6 @@ from __future__ import annotations
 import glob
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -131,7 +130,7 @@ def _appearing(target: Path) -> Iterator[Path]:
     if target.exists():
         raise StorageError(f"{target} already exists; name a new folder")
     remove_abandoned(target.parent, f".{glob.escape(target.name)}.*.part")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    temporary = target.with_name(f".{target.name}.{os.urandom(8).hex()}.part")
     try:
         temporary.mkdir(mode=0o700)
         folder = os.open(temporary, os.O_RDONLY)

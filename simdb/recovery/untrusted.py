@@ -10,7 +10,6 @@ here; a program that is run (``__main__``) is none that it could import.
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import stat
 import subprocess
@@ -61,7 +60,7 @@ def require_sound(path: Path) -> None:
     if problems:
         raise CorruptionError(f"{path} is damaged: {problems[0]}; not opened")
     # The child says a word that it cannot have from anywhere else: an exit code of 0 is no proof.
-    word = secrets.token_hex(16)
+    word = os.urandom(16).hex()
     searched = os.pathsep.join(entry for entry in sys.path if entry)
     try:
         child = subprocess.run(  # noqa: S603 - this program itself, and a path as an argument

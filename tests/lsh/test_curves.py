@@ -25,7 +25,7 @@ def test_no_similarity_of_bags_agrees_more_often_than_always():
     assert [SumCurve().probability(value) for value in (0.5, 0.6, 1.0)] == [1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("curve", [UnstatedCurve(falls=False), CertainCurve(0.7)])
+@pytest.mark.parametrize("curve", [UnstatedCurve(is_distance=False), CertainCurve(0.7)])
 def test_what_is_not_stated_is_no_number(curve):
     assert isnan(curve.probability(0.5))
     assert isnan(curve.unrelated(0.5))
@@ -41,8 +41,11 @@ def test_what_rules_find_for_certain_is_found_for_certain():
 
 def test_no_plan_is_made_of_a_family_that_states_nothing():
     with pytest.raises(ConfigurationError, match="give both"):
-        plan(Fraction(1, 2), PlanRequest(bands=5), UnstatedCurve(falls=True))
-    assert plan(Fraction(1, 2), PlanRequest(bands=5, rows=2), UnstatedCurve(falls=True)).bands == 5
+        plan(Fraction(1, 2), PlanRequest(bands=5), UnstatedCurve(is_distance=True))
+    assert (
+        plan(Fraction(1, 2), PlanRequest(bands=5, rows=2), UnstatedCurve(is_distance=True)).bands
+        == 5
+    )
 
 
 def test_false_candidates_are_the_mean_of_the_curve_below_the_threshold():
@@ -53,7 +56,7 @@ def test_false_candidates_are_the_mean_of_the_curve_below_the_threshold():
     assert chosen.false_candidates() == pytest.approx(mean, rel=1e-4)
 
 
-class OneOfTen(Curve):
+class OneOfTen(Curve, frozen=True):
     """A curve of one's own that states what it must and nothing else."""
 
     falls = True
