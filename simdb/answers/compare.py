@@ -157,6 +157,12 @@ def items_in_parts(
     size = 0
     for some, found in chosen_items(collection, numbers):
         weights = lengths_of(found) if forms is None else forms.weights(found)
+        weight = int(weights.sum())
+        if size + weight <= COMPARED_BYTES:
+            places.append(some)
+            items += found
+            size += weight
+            continue
         for part in slices_of(weights, COMPARED_BYTES):
             weight = int(weights[part].sum())
             if size and size + weight > COMPARED_BYTES:

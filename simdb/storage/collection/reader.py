@@ -614,7 +614,7 @@ def _metadata(collection: CollectionReader, cut: _Records) -> list[bytes]:
 
 def _cut_records(block: Block, places: Int64s) -> _Records:
     """Return some records of a block, verified and cut into their parts."""
-    all_ends = block.ends.astype(np.int64)
+    all_ends = block.ends.view(np.int64)
     ends = all_ends[places]
     begins = np.where(places > 0, all_ends[places - 1], 0)
     numbers = block.numbers[places]

@@ -251,14 +251,19 @@ class BlockReader:
 
         Yields a block, the positions in ``numbers`` that it holds, and their places in the block.
         """
-        begin = 0
+        begin, listed = 0, numbers.tolist()
         while begin < numbers.size:
-            block = self.find(int(numbers[begin]))
+            block = self.find(listed[begin])
             if block is None:
                 begin += 1
                 continue
-            end = int(np.searchsorted(numbers, block.numbers[-1], side="right"))
+            first, last = int(block.numbers[0]), int(block.numbers[-1])
+            end = bisect_right(listed, last, begin)
             wanted = numbers[begin:end]
+            if last - first < block.numbers.size:  # no number is missing
+                yield block, np.arange(begin, end), wanted.astype(np.int64) - first
+                begin = end
+                continue
             places = np.searchsorted(block.numbers, wanted)
             held = np.flatnonzero(
                 block.numbers[np.minimum(places, block.numbers.size - 1)] == wanted
