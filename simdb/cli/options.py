@@ -1,6 +1,7 @@
 """Options that several commands share, alone and in groups, and what their text means.
 
-A group is a dataclass: each of its fields is an option of every command that takes it.
+A group is a struct, or a dataclass: each of its fields is an option of every command that takes
+it.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take dataclasses: typer sees each of their fields as an option.
+    """Let a command take groups: typer sees each of their fields as an option.
 
     A field without an option's annotation is none and has its default: so a group can leave out
     an option of the group that it derives from. A group's ``HEADING`` is that of its options in
