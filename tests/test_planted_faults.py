@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -772,7 +773,7 @@ def planted(fault: Fault) -> str:
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout; with the times of its files, so that compiled kernels are valid."""
     folder = tmp_path_factory.mktemp("planted")
-    for name in ("simdb", "tests", "tools", "pyproject.toml"):
+    for name in ("simdb", "tests", "tools", "docs", "pyproject.toml"):
         source = ROOT / name
         if source.is_dir():
             shutil.copytree(source, folder / name)
@@ -804,7 +805,8 @@ def test_a_planted_fault_is_found(copy: Path, fault: Fault) -> None:
     finally:
         module.write_text(right, encoding="utf-8")
         os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert outcome.returncode == 1, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
+    # Damaged code that is loaded may end the process, which is found, too.
+    assert outcome.returncode in {1, -signal.SIGSEGV}, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
     assert "ImportError" not in outcome.stdout
     assert "SyntaxError" not in outcome.stdout
 
