@@ -806,7 +806,9 @@ def test_a_planted_fault_is_found(copy: Path, fault: Fault) -> None:
         module.write_text(right, encoding="utf-8")
         os.utime(module, ns=(times.st_atime_ns, times.st_mtime_ns))
     # Damaged code that is loaded may end the process, which is found, too.
-    assert outcome.returncode in {1, -signal.SIGSEGV}, outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
+    assert outcome.returncode in {1, -signal.SIGSEGV}, (
+        outcome.stdout[-2_000:] + outcome.stderr[-2_000:]
+    )
     assert "ImportError" not in outcome.stdout
     assert "SyntaxError" not in outcome.stdout
 
