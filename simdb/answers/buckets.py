@@ -46,7 +46,7 @@ from simdb.errors import CorruptionError
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
 from simdb.opened.opened import Opened
-from simdb.ragged import slices_of
+from simdb.ragged import distinct_of, slices_of
 from simdb.results import Guarantee, Matches, PairBatch, Progress
 from simdb.storage.collection.reader import CollectionReader, live_batches, stored_signatures
 from simdb.storage.file.environment import WriteTransaction
@@ -60,9 +60,8 @@ if TYPE_CHECKING:
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eighth of their bytes
 LEAST_ROOM = 16  # entries of a slice
-MET_AT_ONCE = 1_048_576  # entries of large buckets, of 60 bytes
+MET_AT_ONCE = 1_048_576  # entries of large buckets, some 100 bytes each
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
-SPARSE = 8  # times as many numbers as are given: from there on they are sorted
 MANY_KEYS = 32  # of a search
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
@@ -555,17 +554,6 @@ def _distinct(probes: Int64s, numbers: UInt32s) -> UInt64s:
     return packed[new]
 
 
-def _with_places(numbers: UInt32s) -> tuple[UInt32s, Int64s]:
-    """Return the different ones of numbers, ascending, and the place of each among these."""
-    stop = int(numbers.max()) + 1
-    if stop > SPARSE * numbers.size:
-        distinct, places = np.unique(numbers, return_inverse=True)
-        return distinct, places
-    present = np.zeros(stop, np.bool_)
-    present[numbers] = True
-    return np.flatnonzero(present).astype(np.uint32), (np.cumsum(present) - 1)[numbers]
-
-
 def _unpacked(packed: UInt64s) -> tuple[Int64s, UInt32s]:
     return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
 
@@ -578,7 +566,7 @@ def _agreeing(
         return np.empty(0, np.bool_)
     distinct, places = numbers, np.arange(numbers.size)
     if signed.comparable.size > 1:  # several probes may propose one item
-        distinct, places = _with_places(numbers)
+        distinct, places = distinct_of(numbers)
     own, (words, present) = signed.signatures, stored_signatures(reader, distinct)
     enough = kernels.sketches.agreeing_rows(own, probes, words, places, needed.words)
     enough &= present[places]

@@ -155,7 +155,7 @@ class Deduplicator(BatchDecider):
         decisions.value[copies] = decisions.value[first_equal[copies]]
 
     def _only_before(self, candidates: Proposals) -> Proposals:
-        """Leave the stored items that may decide about rows."""
+        """Keep the stored items that come before their rows, where an order is given."""
         if self._challenge is None:
             return candidates
         before = self._challenge.before(self._opened, candidates.probes, candidates.numbers)
