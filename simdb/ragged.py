@@ -13,6 +13,8 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
+from simdb import kernels
+
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
@@ -231,6 +233,33 @@ class ByteStrings(Sequence[memoryview]):
     def __iter__(self) -> Iterator[memoryview]:
         whole, bounds = self.values.data.toreadonly(), self.offsets.tolist()
         return map(whole.__getitem__, map(slice, bounds, bounds[1:]))
+
+
+def picked(strings: ByteStrings, places: npt.NDArray[np.int64], prefix: bytes = b"") -> ByteStrings:
+    """Return the byte strings at some places, with the same bytes in front of each."""
+    front = np.frombuffer(prefix, np.uint8)
+    return ByteStrings(*kernels.columns.taken(strings.values, strings.offsets, places, front))
+
+
+def are_equal(
+    strings: ByteStrings,
+    left: npt.NDArray[np.int64],
+    others: ByteStrings,
+    right: npt.NDArray[np.int64],
+) -> npt.NDArray[np.bool_]:
+    """Return whether ``strings[left[i]]`` equals ``others[right[i]]``."""
+    return kernels.columns.are_equal(
+        strings.values, strings.offsets, left, others.values, others.offsets, right
+    )
+
+
+def some_of(
+    strings: Sequence[bytes | memoryview], places: npt.NDArray[np.int64]
+) -> Sequence[bytes | memoryview]:
+    """Return the byte strings at some places, as a column if they are one."""
+    if isinstance(strings, ByteStrings):
+        return picked(strings, places)
+    return [strings[place] for place in places.tolist()]
 
 
 class Column(NamedTuple):

@@ -35,7 +35,7 @@ ALLOWED_IMPORTS = {
     "notebooks": set(),
     "unfinished": set(),
     "zstandard": {"errors"},
-    "ragged": {"arrays"},
+    "ragged": {"arrays", "kernels"},
     "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
     "evidence": {"results"},
     "kernels": {"arrays", "errors", "starting"},

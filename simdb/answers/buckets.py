@@ -25,7 +25,6 @@ from simdb.answers.compare import (
     compare_probe_with_stored,
     compare_stored,
     comparisons,
-    read_items,
 )
 from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Method, ProgressCallback
@@ -48,7 +47,12 @@ from simdb.lsh.family import BucketKeys
 from simdb.opened.opened import Opened
 from simdb.ragged import distinct_of, slices_of
 from simdb.results import Guarantee, Matches, PairBatch, Progress
-from simdb.storage.collection.reader import CollectionReader, live_batches, stored_signatures
+from simdb.storage.collection.reader import (
+    CollectionReader,
+    live_batches,
+    read_items,
+    stored_signatures,
+)
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work

@@ -14,10 +14,9 @@ from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
-from simdb.kinds.base import lengths_of
 from simdb.opened.opened import Opened
-from simdb.ragged import cut_rows, slices_of
-from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
+from simdb.ragged import ByteStrings, slices_of, some_of
+from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches, read_items
 from simdb.storage.tables.layout import Document
 
 PAIRS_COMPARED = 131_072  # at once
@@ -66,7 +65,7 @@ class Comparison(NamedTuple):
     signer: Signer
     items: Sequence[bytes | memoryview]
     features: Any  # of the given items, where they are slow to prepare
-    stored: Sequence[bytes]
+    stored: ByteStrings
     places: Int64s  # of the pairs among all
     left: Int64s  # of each pair, the given item
     right: Int64s  # and the stored one
@@ -76,7 +75,8 @@ class Comparison(NamedTuple):
         signer, left, right = self.signer, self.left, self.right
         if self.features is None:
             used, left = np.unique(left, return_inverse=True)
-            both = [*(self.items[row] for row in used.tolist()), *self.stored]
+            own = ByteStrings.of(some_of(self.items, used))
+            both = ByteStrings.concatenated([own, self.stored])
             return self.places, compare_items(signer, both, left, right + used.size)
         others, between = signer.features(self.stored), signer.measure.compare_between
         parts = [
@@ -100,15 +100,27 @@ def comparisons(
     that another process has deleted for good.
     ``features`` of the given items are had already where they are slow to prepare.
     """
+    nothing = np.empty(0, np.int64), np.empty(0, np.int64), ByteStrings.of([])
+    found = stored_of_pairs(opened.reader, numbers, opened.signer.items)
+    for pairs, others, stored in found if numbers.size else [nothing]:
+        yield Comparison(opened.signer, items, features, stored, pairs, rows[pairs], others)
+
+
+def stored_of_pairs(
+    collection: CollectionReader, numbers: UInt32s, forms: Items
+) -> Iterator[tuple[Int64s, Int64s, ByteStrings]]:
+    """Yield the stored items of pairs, given the number of each pair's, some at a time.
+
+    The pairs, by their places, which of the items each of these has, and the items; all pairs but
+    those whose item is not stored.
+    """
     distinct, places = np.unique(numbers, return_inverse=True)
-    found = items_in_parts(opened.reader, distinct, opened.signer.items)
-    for positions, stored in found if numbers.size else [(np.empty(0, np.int64), [])]:
+    for positions, items in items_in_parts(collection, distinct, forms):
         place_of = np.full(distinct.size, -1, np.int64)
         place_of[positions] = np.arange(positions.size)
         others = place_of[places]
-        wanted = np.flatnonzero(others >= 0)
-        pairs = wanted, rows[wanted], others[wanted]
-        yield Comparison(opened.signer, items, features, stored, *pairs)
+        pairs = np.flatnonzero(others >= 0)
+        yield pairs, others[pairs], items
 
 
 def compare_batch_with_stored(
@@ -140,49 +152,12 @@ def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
 
 
 def items_in_parts(
-    collection: CollectionReader, numbers: UInt32s, forms: Items | None = None
-) -> Iterator[tuple[Int64s, list[bytes]]]:
-    """Yield positions and items of stored items, at most about ``COMPARED_BYTES`` at a time.
-
-    They are weighed by their ``forms`` where their features will be held too.
-    """
-    if collection.items is not None:
-        at_once = max(1, COMPARED_BYTES // collection.manifest.item_width)
-        for begin in range(0, numbers.size, at_once):
-            positions, rows = collection.item_rows(numbers[begin : begin + at_once])
-            yield positions + begin, cut_rows(rows)
-        return
-    places: list[Int64s] = []
-    items: list[bytes] = []
-    size = 0
-    for some, found in chosen_items(collection, numbers):
-        weights = lengths_of(found) if forms is None else forms.weights(found)
-        weight = int(weights.sum())
-        if size + weight <= COMPARED_BYTES:
-            places.append(some)
-            items += found
-            size += weight
-            continue
-        for part in slices_of(weights, COMPARED_BYTES):
-            weight = int(weights[part].sum())
-            if size and size + weight > COMPARED_BYTES:
-                yield np.concatenate(places), items
-                places, items, size = [], [], 0
-            places.append(some[part])
-            items += found[part]
-            size += weight
-    if items:
-        yield np.concatenate(places), items
-
-
-def read_items(collection: CollectionReader, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
-    """Read items of ascending numbers: the positions of those stored, and their items."""
-    positions: list[Int64s] = [np.empty(0, np.int64)]
-    items: list[bytes] = []
-    for places, part in items_in_parts(collection, numbers):
-        positions.append(places)
-        items += part
-    return np.concatenate(positions), items
+    collection: CollectionReader, numbers: UInt32s, forms: Items
+) -> Iterator[tuple[Int64s, ByteStrings]]:
+    """Yield positions and items of stored items whose features may be held at once."""
+    for positions, items in chosen_items(collection, numbers, COMPARED_BYTES):
+        for part in slices_of(forms.weights(items), COMPARED_BYTES):
+            yield positions[part], items[part]
 
 
 # -- everything ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from simdb import kernels
-from simdb.answers.compare import compare_probe_with_stored, live_rows, read_items
+from simdb.answers.compare import compare_probe_with_stored, live_rows
 from simdb.arrays import UInt32s, UInt64s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
@@ -30,8 +30,8 @@ from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
 from simdb.storage.collection.reader import (
     CollectionReader,
-    chosen_items,
     live_batches,
+    read_items,
     stored_signatures,
 )
 from simdb.storage.tables.views import RunView, every
@@ -276,7 +276,7 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
 
     def joined() -> SampledJoin:
         numbers = opened.reader.live_numbers()[:: -(-manifest.live // SAMPLED_ITEMS)]
-        items = [item for _, some in chosen_items(opened.reader, numbers) for item in some]
+        _, items = read_items(opened.reader, numbers)
         symbols = opened.signer.symbols(items)
         order = SymbolOrder.from_sample(symbols.values)
         sets, work = order.arrange(symbols.values, symbols.offsets), Work()

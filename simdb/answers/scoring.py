@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from simdb import arrow
-from simdb.answers.compare import compare_batch_with_stored, read_items
+from simdb.answers.compare import compare_batch_with_stored
 from simdb.answers.method import AnsweredBatch, lookups, number_of, outer_pairs
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.opened.opened import Opened
 from simdb.results import Key, PairBatch
+from simdb.storage.collection.reader import read_items
 
 SCORED_AT_ONCE = 8_192  # pairs
 

@@ -9,7 +9,7 @@ import numpy as np
 from simdb.arrays import Int64s
 from simdb.batches.signer import Signer
 from simdb.kinds import Compared
-from simdb.ragged import slices_of
+from simdb.ragged import slices_of, some_of
 
 COMPARED_BYTES = 16 * 2**20  # of items whose features (eight times as many bytes) are held at once
 
@@ -19,7 +19,7 @@ def compare_items(
 ) -> Compared:
     """Compare ``items[left[i]]`` with ``items[right[i]]``, in parts that bound the memory."""
     used, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    chosen = [items[place] for place in used.tolist()]
+    chosen = some_of(items, used)
     left, right = np.split(places, 2)
     weights = signer.items.weights(chosen)
     if int(weights.sum()) <= COMPARED_BYTES:

@@ -31,7 +31,7 @@ from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Compared
 from simdb.kinds.base import Stored
 from simdb.lsh.family import BucketKeys
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, are_equal, as_bytes, picked, some_of
 from simdb.recipe import secret_of
 from simdb.work import Work
 
@@ -99,7 +99,6 @@ class BatchDecider:
         self._keep = keep
         self._order = order
         self._sorts = sorts
-        self._held: dict[int, bytes] = {}  # items that have been read one by one
         self._decisions = Decisions.none(len(items))
 
     def decide_among_each_other(self) -> Decisions:
@@ -236,7 +235,7 @@ class BatchDecider:
     def _pairs_of_bits(self, rows: Int64s) -> Iterator[_Pairs]:
         """Find all near pairs of the given rows, as places among them, the earlier first."""
         measure = self._signer.measure
-        features = self._signer.features([self._items[row] for row in rows.tolist()])
+        features = self._signer.features(some_of(self._items, rows))
         for found in measure.near_pairs(features, None, self._bound, Work()):
             earlier = np.minimum(found.left, found.right)
             yield earlier, np.maximum(found.left, found.right), found.distances.astype(np.float64)
@@ -259,17 +258,14 @@ class BatchDecider:
                 decisions.value[rows[row]] = similarity[place]
                 dropped[row] = not self._keep
 
-    def _item(self, row: int) -> bytes:
-        """Return an item, as an object that is made once."""
-        found = self._held.get(row)
-        if found is None:
-            found = self._held[row] = bytes(self._items[row])
-        return found
+    @cached_property
+    def _column(self) -> ByteStrings:
+        return ByteStrings.of(self._items)
 
     @cached_property
     def _repeated(self) -> Int64s:
         """The rows whose items may equal that of another row: their hashes do."""
-        column = ByteStrings.of(self._items)
+        column = self._column
         begins, ends = column.offsets[:-1], column.offsets[1:]
         digests = kernels.checksums.checksums(
             column.values, begins, ends, np.zeros(len(column), np.uint64)
@@ -280,10 +276,10 @@ class BatchDecider:
     def _first_equal(self, takes_part: Bools) -> Int64s:
         """Return for each item the position of the first equal one, both of those that do."""
         first_equal = np.arange(len(self._items))
-        positions = self._repeated
+        positions = self._repeated[takes_part[self._repeated]]
         firsts: dict[bytes, int] = {}
-        for position in positions[takes_part[positions]].tolist():
-            first_equal[position] = firsts.setdefault(self._item(position), position)
+        items = as_bytes(picked(self._column, positions))
+        first_equal[positions] = [*map(firsts.setdefault, items, positions.tolist())]
         return first_equal
 
     def _meets(self, compared: Compared) -> Bools:
@@ -313,9 +309,8 @@ class BatchDecider:
         """Return which similar rows are similar, or identical, in truth."""
         met = np.ones(left.size, np.bool_)
         if self._drawn is not None:
-            pairs = enumerate(zip(left.tolist(), right.tolist(), strict=True))
-            unequal = [n for n, (row, other) in pairs if self._item(row) != self._item(other)]
-            if unequal:
+            unequal = np.flatnonzero(~are_equal(self._column, left, self._column, right))
+            if unequal.size:
                 compared = compare_items(self._drawn, self._items, left[unequal], right[unequal])
                 alike = compared.numerators == compared.denominators
                 met[unequal] = alike if identical else self._meets(compared)
@@ -387,7 +382,7 @@ class _Comparer:
         """Compare pairs of rows, by their places among the given ones."""
         self._waves += 1
         if self._waves == MANY_WAVES:
-            chosen = [self._items[row] for row in self._rows.tolist()]
+            chosen = some_of(self._items, self._rows)
             if int(self._signer.items.weights(chosen).sum()) <= COMPARED_BYTES:
                 self._features = self._signer.features(chosen)
         if self._features is not None:

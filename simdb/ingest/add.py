@@ -39,12 +39,12 @@ from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Known, Opened, WriteAccess
-from simdb.ragged import ByteStrings, distinct_of
+from simdb.ragged import ByteStrings, distinct_of, picked
 from simdb.results import Action, AddReport, Entry, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import decoded_keys, picked
+from simdb.storage.tables.layout import decoded_keys
 from simdb.storage.tables.views import KeyFilter
 
 if TYPE_CHECKING:

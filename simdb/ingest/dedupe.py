@@ -20,13 +20,12 @@ item numbers in the order of the input.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from simdb.answers.buckets import Proposals, as_probes, in_parts, propose
-from simdb.answers.compare import items_in_parts
+from simdb.answers.compare import stored_of_pairs
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
@@ -34,8 +33,9 @@ from simdb.batches.compare import compare_items
 from simdb.batches.deciding import BatchDecider, Decisions
 from simdb.batches.meeting import LARGE_BUCKET
 from simdb.batches.signer import Prefixes, Signed
-from simdb.kinds.base import Stored, lengths_of
+from simdb.kinds.base import Stored
 from simdb.opened.opened import Opened
+from simdb.ragged import ByteStrings, are_equal, picked
 from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 
 FIRST_LIMIT = 16  # members of a bucket looked at before it is read whole
@@ -228,10 +228,6 @@ class Deduplicator(BatchDecider):
             position[rows] = stops
             at_once *= 2
 
-    @cached_property
-    def _lengths(self) -> Int64s:
-        return lengths_of(self._items)
-
     def _compare(self, rows: Int64s, numbers: UInt32s) -> tuple[Bools, Float64s]:
         """Compare ``rows[i]`` with the stored item ``numbers[i]``.
 
@@ -240,25 +236,19 @@ class Deduplicator(BatchDecider):
         """
         kind = self._signer.kind
         met, values = np.zeros(rows.size, np.bool_), np.zeros(rows.size)
-        distinct, of_pair = np.unique(numbers, return_inverse=True)
-        for positions, stored in items_in_parts(self._opened.reader, distinct, self._signer.items):
-            place_of = np.full(distinct.size, -1, np.int64)
-            place_of[positions] = np.arange(positions.size)
-            pairs = np.flatnonzero(place_of[of_pair] >= 0)
-            others = place_of[of_pair[pairs]]
+        forms = self._signer.items
+        for pairs, others, stored in stored_of_pairs(self._opened.reader, numbers, forms):
+            apart, right = pairs, others
             if kind.has_symbols:  # others may be less than all similar to themselves
-                same = self._lengths[rows[pairs]] == lengths_of(stored)[others]
-                both = zip(rows[pairs[same]].tolist(), others[same].tolist(), strict=True)
-                same[same] = [self._item(row) == stored[other] for row, other in both]
+                same = are_equal(self._column, rows[pairs], stored, others)
                 met[pairs[same]], values[pairs[same]] = True, kind.identical_value
-                pairs, others = pairs[~same], others[~same]
-            if not pairs.size:
+                apart, right = pairs[~same], others[~same]
+            if not apart.size:
                 continue
-            used, left = np.unique(rows[pairs], return_inverse=True)
-            items = [*(self._item(row) for row in used.tolist()), *stored]
-            right = others + used.size
-            compared = compare_items(self._judge, items, left, right)
-            met[pairs], values[pairs] = self._meets(compared), compared.values()
+            used, left = np.unique(rows[apart], return_inverse=True)
+            items = ByteStrings.concatenated([picked(self._column, used), stored])
+            compared = compare_items(self._judge, items, left, right + used.size)
+            met[apart], values[apart] = self._meets(compared), compared.values()
         return met, values
 
 

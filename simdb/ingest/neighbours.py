@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simdb import kernels
+from simdb.answers.compare import stored_of_pairs
 from simdb.answers.method import Method
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.batches.compare import compare_items
@@ -22,6 +23,7 @@ from simdb.exact.thresholds import Threshold
 from simdb.ingest.dedupe import Deduplicator, ramps
 from simdb.kinds.base import Stored
 from simdb.opened.opened import Opened
+from simdb.ragged import are_equal
 from simdb.storage.tables.views import KeyFilter
 
 MOST_COMPARED = 2**20  # pairs of a batch at once
@@ -148,12 +150,9 @@ class Neighbours(Deduplicator):
     def _equal_to(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Return which rows are equal, byte for byte, to stored items that are like them."""
         equal = np.zeros(rows.size, np.bool_)
-        distinct, places = np.unique(numbers, return_inverse=True)
-        stored: dict[int, bytes] = {}
-        for position, document in self._opened.reader.documents_of(distinct):
-            stored[position] = bytes(document.item)
-        for pair, (row, place) in enumerate(zip(rows.tolist(), places.tolist(), strict=True)):
-            equal[pair] = stored.get(place) == self._item(row)
+        forms = self._signer.items
+        for pairs, others, stored in stored_of_pairs(self._opened.reader, numbers, forms):
+            equal[pairs] = are_equal(self._column, rows[pairs], stored, others)
         return equal
 
     def _of_batch(self, rows: Int64s) -> tuple[Int64s, Int64s, Float64s]:

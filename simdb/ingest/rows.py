@@ -15,7 +15,7 @@ from simdb.arrays import Int64s
 from simdb.errors import BadItemError, UsageError
 from simdb.kinds import Items
 from simdb.kinds.base import Stored
-from simdb.ragged import ByteStrings, slices_of
+from simdb.ragged import ByteStrings, picked, slices_of
 from simdb.results import Key
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import encode_user_key, encode_user_keys
@@ -43,7 +43,7 @@ class DecodedKeys(Sequence[Key]):
 
     def at(self, places: Int64s) -> list[Key]:
         """Return the keys at some places."""
-        return layout.decoded_keys(layout.picked(self.encoded, places))
+        return layout.decoded_keys(picked(self.encoded, places))
 
     @overload
     def __getitem__(self, place: int) -> Key: ...

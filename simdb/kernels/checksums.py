@@ -14,6 +14,7 @@ from simdb.kernels.compiler import (
     high_product,
     inlined,
     kernel,
+    load_uint8,
     load_uint32,
     load_uint64,
 )
@@ -87,10 +88,9 @@ def _mixed(data: int, secret: int, seed: np.uint64) -> np.uint64:
 
 
 @kernel
-def _of_few(data: UInt8s, begin: int, size: int, seed: np.uint64) -> np.uint64:
+def _of_few(address: int, size: int, seed: np.uint64) -> np.uint64:
     """Return the checksum of at most 16 bytes."""
     length = np.uint64(size)
-    address = data.ctypes.data + begin
     if size > 8:
         low = load_uint64(address, 0) ^ ((_SECRET[3] ^ _SECRET[4]) + seed)
         high = load_uint64(address + size - 8, 0) ^ ((_SECRET[5] ^ _SECRET[6]) - seed)
@@ -105,9 +105,9 @@ def _of_few(data: UInt8s, begin: int, size: int, seed: np.uint64) -> np.uint64:
         word ^= (word >> np.uint64(35)) + length
         return _shifted(word * _MIX_2, 28)
     if size > 0:
-        word = np.uint64(data[begin + size - 1]) | (length << np.uint64(8))
-        word |= np.uint64(data[begin]) << np.uint64(16)
-        word |= np.uint64(data[begin + (size >> 1)]) << np.uint64(24)
+        word = np.uint64(load_uint8(address, size - 1)) | (length << np.uint64(8))
+        word |= np.uint64(load_uint8(address, 0)) << np.uint64(16)
+        word |= np.uint64(load_uint8(address, size >> 1)) << np.uint64(24)
         word ^= ((_SECRET[0] & _LOW_HALF) ^ (_SECRET[0] >> np.uint64(32))) + seed
     else:
         word = seed ^ _SECRET[7] ^ _SECRET[8]
@@ -160,17 +160,13 @@ def _of_many(address: int, size: int, seed: np.uint64, own: UInt64s, sums: UInt6
 
 
 @kernel
-def checksum(
-    data: UInt8s, begin: int, end: int, seed: np.uint64, own: UInt64s, sums: UInt64s
-) -> np.uint64:
-    """Return the checksum of some bytes.
+def checksum(address: int, size: int, seed: np.uint64, own: UInt64s, sums: UInt64s) -> np.uint64:
+    """Return the checksum of some bytes, given by their address.
 
     ``own`` and ``sums`` are room for it, of 24 and 8 words, which it leaves with what it likes.
     """
-    size = end - begin
     if size <= 16:
-        return _of_few(data, begin, size, seed)
-    address = data.ctypes.data + begin
+        return _of_few(address, size, seed)
     if size <= 240:
         return _of_some(address, _SECRET.ctypes.data, size, seed)
     return _of_many(address, size, seed, own, sums)
@@ -181,6 +177,8 @@ def checksums(data: UInt8s, begins: Int64s, ends: Int64s, seeds: UInt64s) -> UIn
     """Return the checksum of each of some strings of bytes, under a seed each."""
     found = np.empty(begins.size, np.uint64)
     own, sums = np.empty(24, np.uint64), np.empty(8, np.uint64)
+    at = data.ctypes.data
     for place in range(begins.size):
-        found[place] = checksum(data, begins[place], ends[place], seeds[place], own, sums)
+        begin, size = begins[place], ends[place] - begins[place]
+        found[place] = checksum(at + begin, size, seeds[place], own, sums)
     return found

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.checksums import checksum
-from simdb.kernels.compiler import copy_bytes, inlined, kernel, load_uint32
+from simdb.kernels.compiler import (
+    copy_bytes,
+    inlined,
+    kernel,
+    load_uint8,
+    load_uint32,
+    load_uint64,
+)
 
 BLOCK_HEAD = 16  # bytes before the item numbers of a block
 DOCUMENT_HEAD = 6  # bytes before the key of a document
@@ -123,54 +130,44 @@ def documents(
 
 
 @kernel
-def cut(values: UInt8s, begins: Int64s, ends: Int64s) -> tuple[UInt8s, Int64s]:
-    """Return strings that lie anywhere among bytes as a column."""
+def copied(begins: Int64s, ends: Int64s) -> tuple[UInt8s, Int64s]:
+    """Return strings that lie anywhere in memory, given by their addresses, as a column."""
     bounds = np.empty(begins.size + 1, np.int64)
     bounds[0] = 0
     for place in range(begins.size):
         bounds[place + 1] = bounds[place] + ends[place] - begins[place]
     found = np.empty(bounds[-1], np.uint8)
-    to, of_values = found.ctypes.data, values.ctypes.data
+    to = found.ctypes.data
     for place in range(begins.size):
-        size = bounds[place + 1] - bounds[place]
-        copy_bytes(to + bounds[place], of_values + begins[place], size)
+        copy_bytes(to + bounds[place], begins[place], bounds[place + 1] - bounds[place])
     return found, bounds
 
 
 @kernel
-def cut_documents(
-    values: UInt8s, begins: Int64s, ends: Int64s, seeds: UInt64s, sums: UInt64s
-) -> tuple[Int64s, int]:
-    """Verify the records of documents, as ``documents`` makes them, and find their parts.
-
-    Returns:
-        int64 (5, n): where the key begins, where what is behind it does, where the item ends (the
-        record does, where the item is part of a frame), the size of the item, and the flags; and
-        the first record that is damaged, -1 if none is, in which case alone the parts are sound.
-    """
-    parts = np.empty((5, begins.size), np.int64)
-    own, lanes = np.empty(24, np.uint64), np.empty(8, np.uint64)
-    for place in range(begins.size):
-        begin, end = begins[place], ends[place]
-        if begin < 0 or end > values.size or end - begin < DOCUMENT_HEAD:
-            return parts, place
-        if checksum(values, begin, end, seeds[place], own, lanes) != sums[place]:
-            return parts, place
-        size = 0
-        for byte in range(4):
-            size |= np.int64(values[begin + byte]) << (8 * byte)
-        flags = np.int64(values[begin + 5]) & DOCUMENT_FLAGS
-        key_size = np.int64(values[begin + 4]) | (np.int64(values[begin + 5]) - flags) << 8
-        body = begin + DOCUMENT_HEAD + key_size
-        item_end = end if flags else body + size
-        if max(body, item_end) > end:
-            return parts, place
-        parts[0, place] = begin + DOCUMENT_HEAD
-        parts[1, place] = body
-        parts[2, place] = item_end
-        parts[3, place] = size
-        parts[4, place] = flags
-    return parts, -1
+def are_equal(
+    values: UInt8s,
+    offsets: Int64s,
+    left: Int64s,
+    other_values: UInt8s,
+    other_offsets: Int64s,
+    right: Int64s,
+) -> Bools:
+    """Return whether strings of one column equal strings of another, by pairs of places."""
+    equal = np.zeros(left.size, np.bool_)
+    ones, others = values.ctypes.data, other_values.ctypes.data
+    for pair in range(left.size):
+        begin, other = offsets[left[pair]], other_offsets[right[pair]]
+        size = offsets[left[pair] + 1] - begin
+        if size != other_offsets[right[pair] + 1] - other:
+            continue
+        begin, other = begin + ones, other + others
+        place = 0
+        while place + 8 <= size and load_uint64(begin + place, 0) == load_uint64(other + place, 0):
+            place += 8
+        while place < size and load_uint8(begin, place) == load_uint8(other, place):
+            place += 1
+        equal[pair] = place == size
+    return equal
 
 
 @kernel
@@ -219,9 +216,43 @@ def blocks(
                 found = sums[record]
             else:
                 seed = (owner << _OWNER_BITS) | np.uint64(numbers[record])
-                found = checksum(values, offsets[record], offsets[record + 1], seed, own, lanes)
+                begin, length = offsets[record], offsets[record + 1] - offsets[record]
+                found = checksum(of_values + begin, length, seed, own, lanes)
             _put_number(written, at_sums + 8 * (record - first), 8, np.int64(found))
     return written, bounds
+
+
+@inlined
+def _block_of(lasts: UInt32s, block: int, number: np.uint32) -> int:
+    """Return the first block from one on that ends with an item number or behind it."""
+    stop = lasts.size
+    if block == stop or lasts[block] >= number:
+        return block
+    block += 1
+    while block < stop:
+        middle = (block + stop) >> 1
+        if lasts[middle] < number:
+            block = middle + 1
+        else:
+            stop = middle
+    return block
+
+
+@inlined
+def _place_of(first: int, last: int, count: int, numbers: int, wanted: int) -> int:
+    """Return where a block has an item number, -1 where it has not; its numbers are an address."""
+    if wanted < first:
+        return -1
+    if last - first + 1 == count:
+        return wanted - first
+    place, end = 0, count  # some are missing
+    while place < end:
+        middle = (place + end) >> 1
+        if load_uint32(numbers, middle) < wanted:
+            place = middle + 1
+        else:
+            end = middle
+    return place if load_uint32(numbers, place) == wanted else -1
 
 
 @kernel
@@ -248,31 +279,78 @@ def rows_of_blocks(
     width = rows.shape[1]
     to = rows.ctypes.data
     block = 0
-    for place in range(wanted.size):
-        number = wanted[place]
-        if lasts[block] < number:
-            block += 1
-            stop = firsts.size
-            while block < stop:
-                middle = (block + stop) >> 1
-                if lasts[middle] < number:
-                    block = middle + 1
-                else:
-                    stop = middle
-            if block == firsts.size:
-                return
-        if number < firsts[block]:
+    for position in range(wanted.size):
+        number = wanted[position]
+        block = _block_of(lasts, block, number)
+        if block == lasts.size:
+            return
+        first, last = np.int64(firsts[block]), np.int64(lasts[block])
+        place = _place_of(first, last, counts[block], number_addresses[block], np.int64(number))
+        if place >= 0:
+            copy_bytes(to + position * width, row_addresses[block] + place * width, width)
+            held[position] = 1
+
+
+@kernel
+def documents_of_blocks(
+    firsts: UInt32s,
+    lasts: UInt32s,
+    counts: Int64s,
+    addresses: Int64s,
+    wanted: UInt32s,
+    owner: np.uint64,
+) -> tuple[Int64s, int]:
+    """Find and verify the records of documents, as ``documents`` makes them, and cut them.
+
+    Args:
+        firsts, lasts, counts: the item numbers that each block begins and ends with, ascending, and
+            how many it has.
+        addresses: where its item numbers lie; the rest of the block follows, as ``blocks`` has it.
+        wanted: ascending item numbers.
+        owner: of the blocks.
+
+    Returns:
+        int64 (6, n): where, by addresses, the key begins, what is behind it does, the item ends
+        (the record does, where the item is part of a frame), and the record does; the size of the
+        item, and the flags; zeros where no block has the number. And the first position whose
+        record is damaged, -1 if none is, in which case alone the parts are sound.
+    """
+    parts = np.zeros((6, wanted.size), np.int64)
+    own, lanes = np.empty(24, np.uint64), np.empty(8, np.uint64)
+    block = 0
+    for position in range(wanted.size):
+        number = wanted[position]
+        block = _block_of(lasts, block, number)
+        if block == lasts.size:
+            return parts, -1
+        count = counts[block]
+        first, last = np.int64(firsts[block]), np.int64(lasts[block])
+        place = _place_of(first, last, count, addresses[block], np.int64(number))
+        if place < 0:
             continue
-        at = np.int64(number) - np.int64(firsts[block])
-        if np.int64(lasts[block]) - np.int64(firsts[block]) + 1 != counts[block]:  # it has holes
-            at, end = 0, counts[block]
-            while at < end:
-                middle = (at + end) >> 1
-                if load_uint32(number_addresses[block], middle) < number:
-                    at = middle + 1
-                else:
-                    end = middle
-            if load_uint32(number_addresses[block], at) != number:
-                continue
-        copy_bytes(to + place * width, row_addresses[block] + at * width, width)
-        held[place] = 1
+        ends = addresses[block] + 4 * (count + (count & 1))
+        sums, records = ends + 8 * count, ends + 16 * count
+        size = np.int64(load_uint64(ends, place))
+        begin = np.int64(0) if place == 0 else np.int64(load_uint64(ends, place - 1))
+        whole = np.int64(load_uint64(ends, count - 1))
+        if begin < 0 or size > whole or size - begin < DOCUMENT_HEAD:
+            return parts, position
+        size -= begin
+        begin += records
+        seed = (owner << _OWNER_BITS) | np.uint64(number)
+        if checksum(begin, size, seed, own, lanes) != load_uint64(sums, place):
+            return parts, position
+        item_size = np.int64(load_uint32(begin, 0))
+        flags = np.int64(load_uint8(begin, 5)) & DOCUMENT_FLAGS
+        key_size = np.int64(load_uint8(begin, 4)) | (np.int64(load_uint8(begin, 5)) - flags) << 8
+        body, end = begin + DOCUMENT_HEAD + key_size, begin + size
+        item_end = end if flags else body + item_size
+        if max(body, item_end) > end:
+            return parts, position
+        parts[0, position] = begin + DOCUMENT_HEAD
+        parts[1, position] = body
+        parts[2, position] = item_end
+        parts[3, position] = end
+        parts[4, position] = item_size
+        parts[5, position] = flags
+    return parts, -1

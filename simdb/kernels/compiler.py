@@ -193,6 +193,12 @@ def load_uint32(address: int, position: int) -> int:
 
 
 @_instruction
+def load_uint8(address: int, position: int) -> int:
+    """Read a byte."""
+    return ctypes.c_uint8.from_address(int(address) + int(position)).value
+
+
+@_instruction
 def copy_bytes(target: int, source: int, size: int) -> None:
     """Copy bytes that do not overlap, from one address to another."""
     ctypes.memmove(int(target), int(source), int(size))

@@ -229,3 +229,4 @@ def add_stripe(
 
 load_uint64 = _loader(types.uint64)
 load_uint32 = _loader(types.uint32)
+load_uint8 = _loader(types.uint8)

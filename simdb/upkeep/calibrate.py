@@ -31,14 +31,14 @@ import numpy.typing as npt
 
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
-from simdb.answers.compare import read_items
 from simdb.answers.method import ProgressCallback, number_of, outer_pairs
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.opened import Opened
+from simdb.ragged import as_bytes, picked
 from simdb.results import PairBatch, Progress
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, read_items
 from simdb.upkeep import labelling
 
 # The difference of two items, as they were given; None where it is unknown.
@@ -622,4 +622,4 @@ def items_of(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:
     positions, items = read_items(collection, distinct)
     if positions.size < distinct.size:
         raise KeyNotFoundError("an item of a pair is not stored, or no longer")
-    return [bytes(items[place]) for place in places.tolist()]
+    return as_bytes(picked(items, places))

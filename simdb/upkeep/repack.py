@@ -18,7 +18,7 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import WriteAccess
 from simdb.ragged import ByteStrings
 from simdb.results import Progress
-from simdb.storage.collection.reader import CollectionReader, chosen_items
+from simdb.storage.collection.reader import CollectionReader, read_items
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block
@@ -74,8 +74,8 @@ def _trained(collection: CollectionReader) -> bytes:
     average = max(1, manifest.item_bytes // max(1, manifest.live))
     wanted = max(1, zstandard.LARGEST_SAMPLE // average)
     numbers = collection.live_numbers()
-    sample = chosen_items(collection, numbers[:: max(1, numbers.size // wanted)])
-    return zstandard.trained([item for _, some in sample for item in some])
+    _, sample = read_items(collection, numbers[:: max(1, numbers.size // wanted)])
+    return zstandard.trained(sample)
 
 
 def _next_documents(

@@ -43,7 +43,7 @@ def test_items_are_those_of_their_numbers(tmp_path, monkeypatch, compression, si
         with collection._handle.read() as snapshot:
             reader = CollectionReader(snapshot, collection._present.settings.number)
             found = {
-                int(numbers[position]): item.decode()
+                int(numbers[position]): str(item, "utf-8")
                 for positions, items in chosen_items(reader, numbers)
                 for position, item in zip(positions.tolist(), items, strict=True)
             }
@@ -52,10 +52,11 @@ def test_items_are_those_of_their_numbers(tmp_path, monkeypatch, compression, si
                 for position, document in reader.documents_of(numbers)
             }
             monkeypatch.setattr(compare, "COMPARED_BYTES", 20_000)
-            parts = list(compare.items_in_parts(reader, numbers))
+            forms = collection._present.signer.items
+            parts = list(compare.items_in_parts(reader, numbers, forms))
     wanted = {number: expected[number] for number in numbers.tolist() if number in expected}
     assert found == apart == wanted
-    assert [item.decode() for _, items in parts for item in items] == [*wanted.values()]
+    assert [str(item, "utf-8") for _, items in parts for item in items] == [*wanted.values()]
     positions = np.concatenate([positions for positions, _ in parts])
     assert numbers[positions].tolist() == [*wanted]
     for _, items in parts:

@@ -165,14 +165,28 @@ def documents_of_columns(random: np.random.Generator) -> None:
     assert strings_of(*kernels.columns.documents(*parts)) == expected
 
 
-@twin_of("columns.cut")
-def strings_cut_out(random: np.random.Generator) -> None:
+@twin_of("columns.copied")
+def strings_copied(random: np.random.Generator) -> None:
     values, _ = column_of(some_strings(random))
     begins = random.integers(0, values.size // 2, 30)
     ends = begins + random.integers(0, values.size // 2, 30)
     ends[:3] = begins[:3]
     expected = [values[begin:end].tobytes() for begin, end in zip(begins, ends, strict=True)]
-    assert strings_of(*kernels.columns.cut(values, begins, ends)) == expected
+    at = values.ctypes.data
+    assert strings_of(*kernels.columns.copied(begins + at, ends + at)) == expected
+
+
+@twin_of("columns.are_equal")
+def strings_compared(random: np.random.Generator) -> None:
+    strings = some_strings(random)
+    others = [*some_strings(random), *strings, *(one[:-1] + b"!" for one in strings if one)]
+    left = random.integers(0, len(strings), 200)
+    right = random.integers(0, len(others), 200)
+    right[:100] = left[:100] + len(some_strings(random))
+    found = kernels.columns.are_equal(*column_of(strings), left, *column_of(others), right)
+    pairs = zip(left.tolist(), right.tolist(), strict=True)
+    assert found.tolist() == [strings[one] == others[other] for one, other in pairs]
+    assert found[:100].all()
 
 
 @twin_of("columns.rows_of_blocks")
@@ -192,43 +206,67 @@ def rows_out_of_blocks(random: np.random.Generator) -> None:
     assert found.tolist() == [known.get(number, [0] * 6) for number in wanted.tolist()]
 
 
-@twin_of("columns.cut_documents")
-def documents_cut(random: np.random.Generator) -> None:
+@twin_of("columns.documents_of_blocks")
+def documents_out_of_blocks(random: np.random.Generator) -> None:
     keys, items, rests = ([one[:400] for one in some_strings(random)] for _ in range(3))
     flags = random.choice([0, 0x40, 0x80], len(keys)).tolist()
     records: list[bytes] = []
-    expected = []
+    lengths: list[tuple[int, ...]] = []  # of key, item or frame, and all; and what is told of it
     for key, item, rest, flag in zip(keys, items, rests, flags, strict=True):
-        size = random.integers(2**32) if flag else len(item)
-        head = int(size).to_bytes(4, "little") + (len(key) | flag << 8).to_bytes(2, "little")
-        begin = sum(map(len, records))
+        size = int(random.integers(2**32)) if flag else len(item)
+        head = size.to_bytes(4, "little") + (len(key) | flag << 8).to_bytes(2, "little")
         records.append(head + key + item + rest)
-        body = begin + 6 + len(key)
-        end = body + len(item) + (len(rest) if flag else 0)
-        expected.append((begin + 6, body, end, int(size), flag))
-    values, offsets = column_of(records)
-    seeds = random.integers(0, 2**64, len(records), dtype=np.uint64)
-    pairs = zip(records, seeds.tolist(), strict=True)
-    sums = np.array([xxhash.xxh3_64_intdigest(one, seed) for one, seed in pairs], np.uint64)
-    where = (offsets[:-1].copy(), offsets[1:].copy(), seeds)
-    parts, damaged = kernels.columns.cut_documents(values, *where, sums)
+        end = 6 + len(key) + len(item) + (len(rest) if flag else 0)
+        lengths.append((6, 6 + len(key), end, len(records[-1]), size, flag))
+    count, owner = len(records), int(random.integers(2**32))
+    spread = int(random.choice([1, 3]))
+    numbers = np.sort(random.choice(spread * count, count, replace=False)).astype(np.uint32)
+    cuts = np.array([0, *sorted(random.choice(np.arange(1, count), 3, replace=False)), count])
+    column = (*column_of(records), numbers, np.empty(0, np.uint64), cuts, np.uint64(owner))
+    values, bounds = kernels.columns.blocks(*column)
+    at_numbers = values.ctypes.data + bounds[:-1] + 16
+    places = (numbers[cuts[:-1]], numbers[cuts[1:] - 1], np.diff(cuts), at_numbers)
+    begins: dict[int, int] = {}  # of the records, among the values
+    for block in range(cuts.size - 1):
+        chosen = range(cuts[block], cuts[block + 1])
+        begin = bounds[block + 1] - sum(len(records[place]) for place in chosen)
+        for place in chosen:
+            begins[place] = int(begin)
+            begin += len(records[place])
+    wanted = np.flatnonzero(random.random(spread * count + 5) < 0.6).astype(np.uint32)
+    place_of = {number: place for place, number in enumerate(numbers.tolist())}
+    expected = []
+    for number in wanted.tolist():
+        if number not in place_of:
+            expected.append((0,) * 6)
+            continue
+        own = lengths[place_of[number]]
+        address = values.ctypes.data + begins[place_of[number]]
+        expected.append((*(address + one for one in own[:4]), *own[4:]))
+    read = kernels.columns.documents_of_blocks
+    parts, damaged = read(*places, wanted, np.uint64(owner))
     assert damaged == -1
     assert list(map(tuple, parts.T.tolist())) == expected
-    worse = int(random.integers(len(records)))
-    sums[worse:] += np.uint64(1)
-    assert kernels.columns.cut_documents(values, *where, sums)[1] == worse
-    sums[worse:] -= np.uint64(1)
-    for wrong in (-1, values.size + 1):
-        begins, ends = where[0].copy(), where[1].copy()
-        (begins if wrong < 0 else ends)[worse] = wrong
-        assert kernels.columns.cut_documents(values, begins, ends, seeds, sums)[1] == worse
-    short = (8).to_bytes(4, "little") + (3).to_bytes(2, "little") + b"key"
-    one = np.array([xxhash.xxh3_64_intdigest(short, 5)], np.uint64)
-    column = column_of([short])
-    found = kernels.columns.cut_documents(
-        column[0], *column[1].reshape(2, 1), np.array([5], np.uint64), one
-    )
-    assert found[1] == 0
+    nothing = (np.empty(0, np.uint32),) * 2 + (np.empty(0, np.int64),) * 2
+    assert not read(*nothing, wanted, np.uint64(owner))[0].any()
+    # What is damaged is told: another owner's, a byte, an end; and so is a record too short.
+    present = [number for number in wanted.tolist() if number in place_of]
+    first = wanted.tolist().index(present[0])
+    assert read(*places, wanted, np.uint64(owner ^ 1))[1] == first
+    worse = int(random.choice(present))
+    at_byte = begins[place_of[worse]] + 3
+    values[at_byte] ^= 1
+    assert read(*places, wanted, np.uint64(owner))[1] == wanted.tolist().index(worse)
+    values[at_byte] ^= 1
+    for stored in ((8).to_bytes(4, "little") + (3).to_bytes(2, "little") + b"key", b"short"):
+        both = np.array([5, 6], np.uint32)
+        alone = (*column_of([stored] * 2), both, np.empty(0, np.uint64), np.array([0, 2]))
+        made, _ = kernels.columns.blocks(*alone, np.uint64(owner))
+        where = (both[:1], both[1:], np.array([2]), np.array([made.ctypes.data + 16]))
+        assert read(*where, both, np.uint64(owner))[1] == 0
+    for wrong in (0, 2**62, 2**63 + 1):
+        made[24:32] = np.frombuffer(wrong.to_bytes(8, "little"), np.uint8)
+        assert read(*where, both, np.uint64(owner))[1] == 0
 
 
 @twin_of("columns.blocks")

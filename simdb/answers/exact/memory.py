@@ -26,7 +26,7 @@ from simdb.opened.epochs import open_epoch
 from simdb.opened.opened import Opened
 from simdb.ragged import slices_of
 from simdb.results import PairBatch
-from simdb.storage.collection.reader import CollectionReader, LiveBatch, chosen_items, live_batches
+from simdb.storage.collection.reader import CollectionReader, LiveBatch, live_batches, read_items
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def sampled_order(collection: CollectionReader, forms: Items) -> SymbolOrder:
     wanted = max(1, min(SAMPLED_ITEMS, SAMPLED_BYTES // average))
     numbers = collection.live_numbers()
     numbers = numbers[:: max(1, -(-numbers.size // wanted))]
-    chosen = [item for _, some in chosen_items(collection, numbers) for item in some]
+    _, chosen = read_items(collection, numbers)
     weights = forms.weights(chosen)
     total = int(weights.sum())
     # What items become is known when they have: a few tell it of all.

@@ -5,7 +5,7 @@ Items come one by one, as documents, or in bulk: whole blocks, without an object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import compress
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, as_bytes, cut_rows, offsets_of, sizes_of, slices_of
+from simdb.ragged import ByteStrings, as_bytes, cut_rows, picked, slices_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -26,6 +26,7 @@ from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import (
     Block,
+    BlockPlaces,
     BlockReader,
     ItemBlocks,
     Tail,
@@ -44,6 +45,8 @@ from simdb.storage.tables.views import RunView
 from simdb.zstandard import Codec
 
 FEW = 16  # items that are read one by one
+NUMBERS_AT_ONCE = 65_536
+BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 BLOCKS_A_NUMBER = 4  # so many are read, and kept, rather than one looked up
 
 
@@ -63,7 +66,7 @@ class Names(NamedTuple):
         new_places[places] = np.arange(places.size)
         order = new_places[self.order]
         stays = order >= 0
-        column = layout.picked(self.column, np.flatnonzero(stays))
+        column = picked(self.column, np.flatnonzero(stays))
         return Names(order[stays], column, list(compress(self.listed, stays.tolist())))
 
 
@@ -84,6 +87,87 @@ class _State(NamedTuple):
         come = later.next_number - self.next_number
         is_later = self.commit <= later.commit  # a snapshot held open may have what compacting took
         return is_later and not self.tombstones and 0 <= come == later.live - self.live
+
+
+class Documents(NamedTuple):
+    """Verified documents in place; they end with the transaction, or when it writes.
+
+    Attributes:
+        positions: of those found, among the item numbers asked for.
+        numbers: of the items.
+        parts: where each lies, as ``kernels.columns.documents_of_blocks`` tells.
+        codec: returns what reads compressed documents.
+    """
+
+    positions: Int64s
+    numbers: UInt32s
+    parts: Int64s
+    codec: Callable[[], Codec]
+
+    @classmethod
+    def of_blocks(
+        cls, blocks: Iterable[Block], owner: int, numbers: UInt32s, codec: Callable[[], Codec]
+    ) -> Documents:
+        """Find the documents of ascending item numbers; CorruptionError if one is damaged."""
+        places = BlockPlaces.of(blocks)
+        parts, damaged = kernels.columns.documents_of_blocks(*places, numbers, np.uint64(owner))
+        if damaged >= 0:
+            raise layout.damage(f"item number {numbers[damaged]} is damaged")
+        found = np.flatnonzero(parts[0])
+        if found.size < numbers.size:
+            numbers, parts = numbers[found], parts.take(found, axis=1)
+        return cls(found, numbers, parts, codec)
+
+    def select(self, some: slice) -> Documents:
+        """Return some of them."""
+        return Documents(self.positions[some], self.numbers[some], self.parts[:, some], self.codec)
+
+    @property
+    def item_sizes(self) -> Int64s:
+        """Bytes of the items, also where these are compressed."""
+        sizes: Int64s = self.parts[4]
+        return sizes
+
+    def key_column(self) -> ByteStrings:
+        """Return the encoded user keys."""
+        keys, bodies, *_ = self.parts
+        return ByteStrings(*kernels.columns.copied(keys, bodies))
+
+    def items(self) -> ByteStrings:
+        """Return the items in stored form."""
+        _, bodies, ends, *_, flags = self.parts
+        items = ByteStrings(*kernels.columns.copied(bodies, ends))
+        if not flags.any():
+            return items
+        whole = list(items)
+        for place, body, size in self._unpacked():
+            whole[place] = body[:size]
+        return ByteStrings.of(whole)
+
+    def metadata(self) -> list[bytes]:
+        """Return the encoded metadata, empty where there is none."""
+        ends, stops = self.parts[2:4]
+        metadata = as_bytes(ByteStrings(*kernels.columns.copied(ends, stops)))
+        for place, body, size in self._unpacked():
+            metadata[place] = bytes(body[size:])
+        return metadata
+
+    def each(self) -> Iterator[Document]:
+        """Yield them one by one."""
+        keys, items, metadata = self.key_column(), self.items(), self.metadata()
+        for number, key, item, rest in zip(
+            self.numbers.tolist(), keys, items, metadata, strict=True
+        ):
+            yield Document(number, key, item, memoryview(rest))
+
+    def _unpacked(self) -> Iterator[tuple[int, memoryview, int]]:
+        """Yield the places of those that are compressed, their bodies, and the sizes of items."""
+        places = np.flatnonzero(self.parts[5])
+        _, bodies, _, stops, sizes, flags = self.parts.take(places, axis=1)
+        frames = ByteStrings(*kernels.columns.copied(bodies, stops))
+        columns = (column.tolist() for column in (places, self.numbers[places], flags, sizes))
+        for frame, place, number, flag, size in zip(frames, *columns, strict=True):
+            yield place, layout.unpacked(number, frame, flag, size, self.codec), size
 
 
 class CollectionReader:
@@ -160,13 +244,13 @@ class CollectionReader:
         """Return the names of encoded user keys; of the last ones they are kept."""
         if self._last_named is None or self._last_named[0] is not keys:
             order, _ = kernels.columns.order(keys.values, keys.offsets)
-            names = layout.picked(keys, order, owner_prefix(self.number))
+            names = picked(keys, order, owner_prefix(self.number))
             self._last_named = keys, Names(order, names, as_bytes(names))
         return self._last_named[1]
 
     def some_keys(self, keys: ByteStrings, places: Int64s) -> ByteStrings:
         """Return some encoded user keys; what is known of all serves for these."""
-        some = layout.picked(keys, places)
+        some = picked(keys, places)
         self._last_named = some, self._named(keys).select(places)
         return some
 
@@ -319,66 +403,44 @@ class CollectionReader:
 
         If they are not to be ``whole``, items that lie elsewhere are not read.
         """
-        if self.lie_apart(numbers):
+        if numbers.size <= FEW:
             for position, number in enumerate(numbers.tolist()):
                 found = self.document(number, whole=whole)
                 if found is not None:
                     yield position, found
             return
-        for block, wanted, places in self.documents.locate(numbers):
-            documents = zip(wanted.tolist(), self._documents(block, places), strict=True)
+        for some in self.documents_at(numbers):
+            documents = zip(some.positions.tolist(), some.each(), strict=True)
             for position, document in documents:
                 yield position, self._whole(document) if whole else document
 
-    def lie_apart(self, numbers: UInt32s) -> bool:
-        """Whether most of the documents of some numbers lie in a block of their own."""
-        size = self.manifest.item_bytes if self.items is None else 0
-        return numbers.size <= max(FEW, size // blocks.TARGET_BYTES)
+    def documents_at(
+        self, numbers: UInt32s, most_bytes: int = BYTES_AT_ONCE
+    ) -> Iterator[Documents]:
+        """Yield what is stored of ascending item numbers, by about so many bytes of items.
 
-    def _documents(self, block: Block, places: Int64s) -> Iterator[Document]:
-        """Yield the documents at some places of a block; many are verified by one kernel."""
-        if places.size <= FEW:
-            for place in places.tolist():
-                yield self.decoded(block, place)
-            return
-        cut = _cut_records(block, places)
-        data = cut.data
-        columns = (cut.numbers, cut.flags, cut.item_sizes, cut.keys, cut.bodies, cut.stops)
-        for number, flags, size, key, begin, stop in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
-            body = data[begin:stop]
-            if flags:
-                body = layout.unpacked(number, body, flags, size, self.codec)
-            yield Document(number, data[key:begin], body[:size], body[size:])
+        All is verified; what is wanted of it is copied before the next is asked for, or anything
+        is written.
+        """
+        for begin in range(0, numbers.size, NUMBERS_AT_ONCE):
+            some = numbers[begin : begin + NUMBERS_AT_ONCE]
+            holding = (block for block, _, _ in self.documents.holding(some))
+            found = Documents.of_blocks(holding, self.number, some, self.codec)
+            found = found._replace(positions=found.positions + begin)
+            for part in slices_of(found.item_sizes, most_bytes):
+                self.transaction.require_open()
+                yield found.select(part)
 
     def keys_of(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
         """Return the positions in ascending item numbers of those stored, and their encoded keys.
 
         Every record is verified, without an object for each.
         """
-        if self.lie_apart(numbers):
-            return self._keys_one_by_one(numbers)
-        positions, parts = [np.empty(0, np.int64)], []
-        for block, wanted, places in self.documents.locate(numbers):
-            cut = _cut_records(block, places)
-            positions.append(wanted)
-            values = np.frombuffer(cut.data, np.uint8)
-            parts.append(ByteStrings(*kernels.columns.cut(values, cut.keys, cut.bodies)))
-        values = np.concatenate([np.empty(0, np.uint8), *(part.values for part in parts)])
-        sizes = np.concatenate([np.empty(0, np.int64), *(sizes_of(part.offsets) for part in parts)])
-        return np.concatenate(positions), ByteStrings(values, offsets_of(sizes))
-
-    def _keys_one_by_one(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
-        positions: list[int] = []
-        keys: list[bytes | memoryview] = []
-        for position, number in enumerate(numbers.tolist()):
-            block = self.documents.find(number)
-            place = None if block is None else block.place(number)
-            if block is not None and place is not None:
-                positions.append(position)
-                keys.append(layout.document_key(number, block.verified_record(place)))
-        return np.array(positions, np.int64), ByteStrings.of(keys)
+        positions, keys = [np.empty(0, np.int64)], [ByteStrings.of([])]
+        for found in self.documents_at(numbers):
+            positions.append(found.positions)
+            keys.append(found.key_column())
+        return np.concatenate(positions), ByteStrings.concatenated(keys)
 
     def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
         """Return the positions in ascending item numbers of those stored, and encoded metadata.
@@ -386,10 +448,9 @@ class CollectionReader:
         Every record is verified; empty bytes stand for no metadata.
         """
         positions, metadata = [np.empty(0, np.int64)], []
-        for block, wanted, places in self.documents.locate(numbers):
-            cut = _cut_records(block, places)
-            positions.append(wanted)
-            metadata += _metadata(self, cut)
+        for found in self.documents_at(numbers):
+            positions.append(found.positions)
+            metadata += found.metadata()
         return np.concatenate(positions), metadata
 
     def live_documents(self) -> Iterator[Document]:
@@ -442,10 +503,6 @@ class CollectionReader:
         if numbers.size > TOMBSTONES_PER_RECORD or self._tombstones is not None:
             return ~deleted(self.tombstones, numbers)
         return ~deleted_among(self.transaction, self.number, numbers)
-
-
-CHOSEN_AT_ONCE = 4_096
-BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 
 
 class LiveBatch(NamedTuple):
@@ -504,9 +561,10 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch
         if not places.size:
             continue
         if collection.items is None:
-            cut = _cut_records(block, places)
-            for some in slices_of(cut.item_sizes, BYTES_AT_ONCE):  # compressed they may be few
-                yield LiveBatch(block.numbers[places[some]], _items(collection, cut, some))
+            wanted = block.numbers[places]
+            found = Documents.of_blocks([block], collection.number, wanted, collection.codec)
+            for some in slices_of(found.item_sizes, BYTES_AT_ONCE):  # compressed they may be few
+                yield LiveBatch(wanted[some], as_bytes(found.select(some).items()))
         else:
             collection.items.verify(block.key)
             items = cut_rows(block.as_rows(np.uint8)[places])
@@ -516,23 +574,29 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch
 
 
 def chosen_items(
-    collection: CollectionReader, numbers: UInt32s
-) -> Iterator[tuple[Int64s, list[bytes]]]:
+    collection: CollectionReader, numbers: UInt32s, most_bytes: int = BYTES_AT_ONCE
+) -> Iterator[tuple[Int64s, ByteStrings]]:
     """Yield the positions in ascending item numbers of items that are stored, and these.
 
-    Some at a time, of one block at most; every record is verified.
+    Some at a time, of about so many bytes; every record is verified.
     """
-    if collection.items is not None:
-        for begin in range(0, numbers.size, CHOSEN_AT_ONCE):
-            positions, rows = collection.item_rows(numbers[begin : begin + CHOSEN_AT_ONCE])
-            yield positions + begin, cut_rows(rows)
+    if collection.items is None:
+        for found in collection.documents_at(numbers, most_bytes):
+            yield found.positions, found.items()
         return
-    if collection.lie_apart(numbers):
-        for position, document in collection.documents_of(numbers):
-            yield np.array([position]), [bytes(document.item)]
-        return
-    for block, positions, places in collection.documents.locate(numbers):
-        yield positions, _items(collection, _cut_records(block, places), slice(None))
+    at_once = max(1, most_bytes // collection.manifest.item_width)
+    for begin in range(0, numbers.size, at_once):
+        positions, rows = collection.item_rows(numbers[begin : begin + at_once])
+        yield positions + begin, ByteStrings.of_rows(rows)
+
+
+def read_items(collection: CollectionReader, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
+    """Read items of ascending numbers: the positions of those stored, and their items."""
+    positions, items = [np.empty(0, np.int64)], [ByteStrings.of([])]
+    for places, part in chosen_items(collection, numbers):
+        positions.append(places)
+        items.append(part)
+    return np.concatenate(positions), ByteStrings.concatenated(items)
 
 
 def stored_signatures(collection: CollectionReader, numbers: UInt32s) -> tuple[UInt16s, Bools]:
@@ -557,76 +621,6 @@ def stored_signatures(collection: CollectionReader, numbers: UInt32s) -> tuple[U
         rows[wanted] = block.as_rows(np.uint16)[places]
         present[wanted] = True
     return rows, present
-
-
-class _Records(NamedTuple):
-    """Verified records of a block.
-
-    Attributes:
-        data: the bytes of all records of the block, where they lie.
-        numbers: of the items.
-        keys, bodies, ends: where keys, and items or frames, begin in the data, and where these end.
-        stops: where the records end.
-        item_sizes: bytes of the items, also where these are compressed.
-        flags: of the documents.
-    """
-
-    data: memoryview
-    numbers: UInt32s
-    keys: Int64s
-    bodies: Int64s
-    ends: Int64s
-    stops: Int64s
-    item_sizes: Int64s
-    flags: Int64s
-
-
-def _items(collection: CollectionReader, cut: _Records, some: slice) -> list[bytes]:
-    """Return the items of some records."""
-    begins, ends = cut.bodies[some], cut.ends[some]
-    bounds = zip(begins.tolist(), ends.tolist(), strict=True)
-    if 2 * int((ends - begins).sum()) > len(cut.data):
-        data = bytes(cut.data)  # which is cut sooner than views are made and copied
-        items = [data[begin:end] for begin, end in bounds]
-    else:
-        items = [bytes(cut.data[begin:end]) for begin, end in bounds]
-    for place in np.flatnonzero(cut.flags[some]).tolist():
-        number, flags, size = (
-            int(column[some][place]) for column in (cut.numbers, cut.flags, cut.item_sizes)
-        )
-        body = layout.unpacked(number, memoryview(items[place]), flags, size, collection.codec)
-        items[place] = bytes(body[:size])
-    return items
-
-
-def _metadata(collection: CollectionReader, cut: _Records) -> list[bytes]:
-    """Return the encoded metadata of records."""
-    bounds = zip(cut.ends.tolist(), cut.stops.tolist(), strict=True)
-    metadata = [bytes(cut.data[begin:end]) for begin, end in bounds]
-    for place in np.flatnonzero(cut.flags).tolist():
-        frame = cut.data[cut.bodies[place] : cut.stops[place]]
-        columns = (cut.numbers, cut.flags, cut.item_sizes)
-        number, flags, size = (int(column[place]) for column in columns)
-        body = layout.unpacked(number, frame, flags, size, collection.codec)
-        metadata[place] = bytes(body[size:])
-    return metadata
-
-
-def _cut_records(block: Block, places: Int64s) -> _Records:
-    """Return some records of a block, verified and cut into their parts."""
-    all_ends = block.ends.view(np.int64)
-    ends = all_ends[places]
-    begins = np.where(places > 0, all_ends[places - 1], 0)
-    numbers = block.numbers[places]
-    seeds = blocks.record_seeds(block.key[:4], numbers)
-    values = np.frombuffer(block.records, np.uint8)
-    parts, damaged = kernels.columns.cut_documents(
-        values, begins, ends, seeds, block.checksums[places]
-    )
-    if damaged >= 0:
-        raise layout.damage(f"item number {numbers[damaged]} is damaged")
-    keys, bodies, item_ends, sizes, flags = parts
-    return _Records(block.records, numbers, keys, bodies, item_ends, ends, sizes, flags)
 
 
 def stored_settings(transaction: ReadTransaction, name: str) -> bytes | None:

@@ -39,7 +39,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
 
@@ -51,7 +51,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, sizes_of, slices_of
+from simdb.ragged import ByteStrings, picked, sizes_of, slices_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
@@ -246,30 +246,34 @@ class BlockReader:
         found = [ItemRows(block.numbers, block.as_rows(np.uint8)) for block in self.scan(start)]
         return ItemBlocks.of(found, lasting, tail)
 
-    def locate(self, numbers: UInt32s) -> Iterator[tuple[Block, Int64s, Int64s]]:
-        """Find ascending item numbers block by block; those that no block holds are left out.
-
-        Yields a block, the positions in ``numbers`` that it holds, and their places in the block.
-        """
+    def holding(self, numbers: UInt32s) -> Iterator[tuple[Block, int, int]]:
+        """Yield the blocks whose ranges hold ascending item numbers, and which of these they do."""
         begin, listed = 0, numbers.tolist()
         while begin < numbers.size:
             block = self.find(listed[begin])
             if block is None:
                 begin += 1
                 continue
+            end = bisect_right(listed, int(block.numbers[-1]), begin)
+            yield block, begin, end
+            begin = end
+
+    def locate(self, numbers: UInt32s) -> Iterator[tuple[Block, Int64s, Int64s]]:
+        """Find ascending item numbers block by block; those that no block holds are left out.
+
+        Yields a block, the positions in ``numbers`` that it holds, and their places in the block.
+        """
+        for block, begin, end in self.holding(numbers):
             first, last = int(block.numbers[0]), int(block.numbers[-1])
-            end = bisect_right(listed, last, begin)
             wanted = numbers[begin:end]
             if last - first < block.numbers.size:  # no number is missing
                 yield block, np.arange(begin, end), wanted.astype(np.int64) - first
-                begin = end
                 continue
             places = np.searchsorted(block.numbers, wanted)
             held = np.flatnonzero(
                 block.numbers[np.minimum(places, block.numbers.size - 1)] == wanted
             )
             yield block, held + begin, places[held]
-            begin = end
 
     def verify(self, key: bytes) -> None:
         """Compare a block of fixed width with its checksum, also if this process has before."""
@@ -487,7 +491,7 @@ class BlockWriter(BlockReader):
         alive = np.flatnonzero(~dead)
         numbers = block.numbers[alive].copy()
         checksums = block.checksums if self._width else block.checksums[alive].copy()
-        records = layout.picked(block.column(), alive)
+        records = picked(block.column(), alive)
         most = TARGET_BYTES if in_pieces and self._width else records.values.size
         self._put_for([block.key], numbers, records, most, checksums)
         return count
@@ -535,6 +539,33 @@ def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
 
 def _size_class(size: int) -> int:
     return size.bit_length() // 3
+
+
+class BlockPlaces(NamedTuple):
+    """Where blocks lie, in the order of item numbers, for kernels that read many of them.
+
+    Attributes:
+        firsts, lasts, counts: the item numbers that each begins and ends with, and how many it has.
+        addresses: where its item numbers lie.
+    """
+
+    firsts: UInt32s
+    lasts: UInt32s
+    counts: Int64s
+    addresses: Int64s
+
+    @classmethod
+    def of(cls, blocks: Iterable[Block | ItemRows]) -> Self:
+        """Return the places of blocks, which the caller keeps where they are."""
+        found = np.array(
+            [
+                (int(numbers[0]), int(numbers[-1]), numbers.size, _address_of(numbers))
+                for numbers in (block.numbers for block in blocks)
+            ],
+            np.int64,
+        )
+        firsts, lasts, counts, addresses = found.reshape(-1, 4).T.copy()
+        return cls(firsts.astype(np.uint32), lasts.astype(np.uint32), counts, addresses)
 
 
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks

@@ -53,7 +53,7 @@ import xxhash
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
-from simdb.ragged import ByteStrings, sizes_of
+from simdb.ragged import ByteStrings, picked, sizes_of
 from simdb.results import Key, KeyColumn
 from simdb.zstandard import Codec
 
@@ -181,12 +181,6 @@ def encode_key_column(keys: Int64s | ByteStrings) -> ByteStrings | None:
     return ByteStrings.of_rows(rows)
 
 
-def picked(strings: ByteStrings, places: Int64s, prefix: bytes = b"") -> ByteStrings:
-    """Return the byte strings at some places, with the same bytes in front of each."""
-    front = np.frombuffer(prefix, np.uint8)
-    return ByteStrings(*kernels.columns.taken(strings.values, strings.offsets, places, front))
-
-
 def _encode_text(key: str) -> bytes:
     try:
         encoded = key.encode()
@@ -225,7 +219,8 @@ def decode_user_keys(encoded: ByteStrings) -> KeyColumn:
             shifted = values.reshape(-1, 1 + _INTEGER.size)[:, 1:].copy().view(">u8").ravel()
             return (shifted.astype(np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
         if (tags == TEXT_TAG[0]).all():
-            texts = ByteStrings(*kernels.columns.cut(values, offsets[:-1] + 1, offsets[1:]))
+            bounds = values.ctypes.data + offsets
+            texts = ByteStrings(*kernels.columns.copied(bounds[:-1] + 1, bounds[1:]))
             if texts.are_utf8():
                 return texts
     return list(map(decode_user_key, encoded))
