@@ -165,7 +165,7 @@ FAULTS = (
         "storage/file/environment.py",
         "                self.put(table, key, value)\n            return\n",
         "                self._hold_back(table, key, value)\n            return\n",
-        "tests/storage/test_log.py -k everybody",
+        "tests/storage/test_log.py -k outgrow",
     ),
     Fault(
         "storage/file",

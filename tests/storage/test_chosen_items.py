@@ -12,7 +12,7 @@ import pytest
 import simdb
 from simdb.answers import compare
 from simdb.ingest.add import SeenNumbers
-from simdb.storage.collection.reader import CollectionReader, chosen_items
+from simdb.storage.collection.reader import CollectionReader, Documents, chosen_items
 
 ROWS = 1_500
 LARGE = 300_000  # bytes, of which each is a block of its own
@@ -61,6 +61,28 @@ def test_items_are_those_of_their_numbers(tmp_path, monkeypatch, compression, si
     assert numbers[positions].tolist() == [*wanted]
     for _, items in parts:
         assert len(items) == 1 or sum(map(len, items)) <= 20_000
+
+
+def test_items_of_many_blocks_are_read_by_one_call(tmp_path, monkeypatch):
+    read, calls = Documents.of_blocks, []
+
+    def counted(blocks, *where):
+        blocks = list(blocks)
+        calls.append(len(blocks))
+        return read(blocks, *where)
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.8, seed=1)
+        collection.add_many(list(texts(900).items()))
+        monkeypatch.setattr(Documents, "of_blocks", counted)
+        with collection._handle.read() as snapshot:
+            reader = CollectionReader(snapshot, collection._present.settings.number)
+            numbers = np.arange(0, ROWS, 7, dtype=np.uint32)
+            ((_, items),) = chosen_items(reader, numbers)
+            keys = reader.keys_of(numbers)[1]
+    assert len(items) == len(keys) == numbers.size
+    assert len(calls) == 2
+    assert min(calls) > 5
 
 
 def test_numbers_that_were_seen_are_told_one_by_one_and_together():

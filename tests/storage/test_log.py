@@ -153,6 +153,17 @@ def test_everybody_reads_what_a_dict_holds_whatever_is_in_the_log(path, monkeypa
             assert list(file.records(table)) == sorted(records.items())
 
 
+def test_records_that_outgrow_the_log_while_they_are_put_fold_it_once(environment, folds):
+    keys = [bytes([number]) for number in range(100)]
+    values = [bytes(log.LARGEST_COMMIT // 10)] * len(keys)
+    assert len(keys) * log.COST < log.LARGEST_COMMIT < sum(map(len, values))
+    with environment.write(1) as transaction:
+        transaction.put_many(Table.KEYS, keys, values)
+    assert len(folds) == 1
+    with environment.read() as transaction:
+        assert [bytes(value) for _, value in transaction.scan(Table.KEYS, b"")] == values
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_two_processes_that_write_in_turn_read_what_a_dict_holds(path, monkeypatch, seed):
     generator = random.Random(seed)
