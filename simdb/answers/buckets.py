@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
 SHARE_OF_SIGNED = 64  # of the memory setting, for signatures and keys; an eighth of their bytes
 LEAST_ROOM = 16  # entries of a slice
-MET_AT_ONCE = 1_048_576  # entries of large buckets, some 100 bytes each
+SHARE_OF_MET = 1_024  # bytes of the memory setting for an entry of a large bucket; it takes a tenth
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 MANY_KEYS = 32  # of a search
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
@@ -164,7 +164,7 @@ class Buckets(Method):
         needed = right.signer.agreement(self.bound)
         for numbers, items in self._probes(left, right):
             _, signed = _signed(right.signer, items, right.resources.pool())
-            for probes, others, *_ in _candidates_of_probes(right.reader, signed, needed):
+            for probes, others, *_ in _candidates_of_probes(right, signed, needed):
                 left.work.spend(others.size)
                 yield numbers[probes], others
 
@@ -211,7 +211,7 @@ class Buckets(Method):
             calls = (partial(sign, *part) for part in parts)
             with closing(done_ahead(calls, pool)) as signed_parts:
                 for name, items, features, signed in signed_parts:
-                    for proposals in _candidates_of_probes(opened.reader, signed, needed):
+                    for proposals in _candidates_of_probes(opened, signed, needed):
                         work.spend(proposals.numbers.size)
                         pairs = proposals.probes, proposals.numbers
                         for comparison in comparisons(opened, items, *pairs, features=features):
@@ -288,7 +288,7 @@ class Buckets(Method):
             own = Signed(signatures, signer.bucket_keys(signatures), present)
             items = read_items(reader, numbers)[1] if _looks_around(signer) else []
             signed = as_probes(signer, own, items)
-            for probes, others, *_ in _candidates_of_probes(reader, signed, needed):
+            for probes, others, *_ in _candidates_of_probes(opened, signed, needed):
                 opened.work.spend(others.size)
                 before = others < numbers[probes]
                 left, right = others[before], numbers[probes[before]]
@@ -347,35 +347,35 @@ def as_probes(
     return signed._replace(buckets=keys, rising=None)
 
 
-def _candidates_of_probes(
-    right: CollectionReader, signed: Signed, needed: Agreement
-) -> Iterator[Proposals]:
+def _candidates_of_probes(right: Opened, signed: Signed, needed: Agreement) -> Iterator[Proposals]:
     """Look probes up; those with a large bucket in parts."""
-    found = propose(right, signed, needed, limit=LARGE_BUCKET)
+    found = propose(right.reader, signed, needed, limit=LARGE_BUCKET)
     small = ~found.cut[found.probes]
     yield found._replace(probes=found.probes[small], numbers=found.numbers[small])
 
     def look_up(own: Int64s) -> Proposals:
         part = Signed(signed.signatures[own], signed.buckets.select(own), signed.comparable[own])
-        similar = propose(right, part, needed)
+        similar = propose(right.reader, part, needed)
         return similar._replace(probes=own[similar.probes])
 
-    yield from in_parts(np.flatnonzero(found.cut), look_up)
+    yield from in_parts(np.flatnonzero(found.cut), look_up, right.resources.memory)
 
 
-def in_parts(probes: Int64s, look_up: Callable[[Int64s], Proposals]) -> Iterator[Proposals]:
-    """Look probes up whose buckets may be large: as many at once as meet ``MET_AT_ONCE`` entries.
+def in_parts(
+    probes: Int64s, look_up: Callable[[Int64s], Proposals], memory: int
+) -> Iterator[Proposals]:
+    """Look probes up whose buckets may be large: so many at once that a memory setting bounds them.
 
     Buckets of neighbours are about as large; a single one may be that of all items. What is left
     of them for comparing is often little, and is put together.
     """
     held: list[Proposals] = []
-    size, at_once = 0, 1
+    size, at_once, most_met = 0, 1, memory // SHARE_OF_MET
     while probes.size:
         own, probes = probes[:at_once], probes[at_once:]
         part = look_up(own)
         each = max(1, part.met // own.size)
-        at_once = min(max(1, MET_AT_ONCE // each), 2 * at_once, PROBED_AT_ONCE)
+        at_once = min(max(1, most_met // each), 2 * at_once, PROBED_AT_ONCE)
         if held and size + part.numbers.size > PAIRS_COMPARED:
             yield Proposals.together(held)
             held, size = [], 0

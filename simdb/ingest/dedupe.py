@@ -177,7 +177,7 @@ class Deduplicator(BatchDecider):
             chosen[own] = True
             return self._candidates(chosen, NO_LIMIT)
 
-        return in_parts(np.flatnonzero(rows), look_up)
+        return in_parts(np.flatnonzero(rows), look_up, self._opened.resources.memory)
 
     def _candidates(self, rows: Bools, limit: int) -> Proposals:
         """Return the stored items that share a bucket with rows, and are there when they come."""

@@ -32,7 +32,7 @@ def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name):
 
 
 def test_many_searches_read_a_bucket_of_equal_items_in_parts(tmp_path, monkeypatch):
-    monkeypatch.setattr(buckets, "MET_AT_ONCE", 64)
+    monkeypatch.setattr(buckets, "SHARE_OF_MET", 2**24)
     monkeypatch.setattr(buckets, "PAIRS_COMPARED", 128)
     compared = []
     plain = compare.comparisons

@@ -264,7 +264,7 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
 
     monkeypatch.setattr(RecordMeasure, "compare_between", spied)
     monkeypatch.setattr(buckets, "PAIRS_COMPARED", 512)
-    monkeypatch.setattr(buckets, "MET_AT_ONCE", 512)
+    monkeypatch.setattr(buckets, "SHARE_OF_MET", 2**21)
     rows = crowd(100)
     with opened(tmp_path / "s", rows, rows[::-1], threshold="1") as (one, other):
         if linked:
