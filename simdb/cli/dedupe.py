@@ -7,7 +7,6 @@ import json
 import os
 import tempfile
 import time
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fractions import Fraction
@@ -39,6 +38,7 @@ from simdb.exact.thresholds import decimal
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
+from simdb.files.spans import Spans
 from simdb.files.tables import (
     BATCH_ROWS,
     MOST_BYTES,
@@ -737,7 +737,7 @@ class _Tables:
         self._most_bytes = min(most_bytes, MOST_BYTES)
         self._at_once = at_once and all(map(self._may_wait, outputs))
         self._versions = {source: version_of(source) for source in outputs}
-        self._places = {source: array("q") for source in outputs}
+        self._places = {source: Spans() for source in outputs}
         self._waiting: dict[str, CopiedRows] = {}
         self._writing: tuple[Output, GroupWriter] | None = None
         self._opened = contextlib.ExitStack()
@@ -760,7 +760,7 @@ class _Tables:
     def settle(self, source: str, lines: Int64s, kept: Bools) -> None:
         """Note which of some successive rows of an input are kept."""
         if not self._at_once:
-            self._places[source].frombytes(lines[kept].tobytes())
+            self._places[source].extend(lines[kept])
             return
         for earlier in list(self._waiting):
             if earlier == source:
@@ -789,7 +789,7 @@ class _Tables:
         """Write the remaining rows; the outputs are then complete."""
         self._waiting.clear()
         self._opened.close()
-        tables: dict[Output, dict[str, array[int]]] = {}
+        tables: dict[Output, dict[str, Spans]] = {}
         for source, places in self._places.items():
             tables.setdefault(self._outputs[source], {})[source] = places
         for output, rows in tables.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,7 @@ from simdb.files import open_rows
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import told_format
 from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
+from simdb.files.spans import Spans
 from simdb.files.writing import Output, json_line
 from simdb.ragged import Column
 from simdb.results import AddReport, Key, Outcome, Outcomes
@@ -183,7 +183,7 @@ class Feed(Parts):
         self._keep_lines = keep_lines
         self._like = like
         # Of the rows stored, by their numbers: the lines, and where those of each input begin.
-        self._lines = array("q")
+        self._lines = Spans()
         self._begun: list[tuple[int, RowReader]] = []
         self._numbers: dict[Key, int] = {}  # known when a key is met twice
         self._waiting: deque[Waiting] = deque()
@@ -367,7 +367,7 @@ class Feed(Parts):
         if not self._begun or self._begun[-1][1] is not rows.reader:
             self._begun.append((len(self._lines), rows.reader))
         left_out = [place for place, outcome in told.items() if outcome.action != "added"]
-        self._lines.extend(np.delete(np.array(rows.lines, np.int64), left_out).tolist())
+        self._lines.extend(np.delete(np.array(rows.lines, np.int64), left_out))
 
     def placed(self, error: UsageError) -> UsageError:
         """Return an error about a row with the position of the row in its input."""

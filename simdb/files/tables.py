@@ -23,6 +23,7 @@ from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
 from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
+from simdb.files.spans import Spans
 from simdb.ragged import Column
 from simdb.results import Key
 
@@ -565,7 +566,7 @@ class CopiedRows:
 
 
 def copy_rows(
-    kept: Mapping[str, Sequence[int]],
+    kept: Mapping[str, Spans],
     target: IO[bytes],
     *,
     as_parquet: bool,
@@ -597,7 +598,6 @@ def copy_rows(
     with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
         writer = None
         for source, rows in kept.items():
-            places = np.asarray(rows, np.int64) - 1
             copied = CopiedRows(source, (below or {}).get(source, ""), columns)
             writer = writer or opened.enter_context(
                 copied.writer(
@@ -612,8 +612,8 @@ def copy_rows(
                 end = 0
                 for batch in file.batches(copied.names):
                     copied.wait(batch)
-                    end += batch.num_rows
-                    for table in copied.kept(places, end):
+                    first, end = end, end + batch.num_rows
+                    for table in copied.kept(rows.between(first + 1, end + 1) - 1, end):
                         writer.write(table)
 
 

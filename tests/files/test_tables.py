@@ -18,6 +18,7 @@ from simdb.errors import BadItemError
 from simdb.files import open_rows
 from simdb.files.inputs import inputs_of
 from simdb.files.rows import ReadingOptions
+from simdb.files.spans import Spans
 from simdb.files.tables import copy_rows
 
 TABLE = pa.table(
@@ -125,7 +126,7 @@ def test_rows_are_copied_with_their_schema_and_row_groups(tmp_path, threads):
     packed = {"id": "gzip", "text": "snappy", "day": "zstd"}
     pq.write_table(TABLE.cast(schema), source, row_group_size=2, compression=packed)
     with (tmp_path / "out.parquet").open("wb") as target:
-        copy_rows({str(source): [1, 2, 4]}, target, as_parquet=True, threads=threads)
+        copy_rows({str(source): Spans([1, 2, 4])}, target, as_parquet=True, threads=threads)
     out = pq.ParquetFile(tmp_path / "out.parquet")
     assert out.schema_arrow.equals(schema, check_metadata=True)
     groups = [out.metadata.row_group(number) for number in range(out.metadata.num_row_groups)]
@@ -149,7 +150,7 @@ def test_what_goes_wrong_in_writing_is_raised_whoever_writes(tmp_path, threads):
     pq.write_table(pa.table({"text": [f"text {n}" for n in range(4_000)]}), source, 1_000)
     before = threading.active_count()
     with pytest.raises(OSError, match="No space left"):
-        copy_rows({str(source): range(1, 4_001)}, _Full(), as_parquet=True, threads=threads)
+        copy_rows({str(source): Spans(range(1, 4_001))}, _Full(), as_parquet=True, threads=threads)
     assert threading.active_count() == before
 
 
@@ -159,7 +160,7 @@ def test_row_groups_end_by_their_bytes_too(tmp_path):
     pq.write_table(rows, source, row_group_size=30_000)
     with (tmp_path / "out.parquet").open("wb") as target:
         kept = range(1, rows.num_rows + 1)
-        copy_rows({str(source): kept}, target, as_parquet=True, most_bytes=2**20)
+        copy_rows({str(source): Spans(kept)}, target, as_parquet=True, most_bytes=2**20)
     out = pq.ParquetFile(tmp_path / "out.parquet")
     groups = [out.metadata.row_group(number) for number in range(out.metadata.num_row_groups)]
     assert [group.num_rows for group in groups] == [10_000] * 3
@@ -170,7 +171,7 @@ def test_row_groups_end_by_their_bytes_too(tmp_path):
 def test_kept_rows_of_a_stream_are_a_stream(tmp_path, may_stream):
     arrow_stream(tmp_path / "in.arrow")
     with (tmp_path / "out.arrow").open("wb") as target:
-        kept = {str(tmp_path / "in.arrow"): [2, 4]}
+        kept = {str(tmp_path / "in.arrow"): Spans([2, 4])}
         copy_rows(kept, target, as_parquet=False, may_stream=may_stream)
     opened = pa.ipc.open_stream if may_stream else pa.ipc.open_file
     with opened(tmp_path / "out.arrow") as out:
@@ -181,7 +182,7 @@ def test_rows_of_several_files_are_copied_in_order(tmp_path):
     for name in ("1.arrow", "2.arrow"):
         arrow_file(tmp_path / name)
     with (tmp_path / "out.arrow").open("wb") as target:
-        kept = {str(tmp_path / "1.arrow"): [2, 4], str(tmp_path / "2.arrow"): [1]}
+        kept = {str(tmp_path / "1.arrow"): Spans([2, 4]), str(tmp_path / "2.arrow"): Spans([1])}
         copy_rows(kept, target, as_parquet=False)
     with pa.ipc.open_file(tmp_path / "out.arrow") as out:
         assert out.read_all()["text"].to_pylist() == [None, "four", "one"]
@@ -190,7 +191,7 @@ def test_rows_of_several_files_are_copied_in_order(tmp_path):
 def test_files_of_other_columns_are_refused(tmp_path):
     arrow_file(tmp_path / "1.arrow")
     pq.write_table(TABLE.select(["id"]), tmp_path / "2.parquet")
-    kept = {str(tmp_path / "1.arrow"): [1], str(tmp_path / "2.parquet"): [1]}
+    kept = {str(tmp_path / "1.arrow"): Spans([1]), str(tmp_path / "2.parquet"): Spans([1])}
     with (
         (tmp_path / "out.arrow").open("wb") as target,
         pytest.raises(BadItemError, match=r"2\.parquet: its columns differ from those of"),

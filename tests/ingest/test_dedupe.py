@@ -557,7 +557,7 @@ def test_texts_that_are_all_alike_are_looked_up_and_compared_in_few_bounded_step
     tmp_path, monkeypatch, parts
 ):
     """Each meets nearly every other one: neither memory nor the number of steps grows with that."""
-    monkeypatch.setattr(answering, "MET_AT_ONCE", 4_000)
+    monkeypatch.setattr(answering, "SHARE_OF_MET", 2**30 // 4_000)
     monkeypatch.setattr(answering, "PAIRS_COMPARED", 3_000)
     met: list[int] = []
     found: list[int] = []

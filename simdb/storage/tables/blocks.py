@@ -371,10 +371,11 @@ class BlockWriter(BlockReader):
 
     def append_rows(self, numbers: UInt32s, rows: npt.NDArray[Any]) -> None:
         """Write the rows of an array as records of fixed width, as ``append`` does."""
-        at_once = max(1, self._target // self._width)
-        for begin in range(0, numbers.size, at_once):
-            some = slice(begin, begin + at_once)
-            size = self._put_rows(numbers[some], rows[some])
+        # Of about one size: what is left over would be a small block for good.
+        count = min(numbers.size, max(1, round(rows.nbytes / self._target)))
+        cuts = np.linspace(0, numbers.size, count + 1).astype(np.int64)
+        for begin, end in pairwise(cuts.tolist()):
+            size = self._put_rows(numbers[begin:end], rows[begin:end])
             self._tail.append((int(numbers[begin]), size))
         self._join_tail()
 
