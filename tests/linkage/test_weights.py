@@ -193,4 +193,4 @@ def test_rivals_take_from_each_other(odds):
             expected
         )
     assert chance(1e9, (1e9,) * 5) == pytest.approx(1)
-    assert chance(3, (3,) * 20) < 0.1
+    assert chance(3, (3,) * 11) < 0.1

@@ -22,7 +22,7 @@ def texts(size):
     generator = random.Random(size)
     return {
         number: "".join(generator.choices("abcdef ", k=generator.randrange(size // 2, size)))
-        for number in range(ROWS if size < LARGE else 40)
+        for number in range(ROWS if size < LARGE else 15)
     }
 
 
