@@ -129,3 +129,30 @@ def test_few_that_are_not_near_are_proposed():
     assert looked_at == 600 * 599 // 2
     assert proposed(ones[:0], None, 1.0) == ([], 0)
     assert proposed(ones, ones[:0], 1.0) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("size", "apart", "forms"),
+    [(1.0, 1.0, [np.float32]), (1e20, 1e20, [np.float64]), (1e3, 1e-3, [np.float32, np.float64])],
+)
+def test_products_are_of_float32_where_that_tells_enough(monkeypatch, size, apart, forms):
+    """Two clusters far from each other: what lies within them is apart by less than its error."""
+    asked: list[Any] = []
+    as_left = products._Side.as_left
+
+    def noted(self: Any, form: Any) -> Any:
+        asked.append(form)
+        return as_left(self, form)
+
+    monkeypatch.setattr(products._Side, "as_left", noted)
+    generator = np.random.default_rng(7)
+    ones = np.repeat(generator.choice([-1.0, 1.0], (120, 1)) * size, 30, axis=1)
+    ones = (ones + apart * generator.standard_normal(ones.shape)).astype(np.float32)
+    left, right = np.triu_indices(len(ones), 1)
+    squares = ((ones[left].astype(float) - ones[right]) ** 2).sum(axis=1)
+    limit = float(np.quantile(squares, 0.02)) ** 0.5
+    found, _ = proposed(ones, None, limit)
+    assert asked == forms
+    near = squares <= limit * limit
+    assert set(found) >= set(zipped(left[near], right[near]))
+    assert len(found) <= 2 * near.sum()
