@@ -15,7 +15,7 @@ from simdb.kernels.hashes import mixed
 
 _ONE = np.uint64(1)
 _LANES = 16  # first words that are compared without a branch
-_BLOCK = 256  # vectors that are compared word by word
+_BLOCK = 256  # vectors that are looked at together
 _WORD_BITS = 16  # of a word of a signature
 
 
@@ -70,10 +70,27 @@ def scan_hamming(probe: UInt64s, vectors: UInt64s, limit: int) -> tuple[Int64s, 
     Returns:
         their rows, rising; their Hamming distances.
     """
-    rows = np.empty(vectors.shape[0], np.int64)
-    distances = np.empty(vectors.shape[0], np.int64)
+    count = vectors.shape[0]
+    rows = np.empty(count, np.int64)
+    distances = np.empty(count, np.int64)
     found = 0
-    for row in range(vectors.shape[0]):
+    if probe.size == 1:  # several at once by the processor, and few are near
+        words = vectors.reshape(count)
+        for begin in range(0, count, _BLOCK):
+            end = min(begin + _BLOCK, count)
+            nearest = np.int64(64)
+            for row in range(begin, end):
+                nearest = min(nearest, set_bit_count(words[row] ^ probe[0]))
+            if nearest > limit:
+                continue
+            for row in range(begin, end):
+                distance = set_bit_count(words[row] ^ probe[0])
+                if distance <= limit:
+                    rows[found] = row
+                    distances[found] = distance
+                    found += 1
+        return rows[:found].copy(), distances[:found].copy()
+    for row in range(count):
         vector = vectors[row]
         distance = np.int64(0)
         for word in range(probe.size):

@@ -341,6 +341,12 @@ def bit_scans(random: np.random.Generator) -> None:
     rows, distances = kernels.bits.scan_hamming(probe, vectors, limit)
     assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
     assert distances.tolist() == [apart[row] for row in rows]
+    words = read_only(random.integers(0, 2**64, (600, 1), dtype=np.uint64))
+    most = int(random.integers(0, 30))
+    rows, distances = kernels.bits.scan_hamming(words[599], words, most)
+    apart = [(word ^ int(words[599, 0])).bit_count() for word in words[:, 0].tolist()]
+    assert rows.tolist() == [row for row in range(600) if apart[row] <= most]
+    assert distances.tolist() == [apart[row] for row in rows]
     least = Fraction(int(random.integers(1, 20)), 20)
     sets = [*map(bits_of, vectors)]
     similar = []
