@@ -26,7 +26,7 @@ MODULES = (
     *("growth", "latency", "memory", "kept_groups", "pages"),
     *("joins", "extremes", "exact_search", "exact_growth", "epochs"),
     *("set_ingest", "bits", "vectors", "exact_methods", "questions", "hashes"),
-    *("strings", "method_peers", "feel", "alike"),
+    *("strings", "method_peers", "alike", "distances", "compressed", "feel"),
     *("fingerprints", "records", "spark", "shinglings", "audits"),
 )
 LARGE_COUNT = 1_000_000

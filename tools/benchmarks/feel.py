@@ -12,7 +12,15 @@ from pathlib import Path
 import lmdb
 
 import simdb
-from tools.benchmarks import latency, starting, stores
+from tools.benchmarks import (
+    alike,
+    compressed,
+    dedupe_growth,
+    distances,
+    latency,
+    starting,
+    stores,
+)
 from tools.benchmarks.children import in_child
 from tools.benchmarks.corpora import unseen_texts
 from tools.benchmarks.registry import Bench, Figure, measure
@@ -74,11 +82,22 @@ def bare_rows(folder: Path, texts: list[str], rows: int) -> float:
     return BARE_COMMITS * rows / seconds
 
 
-@measure("feel", "commands, first calls of a process, searches and single writes of threads")
+@measure("feel", "commands, first calls, threads, single writes; dedupe, distances, bytes")
 def feel(bench: Bench) -> None:
-    """Measure what comes before an answer, and what threads make of searches and writes."""
+    """Measure what comes before an answer, what threads make of searches and writes, and the rest.
+
+    The rest are measures of their own: near duplicates and texts all alike removed, exact answers
+    beside faiss and a matrix product, compressed documents.
+    """
     starting.starting(bench)
     single_writes(bench)
+    for measured in (
+        dedupe_growth.dedupe,
+        alike.alike,
+        distances.distances,
+        compressed.compressed,
+    ):
+        measured(bench)
 
 
 def single_writes(bench: Bench) -> None:
