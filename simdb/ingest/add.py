@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, compress
+from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -109,11 +109,11 @@ class SeenNumbers:
 
 
 class _Told(NamedTuple):
-    """A similarity or a distance, as users know it."""
+    """Similarities or distances, as users know them."""
 
-    similarity: float | None
-    distance: float | None
-    estimated: bool = False
+    similarities: list[float] | list[None]
+    distances: list[float] | list[None]
+    estimated: bool
 
 
 @dataclass(slots=True)
@@ -387,7 +387,7 @@ class BatchAdder:
             place: Outcome(batch.rows[place], key, fates.actions[place])
             for place, key in zip(others, batch.keys_at(others), strict=True)
         }
-        (same,) = self._told(np.array([self._signer.kind.identical_value]))
+        same = self._told(np.array([self._signer.kind.identical_value]))
         for place, outcome in outcomes.items():
             number = stored[place]
             changes: dict[str, Any]
@@ -395,7 +395,9 @@ class BatchAdder:
                 refused = self._existing(batch, place, number)
                 changes = {"problem": refused.problem, "within_input": refused.within_input}
             elif number in self._seen:
-                changes = {"duplicate_of": outcome.key, "within_input": True, **same._asdict()}
+                changes = {"duplicate_of": outcome.key, "within_input": True}
+                changes |= {"similarity": same.similarities[0], "distance": same.distances[0]}
+                changes["estimated"] = same.estimated
             else:  # of other content, which stays
                 changes = {"duplicate_of": outcome.key, "within_input": False}
             outcomes[place] = structs.replace(outcome, **changes)
@@ -422,31 +424,23 @@ class BatchAdder:
             pairs = zip(listed, similar, strict=True)
             within &= [first_rows.get(number, 0) <= place for number, place in pairs]
         earlier = batch.keys_at(np.maximum(decisions.row[similar], 0).tolist())  # in the batch
-        columns = (
-            *(similar, batch.keys_at(similar), listed, earlier, within.tolist()),
-            self._told(decisions.value[similar]),
-        )
-        return [
-            Outcome(
-                batch.rows[place],
-                key,
-                actions[place],
-                fates.targets.get(number) if number >= 0 else before,
-                told.similarity,
-                is_within,
-                distance=told.distance,
-                estimated=told.estimated,
-            )
-            for place, key, number, before, is_within, told in zip(*columns, strict=True)
+        target = fates.targets.get
+        named = [
+            target(number) if number >= 0 else before
+            for number, before in zip(listed, earlier, strict=True)
         ]
+        told = self._told(decisions.value[similar])
+        rows, own = ([column[place] for place in similar] for column in (batch.rows, actions))
+        columns = (rows, batch.keys_at(similar), own, named, told.similarities, within.tolist())
+        beside = (repeat(None), told.distances, repeat(told.estimated))
+        return list(map(Outcome, *columns, *beside))
 
-    def _told(self, values: Float64s) -> Iterator[_Told]:
-        """Yield similarities or distances as users know them."""
-        kind = self._signer.kind
+    def _told(self, values: Float64s) -> _Told:
+        """Return similarities or distances as users know them."""
+        kind, nothing = self._signer.kind, [None] * values.size
         if kind.is_distance:
-            return (_Told(None, value) for value in values.tolist())
-        estimates = kind.estimates
-        return (_Told(value, None, estimates) for value in kind.outer_values(values).tolist())
+            return _Told(nothing, values.tolist(), estimated=False)
+        return _Told(kind.outer_values(values).tolist(), nothing, kind.estimates)
 
     def _came_with_input(self, numbers: Int64s) -> Bools:
         if self._policy.on_existing in OF_CONTENT:
