@@ -79,8 +79,8 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/bits.py",
-        "        if distance <= limit:",
-        "        if distance < limit:",
+        "\n        if distance <= limit:",
+        "\n        if distance < limit:",
         "tests/kinds/test_bits_measures.py",
     ),
     Fault(

@@ -297,32 +297,38 @@ def documents_of_blocks(
     lasts: UInt32s,
     counts: Int64s,
     addresses: Int64s,
+    sizes: Int64s,
     wanted: UInt32s,
+    most_bytes: int,
     owner: np.uint64,
-) -> tuple[Int64s, int]:
+) -> tuple[Int64s, int, bool]:
     """Find and verify the records of documents, as ``documents`` makes them, and cut them.
 
     Args:
         firsts, lasts, counts: the item numbers that each block begins and ends with, ascending, and
             how many it has.
         addresses: where its item numbers lie; the rest of the block follows, as ``blocks`` has it.
+        sizes: bytes of its records, which no record goes beyond whatever memory says of its end.
         wanted: ascending item numbers.
+        most_bytes: it stops when the records so far have as many.
         owner: of the blocks.
 
     Returns:
         int64 (6, n): where, by addresses, the key begins, what is behind it does, the item ends
         (the record does, where the item is part of a frame), and the record does; the size of the
-        item, and the flags; zeros where no block has the number. And the first position whose
-        record is damaged, -1 if none is, in which case alone the parts are sound.
+        item, and the flags; zeros where no block has the number. How many of the wanted numbers
+        it has come to. And whether all is sound: else the record of the next one is damaged.
     """
     parts = np.zeros((6, wanted.size), np.int64)
     own, lanes = np.empty(24, np.uint64), np.empty(8, np.uint64)
-    block = 0
+    block, read = 0, np.int64(0)
     for position in range(wanted.size):
+        if read >= most_bytes:
+            return parts, position, True
         number = wanted[position]
         block = _block_of(lasts, block, number)
         if block == lasts.size:
-            return parts, -1
+            return parts, wanted.size, True
         count = counts[block]
         first, last = np.int64(firsts[block]), np.int64(lasts[block])
         place = _place_of(first, last, count, addresses[block], np.int64(number))
@@ -330,27 +336,27 @@ def documents_of_blocks(
             continue
         ends = addresses[block] + 4 * (count + (count & 1))
         sums, records = ends + 8 * count, ends + 16 * count
-        size = np.int64(load_uint64(ends, place))
         begin = np.int64(0) if place == 0 else np.int64(load_uint64(ends, place - 1))
-        whole = np.int64(load_uint64(ends, count - 1))
-        if begin < 0 or size > whole or size - begin < DOCUMENT_HEAD:
-            return parts, position
-        size -= begin
+        stop = np.int64(load_uint64(ends, place))
+        if begin < 0 or stop > sizes[block] or stop - begin < DOCUMENT_HEAD:
+            return parts, position, False
+        size = stop - begin
         begin += records
         seed = (owner << _OWNER_BITS) | np.uint64(number)
         if checksum(begin, size, seed, own, lanes) != load_uint64(sums, place):
-            return parts, position
+            return parts, position, False
         item_size = np.int64(load_uint32(begin, 0))
         flags = np.int64(load_uint8(begin, 5)) & DOCUMENT_FLAGS
         key_size = np.int64(load_uint8(begin, 4)) | (np.int64(load_uint8(begin, 5)) - flags) << 8
         body, end = begin + DOCUMENT_HEAD + key_size, begin + size
         item_end = end if flags else body + item_size
         if max(body, item_end) > end:
-            return parts, position
+            return parts, position, False
         parts[0, position] = begin + DOCUMENT_HEAD
         parts[1, position] = body
         parts[2, position] = item_end
         parts[3, position] = end
         parts[4, position] = item_size
         parts[5, position] = flags
-    return parts, -1
+        read += size
+    return parts, wanted.size, True

@@ -5,14 +5,16 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import simdb
 from simdb.answers import compare
+from simdb.errors import CorruptionError
 from simdb.ingest.add import SeenNumbers
-from simdb.storage.collection.reader import CollectionReader, Documents, chosen_items
+from simdb.storage.collection.reader import CollectionReader, Documents, chosen_items, read_items
 
 ROWS = 1_500
 LARGE = 300_000  # bytes, of which each is a block of its own
@@ -83,6 +85,53 @@ def test_items_of_many_blocks_are_read_by_one_call(tmp_path, monkeypatch):
     assert len(items) == len(keys) == numbers.size
     assert len(calls) == 2
     assert min(calls) > 5
+
+
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_large_metadata_is_neither_copied_nor_kept(tmp_path, compression):
+    """Of small items with large metadata the items alone are held, or views."""
+    options = {} if compression is None else {"compression": compression}
+    note = {"note": "as many words again " * 1_000}
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.8, seed=1, **options)
+        collection.add_many([(key, f"text {key} of many", note) for key in range(2_000)])
+        numbers = np.arange(2_000, dtype=np.uint32)
+        with collection._handle.read() as snapshot:
+            reader = CollectionReader(snapshot, collection._present.settings.number)
+            tracemalloc.start()
+            documents = sum(1 for _ in reader.documents_of(numbers))
+            read, (_, items) = tracemalloc.get_traced_memory()[1], read_items(reader, numbers)
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            parts = [part for part in reader.documents_at(numbers) if part.sizes.sum() > 2**20]
+    assert documents == len(items) == 2_000
+    assert max(read, peak) < 8 * 2**20
+    assert not parts
+
+
+def test_a_block_that_changes_after_it_was_found_is_damage(tmp_path):
+    """Its ends are verified when it is found; nothing beyond it is read if they are others then."""
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.8, seed=1)
+        collection.add_many(list(texts(400).items()))
+        numbers = np.arange(0, ROWS, 3, dtype=np.uint32)
+        with collection._handle.read() as snapshot:
+            reader = CollectionReader(snapshot, collection._present.settings.number)
+            assert len(reader.keys_of(numbers)[1]) == numbers.size
+            block = reader.documents.find(ROWS // 2)
+            assert block is not None
+            ends, count = block.ends.tobytes(), block.numbers.size
+        other = b"".join((2**44 + (place << 40)).to_bytes(8, "little") for place in range(count))
+        whole = path.read_bytes()
+        assert whole.count(ends) == 1
+        with path.open("r+b") as file:
+            file.seek(whole.index(ends))
+            file.write(other)
+        with collection._handle.read() as snapshot:
+            reader = CollectionReader(snapshot, collection._present.settings.number)
+            with pytest.raises(CorruptionError, match="is damaged"):
+                reader.keys_of(numbers)
 
 
 def test_numbers_that_were_seen_are_told_one_by_one_and_together():

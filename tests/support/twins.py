@@ -225,11 +225,12 @@ def documents_out_of_blocks(random: np.random.Generator) -> None:
     column = (*column_of(records), numbers, np.empty(0, np.uint64), cuts, np.uint64(owner))
     values, bounds = kernels.columns.blocks(*column)
     at_numbers = values.ctypes.data + bounds[:-1] + 16
-    places = (numbers[cuts[:-1]], numbers[cuts[1:] - 1], np.diff(cuts), at_numbers)
     begins: dict[int, int] = {}  # of the records, among the values
+    sizes = np.array([sum(map(len, records[one:end])) for one, end in pairwise(cuts.tolist())])
+    places = (numbers[cuts[:-1]], numbers[cuts[1:] - 1], np.diff(cuts), at_numbers, sizes)
     for block in range(cuts.size - 1):
         chosen = range(cuts[block], cuts[block + 1])
-        begin = bounds[block + 1] - sum(len(records[place]) for place in chosen)
+        begin = bounds[block + 1] - sizes[block]
         for place in chosen:
             begins[place] = int(begin)
             begin += len(records[place])
@@ -243,30 +244,44 @@ def documents_out_of_blocks(random: np.random.Generator) -> None:
         own = lengths[place_of[number]]
         address = values.ctypes.data + begins[place_of[number]]
         expected.append((*(address + one for one in own[:4]), *own[4:]))
-    read = kernels.columns.documents_of_blocks
-    parts, damaged = read(*places, wanted, np.uint64(owner))
-    assert damaged == -1
+    read, known, every = kernels.columns.documents_of_blocks, np.uint64(owner), 2**62
+    parts, done, is_sound = read(*places, wanted, every, known)
+    assert (done, is_sound) == (wanted.size, True)
     assert list(map(tuple, parts.T.tolist())) == expected
-    nothing = (np.empty(0, np.uint32),) * 2 + (np.empty(0, np.int64),) * 2
-    assert not read(*nothing, wanted, np.uint64(owner))[0].any()
+    nothing = (np.empty(0, np.uint32),) * 2 + (np.empty(0, np.int64),) * 3
+    assert not read(*nothing, wanted, every, known)[0].any()
+    # It stops when it has read so much, and goes on where it stopped.
+    most, begin, some = int(random.choice([1, 500, 5_000])), 0, []
+    while begin < wanted.size:
+        parts, done, is_sound = read(*places, wanted[begin:], most, known)
+        come_to = wanted[begin : begin + done].tolist()
+        so_far = [lengths[place_of[number]][3] for number in come_to if number in place_of]
+        assert is_sound
+        assert sum(so_far[:-1]) < most
+        assert done == wanted.size - begin or sum(so_far) >= most
+        some += list(map(tuple, parts[:, :done].T.tolist()))
+        begin += done
+    assert some == expected
     # What is damaged is told: another owner's, a byte, an end; and so is a record too short.
     present = [number for number in wanted.tolist() if number in place_of]
     first = wanted.tolist().index(present[0])
-    assert read(*places, wanted, np.uint64(owner ^ 1))[1] == first
+    assert read(*places, wanted, every, known ^ np.uint64(1))[1:] == (first, False)
     worse = int(random.choice(present))
     at_byte = begins[place_of[worse]] + 3
     values[at_byte] ^= 1
-    assert read(*places, wanted, np.uint64(owner))[1] == wanted.tolist().index(worse)
+    assert read(*places, wanted, every, known)[1:] == (wanted.tolist().index(worse), False)
     values[at_byte] ^= 1
     for stored in ((8).to_bytes(4, "little") + (3).to_bytes(2, "little") + b"key", b"short"):
         both = np.array([5, 6], np.uint32)
         alone = (*column_of([stored] * 2), both, np.empty(0, np.uint64), np.array([0, 2]))
-        made, _ = kernels.columns.blocks(*alone, np.uint64(owner))
-        where = (both[:1], both[1:], np.array([2]), np.array([made.ctypes.data + 16]))
-        assert read(*where, both, np.uint64(owner))[1] == 0
-    for wrong in (0, 2**62, 2**63 + 1):
+        made, _ = kernels.columns.blocks(*alone, known)
+        lies = np.array([made.ctypes.data + 16]), np.array([2 * len(stored)])
+        where = (both[:1], both[1:], np.array([2]), *lies)
+        assert read(*where, both, every, known)[1:] == (0, False)
+    for wrong in (0, 11, 2**62, 2**63 + 1):
         made[24:32] = np.frombuffer(wrong.to_bytes(8, "little"), np.uint8)
-        assert read(*where, both, np.uint64(owner))[1] == 0
+        made[32:40] = made[24:32]
+        assert read(*where, both, every, known)[1:] == (0, False)
 
 
 @twin_of("columns.blocks")

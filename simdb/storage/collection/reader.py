@@ -5,7 +5,7 @@ Items come one by one, as documents, or in bulk: whole blocks, without an object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import compress
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from simdb.storage.tables.blocks import (
     BlockReader,
     ItemBlocks,
     Tail,
+    address_of,
 )
 from simdb.storage.tables.layout import (
     ITEM_NUMBER,
@@ -45,7 +46,8 @@ from simdb.storage.tables.views import RunView
 from simdb.zstandard import Codec
 
 FEW = 16  # items that are read one by one
-NUMBERS_AT_ONCE = 65_536
+NUMBERS_AT_ONCE = 16_384
+ALL_BYTES = 2**62
 BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 BLOCKS_A_NUMBER = 4  # so many are read, and kept, rather than one looked up
 
@@ -97,35 +99,50 @@ class Documents(NamedTuple):
         numbers: of the items.
         parts: where each lies, as ``kernels.columns.documents_of_blocks`` tells.
         codec: returns what reads compressed documents.
+        blocks: that they lie in, which are kept for as long.
     """
 
     positions: Int64s
     numbers: UInt32s
     parts: Int64s
     codec: Callable[[], Codec]
+    blocks: list[Block]
 
     @classmethod
     def of_blocks(
-        cls, blocks: Iterable[Block], owner: int, numbers: UInt32s, codec: Callable[[], Codec]
-    ) -> Documents:
-        """Find the documents of ascending item numbers; CorruptionError if one is damaged."""
-        places = BlockPlaces.of(blocks)
-        parts, damaged = kernels.columns.documents_of_blocks(*places, numbers, np.uint64(owner))
-        if damaged >= 0:
-            raise layout.damage(f"item number {numbers[damaged]} is damaged")
-        found = np.flatnonzero(parts[0])
-        if found.size < numbers.size:
-            numbers, parts = numbers[found], parts.take(found, axis=1)
-        return cls(found, numbers, parts, codec)
+        cls,
+        blocks: list[Block],
+        owner: int,
+        numbers: UInt32s,
+        codec: Callable[[], Codec],
+        most_bytes: int = ALL_BYTES,
+    ) -> Iterator[Documents]:
+        """Find the documents of ascending item numbers, about so many bytes of them at a time.
+
+        CorruptionError: one is damaged.
+        """
+        places, begin = BlockPlaces.of(blocks), 0
+        while begin < numbers.size:
+            some = numbers[begin:]
+            parts, done, is_sound = kernels.columns.documents_of_blocks(
+                *places, some, most_bytes, np.uint64(owner)
+            )
+            if not is_sound:
+                raise layout.damage(f"item number {some[done]} is damaged")
+            found = np.flatnonzero(parts[0])
+            yield cls(found + begin, some[found], parts.take(found, axis=1), codec, blocks)
+            begin += done
 
     def select(self, some: slice) -> Documents:
         """Return some of them."""
-        return Documents(self.positions[some], self.numbers[some], self.parts[:, some], self.codec)
+        columns = self.positions[some], self.numbers[some], self.parts[:, some]
+        return Documents(*columns, self.codec, self.blocks)
 
     @property
-    def item_sizes(self) -> Int64s:
-        """Bytes of the items, also where these are compressed."""
-        sizes: Int64s = self.parts[4]
+    def sizes(self) -> Int64s:
+        """Bytes of each item, or of what is stored of it and of its metadata if that is more."""
+        _, bodies, _, stops, items, _ = self.parts
+        sizes: Int64s = np.maximum(items, stops - bodies)
         return sizes
 
     def key_column(self) -> ByteStrings:
@@ -139,9 +156,9 @@ class Documents(NamedTuple):
         items = ByteStrings(*kernels.columns.copied(bodies, ends))
         if not flags.any():
             return items
-        whole = list(items)
+        whole: list[bytes | memoryview] = list(items)
         for place, body, size in self._unpacked():
-            whole[place] = body[:size]
+            whole[place] = bytes(body[:size])  # and not a view, which would keep the metadata
         return ByteStrings.of(whole)
 
     def metadata(self) -> list[bytes]:
@@ -151,14 +168,6 @@ class Documents(NamedTuple):
         for place, body, size in self._unpacked():
             metadata[place] = bytes(body[size:])
         return metadata
-
-    def each(self) -> Iterator[Document]:
-        """Yield them one by one."""
-        keys, items, metadata = self.key_column(), self.items(), self.metadata()
-        for number, key, item, rest in zip(
-            self.numbers.tolist(), keys, items, metadata, strict=True
-        ):
-            yield Document(number, key, item, memoryview(rest))
 
     def _unpacked(self) -> Iterator[tuple[int, memoryview, int]]:
         """Yield the places of those that are compressed, their bodies, and the sizes of items."""
@@ -409,27 +418,46 @@ class CollectionReader:
                 if found is not None:
                     yield position, found
             return
-        for some in self.documents_at(numbers):
-            documents = zip(some.positions.tolist(), some.each(), strict=True)
-            for position, document in documents:
+        for block, positions, places in self.documents.locate(numbers):
+            documents = self._documents(block, numbers[positions], places)
+            for position, document in zip(positions.tolist(), documents, strict=True):
                 yield position, self._whole(document) if whole else document
+
+    def _documents(self, block: Block, numbers: UInt32s, places: Int64s) -> Iterator[Document]:
+        """Yield documents of a block as they lie there; many are verified by one kernel."""
+        if places.size <= FEW:
+            for place in places.tolist():
+                yield self.decoded(block, place)
+            return
+        (found,) = Documents.of_blocks([block], self.number, numbers, self.codec)
+        data = block.records
+        keys, bodies, _, stops, *told = found.parts
+        begins = address_of(np.frombuffer(data, np.uint8))
+        bounds = (column - begins for column in (keys, bodies, stops))
+        columns = (column.tolist() for column in (found.numbers, *bounds, *told))
+        for number, key, begin, stop, size, flags in zip(*columns, strict=True):
+            body = data[begin:stop]
+            if flags:
+                body = layout.unpacked(number, body, flags, size, self.codec)
+            yield Document(number, data[key:begin], body[:size], body[size:])
 
     def documents_at(
         self, numbers: UInt32s, most_bytes: int = BYTES_AT_ONCE
     ) -> Iterator[Documents]:
-        """Yield what is stored of ascending item numbers, by about so many bytes of items.
+        """Yield what is stored of ascending item numbers, by about so many bytes.
 
         All is verified; what is wanted of it is copied before the next is asked for, or anything
         is written.
         """
         for begin in range(0, numbers.size, NUMBERS_AT_ONCE):
             some = numbers[begin : begin + NUMBERS_AT_ONCE]
-            holding = (block for block, _, _ in self.documents.holding(some))
-            found = Documents.of_blocks(holding, self.number, some, self.codec)
-            found = found._replace(positions=found.positions + begin)
-            for part in slices_of(found.item_sizes, most_bytes):
-                self.transaction.require_open()
-                yield found.select(part)
+            blocks = [block for block, _, _ in self.documents.holding(some)]
+            where = blocks, self.number, some, self.codec, most_bytes
+            for found in Documents.of_blocks(*where):
+                placed = found._replace(positions=found.positions + begin)
+                for part in slices_of(found.sizes, most_bytes):
+                    self.transaction.require_open()
+                    yield placed.select(part)
 
     def keys_of(self, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
         """Return the positions in ascending item numbers of those stored, and their encoded keys.
@@ -562,8 +590,10 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch
             continue
         if collection.items is None:
             wanted = block.numbers[places]
-            found = Documents.of_blocks([block], collection.number, wanted, collection.codec)
-            for some in slices_of(found.item_sizes, BYTES_AT_ONCE):  # compressed they may be few
+            where = [block], collection.number, wanted, collection.codec
+            (found,) = Documents.of_blocks(*where)
+            for some in slices_of(found.sizes, BYTES_AT_ONCE):  # compressed they may be few
+                collection.transaction.require_open()
                 yield LiveBatch(wanted[some], as_bytes(found.select(some).items()))
         else:
             collection.items.verify(block.key)

@@ -131,7 +131,7 @@ class ReadTransaction:
         try:
             known: T = self._remembered[name]
         except KeyError:
-            known = self._remembered[name] = make()
+            known = self._remembered.setdefault(name, make())  # another thread may be first
         return known
 
     @property

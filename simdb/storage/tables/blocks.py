@@ -548,25 +548,27 @@ class BlockPlaces(NamedTuple):
     Attributes:
         firsts, lasts, counts: the item numbers that each begins and ends with, and how many it has.
         addresses: where its item numbers lie.
+        sizes: bytes of its records.
     """
 
     firsts: UInt32s
     lasts: UInt32s
     counts: Int64s
     addresses: Int64s
+    sizes: Int64s
 
     @classmethod
-    def of(cls, blocks: Iterable[Block | ItemRows]) -> Self:
-        """Return the places of blocks, which the caller keeps where they are."""
-        found = np.array(
-            [
-                (int(numbers[0]), int(numbers[-1]), numbers.size, _address_of(numbers))
-                for numbers in (block.numbers for block in blocks)
-            ],
-            np.int64,
-        )
-        firsts, lasts, counts, addresses = found.reshape(-1, 4).T.copy()
-        return cls(firsts.astype(np.uint32), lasts.astype(np.uint32), counts, addresses)
+    def of(cls, blocks: Iterable[Block]) -> Self:
+        """Return the places of blocks, which the caller keeps as long as they are read."""
+        found = [
+            (
+                *(int(block.numbers[0]), int(block.numbers[-1]), block.numbers.size),
+                *(address_of(block.numbers), len(block.records)),
+            )
+            for block in blocks
+        ]
+        columns = np.array(found, np.int64).reshape(-1, 5).T.copy()
+        return cls(columns[0].astype(np.uint32), columns[1].astype(np.uint32), *columns[2:])
 
 
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
@@ -584,7 +586,8 @@ class ItemRows(NamedTuple):
         return ItemRows(self.numbers.copy(), self.rows.copy()) if is_small else self
 
 
-def _address_of(array: npt.NDArray[Any]) -> int:
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Return where the elements of an array lie."""
     address: int = array.__array_interface__["data"][0]
     return address
 
@@ -595,7 +598,7 @@ class ItemBlocks:
     def __init__(self, blocks: list[ItemRows], before: ItemBlocks | None = None) -> None:
         """Take blocks; ``before`` them come these."""
         places = (
-            (block.numbers.size, _address_of(block.numbers), _address_of(block.rows))
+            (block.numbers.size, address_of(block.numbers), address_of(block.rows))
             for block in blocks
         )
         self._blocks = blocks
