@@ -454,8 +454,9 @@ class CollectionReader:
             blocks = [block for block, _, _ in self.documents.holding(some)]
             where = blocks, self.number, some, self.codec, most_bytes
             for found in Documents.of_blocks(*where):
-                placed = found._replace(positions=found.positions + begin)
-                for part in slices_of(found.sizes, most_bytes):
+                placed, sizes = found._replace(positions=found.positions + begin), found.sizes
+                are_few = int(sizes.sum()) <= most_bytes
+                for part in [slice(None)] if are_few else slices_of(sizes, most_bytes):
                     self.transaction.require_open()
                     yield placed.select(part)
 
@@ -464,11 +465,9 @@ class CollectionReader:
 
         Every record is verified, without an object for each.
         """
-        positions, keys = [np.empty(0, np.int64)], [ByteStrings.of([])]
-        for found in self.documents_at(numbers):
-            positions.append(found.positions)
-            keys.append(found.key_column())
-        return np.concatenate(positions), ByteStrings.concatenated(keys)
+        return _together(
+            [(found.positions, found.key_column()) for found in self.documents_at(numbers)]
+        )
 
     def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
         """Return the positions in ascending item numbers of those stored, and encoded metadata.
@@ -622,11 +621,15 @@ def chosen_items(
 
 def read_items(collection: CollectionReader, numbers: UInt32s) -> tuple[Int64s, ByteStrings]:
     """Read items of ascending numbers: the positions of those stored, and their items."""
-    positions, items = [np.empty(0, np.int64)], [ByteStrings.of([])]
-    for places, part in chosen_items(collection, numbers):
-        positions.append(places)
-        items.append(part)
-    return np.concatenate(positions), ByteStrings.concatenated(items)
+    return _together(list(chosen_items(collection, numbers)))
+
+
+def _together(parts: list[tuple[Int64s, ByteStrings]]) -> tuple[Int64s, ByteStrings]:
+    """Put the positions and strings of several parts together, or of none."""
+    if len(parts) == 1:
+        return parts[0]
+    positions, strings = zip((np.empty(0, np.int64), ByteStrings.of([])), *parts, strict=True)
+    return np.concatenate(positions), ByteStrings.concatenated(strings)
 
 
 def stored_signatures(collection: CollectionReader, numbers: UInt32s) -> tuple[UInt16s, Bools]:
