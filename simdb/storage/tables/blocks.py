@@ -119,11 +119,6 @@ def record_checksum(owner: bytes, number: int, record: Data) -> int:
     return xxhash.xxh3_64_intdigest(record, seed=(int.from_bytes(owner, "big") << 32) | number)
 
 
-def record_seeds(owner: bytes, numbers: UInt32s) -> UInt64s:
-    """Return what the checksums of records of varying width begin from."""
-    return np.uint64(int.from_bytes(owner, "big") << 32) | numbers.astype(np.uint64)
-
-
 def _head_size(records: int) -> int:
     """Return the size of the head of a block of records of varying width."""
     return HEADER_SIZE + 4 * (records + records % 2) + 16 * records
