@@ -441,7 +441,7 @@ class CollectionReader:
                 body = layout.unpacked(number, body, flags, size, self.codec)
             yield Document(number, data[key:begin], body[:size], body[size:])
 
-    def documents_at(
+    def documents_in_columns(
         self, numbers: UInt32s, most_bytes: int = BYTES_AT_ONCE
     ) -> Iterator[Documents]:
         """Yield what is stored of ascending item numbers, by about so many bytes.
@@ -466,7 +466,7 @@ class CollectionReader:
         Every record is verified, without an object for each.
         """
         return _together(
-            [(found.positions, found.key_column()) for found in self.documents_at(numbers)]
+            [(found.positions, found.key_column()) for found in self.documents_in_columns(numbers)]
         )
 
     def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
@@ -475,7 +475,7 @@ class CollectionReader:
         Every record is verified; empty bytes stand for no metadata.
         """
         positions, metadata = [np.empty(0, np.int64)], []
-        for found in self.documents_at(numbers):
+        for found in self.documents_in_columns(numbers):
             positions.append(found.positions)
             metadata += found.metadata()
         return np.concatenate(positions), metadata
@@ -610,7 +610,7 @@ def chosen_items(
     Some at a time, of about so many bytes; every record is verified.
     """
     if collection.items is None:
-        for found in collection.documents_at(numbers, most_bytes):
+        for found in collection.documents_in_columns(numbers, most_bytes):
             yield found.positions, found.items()
         return
     at_once = max(1, most_bytes // collection.manifest.item_width)
