@@ -64,18 +64,21 @@ def compare_rows(
 
 
 @kernel
-def scan_hamming(probe: UInt64s, vectors: UInt64s, limit: int) -> tuple[Int64s, Int64s]:
+def scan_hamming(probe: UInt64s, words: UInt64s, limit: int) -> tuple[Int64s, Int64s]:
     """Find every vector in which at most ``limit`` bits differ from the probe's.
+
+    Args:
+        probe: the words of a vector.
+        words: of all vectors, one after another.
 
     Returns:
         their rows, rising; their Hamming distances.
     """
-    count = vectors.shape[0]
+    count = words.size // probe.size
     rows = np.empty(count, np.int64)
     distances = np.empty(count, np.int64)
     found = 0
     if probe.size == 1:  # several at once by the processor, and few are near
-        words = vectors.reshape(count)
         for begin in range(0, count, _BLOCK):
             end = min(begin + _BLOCK, count)
             nearest = np.int64(64)
@@ -91,10 +94,9 @@ def scan_hamming(probe: UInt64s, vectors: UInt64s, limit: int) -> tuple[Int64s, 
                     found += 1
         return rows[:found].copy(), distances[:found].copy()
     for row in range(count):
-        vector = vectors[row]
         distance = np.int64(0)
         for word in range(probe.size):
-            distance += set_bit_count(vector[word] ^ probe[word])
+            distance += set_bit_count(words[row * probe.size + word] ^ probe[word])
         if distance <= limit:
             rows[found] = row
             distances[found] = distance

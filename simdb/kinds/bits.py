@@ -465,7 +465,8 @@ class BitsMeasure(PairedMeasure):
 
     def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` bits away, and their distances: exact."""
-        rows, distances = kernels.bits.scan_hamming(read_only(probe[0]), read_only(features), limit)
+        words = read_only(features.reshape(-1))
+        rows, distances = kernels.bits.scan_hamming(read_only(probe[0]), words, limit)
         return rows, Compared(distances, np.ones_like(distances))
 
     def scan_tanimoto(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from simdb.kernels import kept
 from simdb.kernels.compiler import Kernel
 from simdb.kernels.register import ENTRIES
 from tests.support.grids import some_of
@@ -161,6 +162,8 @@ def test_kernels_are_called_with_the_types_that_they_document(monkeypatch):
                 assert dtype in allowed, f"{entry.name}: {argument} is {dtype}"
             assert len(found) == len(returned), entry.name
             assert all(dtype in allowed for allowed, dtype in zip(returned, found, strict=True))
+        if kept.fingerprint() is not None:  # what is not kept imports numba in every process
+            assert all(isinstance(one, type(len)) for one in function.variants), entry.name
 
 
 def element_types(of: Any) -> list[str]:

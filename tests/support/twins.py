@@ -353,12 +353,12 @@ def bit_scans(random: np.random.Generator) -> None:
     probe = vectors[random.integers(40)]
     limit = int(random.integers(0, 120))
     apart = [len(bits_of(probe) ^ bits_of(vector)) for vector in vectors]
-    rows, distances = kernels.bits.scan_hamming(probe, vectors, limit)
+    rows, distances = kernels.bits.scan_hamming(probe, vectors.reshape(-1), limit)
     assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
     assert distances.tolist() == [apart[row] for row in rows]
     words = read_only(random.integers(0, 2**64, (600, 1), dtype=np.uint64))
     most = int(random.integers(0, 30))
-    rows, distances = kernels.bits.scan_hamming(words[599], words, most)
+    rows, distances = kernels.bits.scan_hamming(words[599], words.reshape(-1), most)
     apart = [(word ^ int(words[599, 0])).bit_count() for word in words[:, 0].tolist()]
     assert rows.tolist() == [row for row in range(600) if apart[row] <= most]
     assert distances.tolist() == [apart[row] for row in rows]
