@@ -36,6 +36,7 @@ from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
+from simdb.opened.together import alone
 from simdb.opened.where import Accepts, Chosen, Where, read_where
 from simdb.policies import Policy, PolicyLike
 from simdb.ragged import distinct_of
@@ -1352,19 +1353,25 @@ class Collection(CollectionView):
             KeyExistsError: the key is stored, and ``on_existing`` is ``"error"``.
             BadItemError, WrongTypeError: the key, the item or the metadata cannot be stored.
         """
-        outcomes: list[Outcome] = []
+        policy = self._adding(
+            *(on_existing, on_duplicate, merge),
+            skip_bad=False,
+            looks=find_duplicates,
+            threshold=threshold,
+            max_distance=max_distance,
+        )
+
+        def load(
+            rows: Sequence[Any], *, skip_bad: bool, outcomes: Callable[[Outcomes], None]
+        ) -> AddReport:
+            how = replace(policy, skip_bad=True) if skip_bad else policy
+            return self._load(rows, how, None, outcomes)
+
+        row = key, item, metadata
         with _plain_errors():
-            self.add_many(
-                [(key, item, metadata)],
-                on_existing=on_existing,
-                on_duplicate=on_duplicate,
-                merge=merge,
-                find_duplicates=find_duplicates,
-                threshold=threshold,
-                max_distance=max_distance,
-                outcomes=outcomes.extend,
-            )
-        return outcomes[0]
+            if merge is not None:  # a function of this thread's
+                return alone(row, load)
+            return self._handle.together.add((self._known.settings.number, policy), row, load)
 
     def add_many(
         self,
@@ -1414,19 +1421,12 @@ class Collection(CollectionView):
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
             ConfigurationError: signatures are not those of the collection's recipe.
         """
-        _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
-        _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
-        if (on_duplicate == "merge") is not callable(merge):
-            raise ConfigurationError(
-                "on_duplicate='merge' needs merge=, a function that takes two entries"
-            )
-        looks = find_duplicates or on_duplicate != "keep"
-        policy = ingest.add.AddPolicy(
-            on_existing=on_existing,
-            bound=self._duplicate_bound(threshold, max_distance) if looks else None,
-            drop_duplicates=on_duplicate != "keep",
-            merge=merge,
+        policy = self._adding(
+            *(on_existing, on_duplicate, merge),
             skip_bad=_skips_bad(on_bad),
+            looks=find_duplicates,
+            threshold=threshold,
+            max_distance=max_distance,
         )
         if (signature is None) != (recipe is None):
             raise UsageError("signature and recipe belong together: give both or none")
@@ -1620,6 +1620,33 @@ class Collection(CollectionView):
             labels.put(transaction, number, kept)
             labels.forget(transaction, number, forgotten)
         return len(kept)
+
+    def _adding(
+        self,
+        on_existing: OnExisting,
+        on_duplicate: OnDuplicate,
+        merge: MergeFunction | None,
+        *,
+        skip_bad: bool,
+        looks: bool,
+        threshold: ThresholdLike | None,
+        max_distance: ThresholdLike | None,
+    ) -> AddPolicy:
+        """Say what is to be done with rows."""
+        _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
+        _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
+        if (on_duplicate == "merge") is not callable(merge):
+            raise ConfigurationError(
+                "on_duplicate='merge' needs merge=, a function that takes two entries"
+            )
+        looks |= on_duplicate != "keep"
+        return ingest.add.AddPolicy(
+            on_existing=on_existing,
+            bound=self._duplicate_bound(threshold, max_distance) if looks else None,
+            drop_duplicates=on_duplicate != "keep",
+            merge=merge,
+            skip_bad=skip_bad,
+        )
 
     def _duplicate_bound(
         self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None

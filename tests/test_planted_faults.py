@@ -497,6 +497,27 @@ FAULTS = (
         "tests/answers/test_groups.py -k copies",
     ),
     Fault(
+        "together",
+        "opened/together.py",
+        "within_input = None if outcome.within_input is None else False",
+        "within_input = outcome.within_input",
+        "tests/opened/test_together.py -k told",
+    ),
+    Fault(
+        "together",
+        "opened/together.py",
+        'if outcome.action != "bad":',
+        "if outcome.action:",
+        "tests/opened/test_together.py -k bad_row",
+    ),
+    Fault(
+        "together",
+        "opened/opened.py",
+        "self._together[0] != os.getpid()",
+        "not self._together",
+        "tests/opened/test_together.py -k fork",
+    ),
+    Fault(
         "serve",
         "serve/guard.py",
         '            if scope["method"] not in HARMLESS:\n',

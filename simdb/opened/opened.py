@@ -15,6 +15,7 @@ from msgspec import Struct
 from simdb.batches.signer import Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
 from simdb.opened.catalogue import CollectionSettings, present_settings
+from simdb.opened.together import Together
 from simdb.opened.where import Chosen
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file import environment as environments
@@ -172,6 +173,7 @@ class Handle:
         self.threads = threads
         self.memory = memory
         self._pool: tuple[int, ThreadPoolExecutor] | None = None
+        self._together = os.getpid(), Together()
         self._closed = False
         user = User()
         self._environment = environments.acquire(
@@ -246,6 +248,13 @@ class Handle:
 
             self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
         return self._pool[1]
+
+    @property
+    def together(self) -> Together:
+        """Those who add rows one by one."""
+        if self._together[0] != os.getpid():  # those who lead do not survive a fork
+            self._together = os.getpid(), Together()
+        return self._together[1]
 
     def close(self) -> None:
         """Give the file back, when the last use of it ends; a second call does nothing."""

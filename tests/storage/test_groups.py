@@ -81,7 +81,14 @@ def all_at_once(collection: simdb.Collection, *work: Callable[[], Any]) -> list[
 
 
 def adding(collection: simdb.Collection, key: str, item: list[int], **options: Any) -> Any:
-    return lambda: collection.add(key, item, **options)
+    """A call that adds one row, which is not added with those of others: see ``test_together``."""
+
+    def work() -> simdb.Outcome:
+        outcomes: list[simdb.Outcome] = []
+        collection.add_many([(key, item)], outcomes=outcomes.extend, **options)
+        return outcomes[0]
+
+    return work
 
 
 def require_whole(collection: simdb.Collection, keys: set[str]) -> None:
