@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
@@ -23,8 +24,9 @@ from simdb.errors import StorageError
 from simdb.results import Outcome, Outcomes
 
 MOST_ROWS = 64  # of one batch, so that other processes have their turn
-PATIENCE = 4  # how often it is seen whether others have come
+PATIENCE = 4  # how often one who leads looks whether others have come
 BREATH = 0.000_02  # seconds in between, and what the system adds to them
+LOOKED_EVERY = 0.05  # seconds, by those who wait for one that may be gone
 
 
 class Load(Protocol):
@@ -37,25 +39,69 @@ class Load(Protocol):
 
 
 class _Call:
-    """A thread's call to add a row, which waits for one that leads."""
+    """A thread's call to add a row."""
 
-    __slots__ = ("_told", "failure", "leads", "outcome", "row")
+    __slots__ = ("__weakref__", "_called", "failure", "is_for_itself", "outcome", "row")
 
     def __init__(self, row: Any) -> None:
         self.row = row
         self.outcome: Outcome | None = None
         self.failure: StorageError | None = None
-        self.leads = False
-        self._told = threading.Lock()
-        self._told.acquire()
+        self.is_for_itself = False  # its thread is to add it alone
+        self._called = threading.Lock()
+        self._called.acquire()
+
+    @property
+    def is_told(self) -> bool:
+        """Whether it is known what became of the row, or who is to find out."""
+        return self.outcome is not None or self.failure is not None or self.is_for_itself
+
+    def call(self) -> None:
+        """Let its thread look again."""
+        if self._called.locked():
+            self._called.release()
 
     def wait(self) -> None:
-        """Wait until it is told what became of its row, or to lead."""
-        self._told.acquire()
+        """Wait until it is called, or for a while."""
+        self._called.acquire(timeout=LOOKED_EVERY)
 
-    def tell(self) -> None:
-        """Let it go on."""
-        self._told.release()
+
+class _Line:
+    """Calls that add alike: one leads, the others wait. Who is gone was interrupted."""
+
+    def __init__(self) -> None:
+        self._leader: weakref.ref[_Call] | None = None
+        self.waiting: deque[weakref.ref[_Call]] = deque()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody leads, and nobody waits."""
+        return self._leader is None and not self.waiting
+
+    def is_led_by(self, call: _Call) -> bool:
+        """Whether a call leads; it does from now on if nobody did."""
+        if self._leader is None or self._leader() is None:
+            self._leader = weakref.ref(call)
+            self._forget(call)
+        return self._leader() is call
+
+    def taken(self, most: int) -> list[_Call]:
+        """Return the first of those who wait, who do no longer."""
+        calls = [self.waiting.popleft()() for _ in range(min(len(self.waiting), most))]
+        return [call for call in calls if call is not None]
+
+    def leave(self, call: _Call) -> None:
+        """End a call; another may lead then, if it did."""
+        self._forget(call)
+        if self._leader is None or self._leader() in (None, call):
+            self._leader = None
+            following = self.waiting[0]() if self.waiting else None
+            if following is not None:
+                following.call()
+
+    def _forget(self, call: _Call) -> None:
+        if self.waiting:
+            self.waiting = deque(one for one in self.waiting if one() not in (None, call))
 
 
 class Together:
@@ -63,13 +109,15 @@ class Together:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: dict[Hashable, deque[_Call]] = {}  # behind one who leads
+        self._lines: dict[Hashable, _Line] = {}
         self._last: tuple[Hashable, int] = None, 0  # of what the last batch was, and of how many
 
     def add(self, alike: Hashable, row: Any, load: Load) -> Outcome:
         """Add a row with those that other threads add ``alike``; it is durable on return.
 
-        The main thread, which Ctrl-C interrupts at any line, adds its own alone.
+        The main thread, which Ctrl-C interrupts at any line, adds its own alone. Where another one
+        that leads is interrupted, the others try again alone, and may find that it had stored their
+        rows and could not say so.
 
         Raises:
             what ``load`` raises of this row by itself, or of the store.
@@ -78,45 +126,43 @@ class Together:
             return alone(row, load)
         call = _Call(row)
         with self._lock:
-            waiting = self._waiting.get(alike)
-            if waiting is None:
-                self._waiting[alike] = deque()
-                call.leads = True
-            else:
-                waiting.append(call)
-        if not call.leads:
-            call.wait()
-        if call.leads:
-            self._lead(alike, call, load)
+            line = self._lines.setdefault(alike, _Line())
+            line.waiting.append(weakref.ref(call))
+        try:
+            while not call.is_told:
+                with self._lock:
+                    leads = line.is_led_by(call)
+                if leads:
+                    self._lead(alike, line, call, load)
+                else:
+                    call.wait()
+        finally:
+            with self._lock:
+                line.leave(call)
+                if line.is_empty and self._lines.get(alike) is line:
+                    del self._lines[alike]
         if call.failure is not None:
             raise call.failure
         return alone(row, load) if call.outcome is None else call.outcome
 
-    def _lead(self, alike: Hashable, call: _Call, load: Load) -> None:
-        """Add the rows of all who wait; then let one who came meanwhile lead."""
-        waiting, calls = self._waiting[alike], [call]
+    def _lead(self, alike: Hashable, line: _Line, call: _Call, load: Load) -> None:
+        """Add the rows of all who wait, and tell them."""
         last, count = self._last
+        for _ in range(PATIENCE if last == alike else 0):
+            if 1 + len(line.waiting) < count:  # those of the last batch come again, as a rule
+                time.sleep(BREATH)
+        with self._lock:
+            calls = [call, *line.taken(MOST_ROWS - 1)]
+        self._last = alike, len(calls)
         try:
-            for _ in range(PATIENCE if last == alike else 0):
-                if 1 + len(waiting) < count:  # those of the last batch come again, as a rule
-                    time.sleep(BREATH)
-            with self._lock:
-                calls += [waiting.popleft() for _ in range(min(len(waiting), MOST_ROWS - 1))]
             if len(calls) == 1:
                 call.outcome = alone(call.row, load)
             else:
                 _add(calls, load)
         finally:
-            self._last = alike, len(calls)
-            for other in calls[1:]:
-                other.tell()
-            with self._lock:
-                if waiting:
-                    following = waiting.popleft()
-                    following.leads = True
-                    following.tell()
-                else:
-                    del self._waiting[alike]
+            for one in calls:
+                one.is_for_itself = not one.is_told
+                one.call()
 
 
 def alone(row: Any, load: Load) -> Outcome:

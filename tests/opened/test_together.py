@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -68,8 +69,9 @@ class Loads:
             )
 
 
-def waiting(together: Together, alike: Any = "x") -> int:
-    return len(together._waiting.get(alike, ()))
+def are_waiting(together: Together, count: int) -> bool:
+    line = together._lines.get("x")
+    return line is not None and len(line.waiting) == count
 
 
 def until(holds: Callable[[], bool]) -> None:
@@ -85,13 +87,13 @@ def all_behind_one(loads: Loads, rows: Sequence[Any]) -> list[Call]:
     calls = [Call(lambda: together.add("x", "first", loads))]
     until(lambda: loads.batches == [["first"]])
     for place, row in enumerate(rows):
-        calls.append(Call(lambda row=row: together.add("x", row, loads)))
-        until(lambda place=place: waiting(together) == place + 1)
+        calls.append(Call(partial(together.add, "x", row, loads)))
+        until(partial(are_waiting, together, place + 1))
     loads.go.set()
     for call in calls:
         call.join(PATIENCE)
         assert not call.is_alive()
-    assert not together._waiting
+    assert not together._lines
     return calls[1:]
 
 
@@ -153,7 +155,7 @@ def test_others_and_the_main_thread_are_added_by_themselves():
     other = Call(lambda: together.add("y", "other", loads))
     until(lambda: len(loads.batches) == 2)
     waits = Call(lambda: together.add("x", "waits", loads))
-    until(lambda: waiting(together) == 1)
+    until(partial(are_waiting, together, 1))
     loads.go.set()
     assert together.add("x", "main", loads) == Outcome(0, "main", "added")
     for call in (first, other, waits):
@@ -217,7 +219,7 @@ def test_what_threads_are_told_is_what_one_would_be_told(tmp_path, seed, options
             for row in parts[part]:
                 answers[part].append(told(made.add, row, options))
 
-        calls = [Call(lambda part=part: work(part)) for part in range(len(parts))]
+        calls = [Call(partial(work, part)) for part in range(len(parts))]
         for call in calls:
             call.join(PATIENCE)
             assert call.error is None
@@ -253,7 +255,7 @@ def test_rows_of_many_threads_need_few_commits(tmp_path):
                 made.add(25 * part + number, [part, number])
 
         with environment.write(PATIENCE):  # until all wait
-            calls = [Call(lambda part=part: work(part)) for part in range(8)]
+            calls = [Call(partial(work, part)) for part in range(8)]
             (alike,) = _awaited(made, 7)
             assert alike[0] == made._known.settings.number
         for call in calls:
@@ -264,8 +266,8 @@ def test_rows_of_many_threads_need_few_commits(tmp_path):
 
 
 def _awaited(collection: simdb.Collection, count: int) -> list[Any]:
-    found = collection._handle.together._waiting
-    until(lambda: sum(map(len, found.values())) == count)
+    found = collection._handle.together._lines
+    until(lambda: sum(len(line.waiting) for line in found.values()) == count)
     return [*found]
 
 
@@ -280,7 +282,7 @@ def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_has_not(tmp_path):
             assert call.answer == Outcome(0, "child", "added")
 
         with made._handle.environment.write(PATIENCE):
-            calls = [Call(lambda key=key: made.add(key, [2])) for key in ("a", "b")]
+            calls = [Call(partial(made.add, key, [2])) for key in ("a", "b")]
             _awaited(made, 1)
             process = multiprocessing.get_context("fork").Process(target=child)
             process.start()
