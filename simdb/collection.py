@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
@@ -113,7 +113,7 @@ class _Among(NamedTuple):
         if self.accepts is None and not self.metadata:
             return opened
         only = None if self.accepts is None else Chosen(self.accepts, opened.reader)
-        return replace(opened, only=only, with_metadata=self.metadata)
+        return structs.replace(opened, only=only, with_metadata=self.metadata)
 
 
 class _Opening(AbstractContextManager[Opened]):
@@ -937,7 +937,7 @@ class CollectionView:
                 batches = method.join(left, right) if joins else method.pairs(right)
                 found = sum(batch.left.size for batch, _ in batches)
             seconds = time.process_time() - begun
-        counted = {name: count for name, count in asdict(work).items() if name != "budget"}
+        counted = {name: count for name, count in structs.asdict(work).items() if name != "budget"}
         return structs.replace(explained, answers=found, work=counted, seconds=seconds)
 
     def calibrate(
@@ -1362,9 +1362,9 @@ class Collection(CollectionView):
         )
 
         def load(
-            rows: Sequence[Any], *, skip_bad: bool, outcomes: Callable[[Outcomes], None]
+            rows: Sequence[Any], on_bad: OnBad, outcomes: Callable[[Outcomes], None]
         ) -> AddReport:
-            how = replace(policy, skip_bad=True) if skip_bad else policy
+            how = structs.replace(policy, skip_bad=True) if on_bad == "skip" else policy
             return self._load(rows, how, None, outcomes)
 
         row = key, item, metadata

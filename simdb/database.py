@@ -6,10 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 from uuid import UUID
+
+from msgspec.structs import replace
 
 from simdb import answers, kinds, recovery, upkeep
 from simdb.collection import Collection, CollectionView, require_whole

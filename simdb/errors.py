@@ -7,11 +7,11 @@ quoted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Remedy:
+class Remedy(Struct, frozen=True):
     """A call or an argument that would avoid an error, which each interface words in its own way.
 
     Attributes:

@@ -34,8 +34,7 @@ class Facet(Struct, frozen=True):
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """What a kind says of two of its items.
 
     Attributes:
@@ -46,7 +45,7 @@ class Evidence:
 
     unit: str = "facets"
     facets: tuple[Facet, ...] = ()
-    names: Mapping[int, Any] = field(default_factory=dict, repr=False)
+    names: Mapping[int, Any] = {}
 
 
 @dataclass(frozen=True, slots=True, repr=False)

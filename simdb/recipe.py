@@ -13,9 +13,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from simdb.errors import ConfigurationError, SimdbError, UnknownTokeniserError
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
@@ -32,8 +33,7 @@ _QUOTIENT = re.compile(r"[0-9]+(/[0-9]+)?")  # as fractions are stored
 _MARK = "simdb_recipe"  # the field of JSON that holds the format
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class Recipe(Struct, frozen=True, kw_only=True):
     """Everything that makes a collection, except its name: a frozen value that you can pass on.
 
     ``Recipe.of`` plans a recipe, ``Collection.recipe`` is that of a collection, and
@@ -61,12 +61,17 @@ class Recipe:
     bands: int
     rows: int
     sketch: SketchScheme
-    secret: bytes = field(repr=False)
+    secret: bytes
     unicode_version: str
     exact_floor: Fraction | None = None
     containment: bool = False
     finds_equal: bool = False
     cascade: Cascade | None = None
+
+    def __repr__(self) -> str:
+        told = (name for name in self.__struct_fields__ if name != "secret")
+        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in told)
+        return f"{type(self).__name__}({parts})"
 
     # -- making one ------------------------------------------------------------------------------
 
@@ -122,7 +127,7 @@ class Recipe:
 
     def plain(self) -> dict[str, Any]:
         """Return all of it as plain values; the secret as bytes."""
-        values: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(Recipe)}
+        values: dict[str, Any] = {part: getattr(self, part) for part in Recipe.__struct_fields__}
         values["kind"] = self.kind.stored()
         floor = [] if self.exact_floor is None else ["exact_floor"]
         for part in ("threshold", "recall", *floor):
@@ -164,9 +169,9 @@ class Recipe:
     def signs_alike(self, other: Recipe) -> bool:
         """Whether items have the same signatures and bucket keys by another recipe."""
         return self.kind.signs_alike(other.kind) and all(
-            getattr(self, part.name) == getattr(other, part.name)
-            for part in fields(Recipe)
-            if part.name not in ("kind", "threshold")
+            getattr(self, part) == getattr(other, part)
+            for part in Recipe.__struct_fields__
+            if part not in ("kind", "threshold")
         )
 
     @property

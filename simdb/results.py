@@ -9,15 +9,16 @@ import json
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, repeat
 from math import isnan, nan
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
+import msgspec
 import numpy as np
-from msgspec import NODEFAULT, Struct
+from msgspec import NODEFAULT, Struct, structs
 
 from simdb import arrow, notebooks
 from simdb.arrays import Float64s, Int64s, UInt32s
@@ -242,8 +243,7 @@ class Pair(_Measured, Struct, frozen=True):
     right_metadata: Metadata = None
 
 
-@dataclass(frozen=True, slots=True)
-class PairBatch:
+class PairBatch(Struct, frozen=True):
     """Many pairs as columns.
 
     Attributes:
@@ -257,12 +257,12 @@ class PairBatch:
     left: UInt32s
     right: UInt32s
     similarity: Float64s
-    distance: Float64s = field(default_factory=lambda: np.empty(0))
+    distance: Float64s = msgspec.field(default_factory=lambda: np.empty(0))
     estimated: bool = False
 
     def __post_init__(self) -> None:
         if self.distance.size != self.similarity.size:
-            object.__setattr__(self, "distance", np.full(self.similarity.size, nan))
+            structs.force_setattr(self, "distance", np.full(self.similarity.size, nan))
 
     @property
     def is_of_distances(self) -> bool:
@@ -879,7 +879,7 @@ class Pairs(Tabular):
         )
 
     def _marked(self, batch: PairBatch) -> PairBatch:
-        return replace(batch, estimated=True) if self.guarantee == "estimate" else batch
+        return structs.replace(batch, estimated=True) if self.guarantee == "estimate" else batch
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Stream the pairs as Arrow columns, found as they are read; see ``to_arrow``."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from simdb.errors import OperationInterruptedError, Remedy
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """Counters of one answer; they grow while it is found."""
 
     budget: int | None = None  # the most pairs that may be looked at; None for any number

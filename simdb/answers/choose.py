@@ -31,11 +31,12 @@ question is refused, and the message names its remedies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import isnan
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb.answers.buckets import Buckets
 from simdb.answers.costs import Task, Verb
@@ -62,8 +63,7 @@ FEW_OF_SET = 16  # pairs of each set of symbols
 FEW_OF_ALL = 100  # one of so many pairs of what is slow to prepare: to compare all takes longer
 
 
-@dataclass(frozen=True)
-class Question:
+class Question(Struct, frozen=True):
     """What a caller asks a collection."""
 
     verb: Verb  # the call; "add" asks whether rows to be added are duplicates

@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb.answers.method import (
     AnsweredBatch,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from itertools import groupby, islice
 from operator import itemgetter
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import keys_of_numbers, not_stored

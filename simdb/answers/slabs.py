@@ -11,11 +11,11 @@ pairs of many items it leaves to ``Pigeonhole``: to sort is as quick as to sweep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb.answers.buckets import NEW_SHARE, Buckets, are_few
 from simdb.answers.compare import live_features

@@ -13,12 +13,12 @@ may be decided anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s

@@ -21,12 +21,12 @@ overlap <= s, so overlap^2 >= c^2 s t >= c^2 overlap t.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s, UInt64s
@@ -61,8 +61,7 @@ class SetSimilarity(StrEnum):
         return overlaps / (stored_sizes if self is SetSimilarity.STORED_IN_PROBE else sizes)
 
 
-@dataclass(frozen=True)
-class Criterion:
+class Criterion(Struct, frozen=True, dict=True):
     """At least so much of a measure, as exact bounds of overlaps, sizes and prefixes."""
 
     measure: SetSimilarity

@@ -8,11 +8,11 @@ more than once is rare.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt64s
@@ -31,8 +31,7 @@ class ArrangedSets(Ragged, frozen=True, eq=False):
     """Sets as rising keys of an order, without repetition."""
 
 
-@dataclass(frozen=True, eq=False)
-class SymbolOrder:
+class SymbolOrder(Struct, frozen=True, eq=False, dict=True):
     """A fixed order of all 64-bit symbols: those in the table last, by rank.
 
     Two sets may be compared by their keys only if both were arranged in the *same* order.

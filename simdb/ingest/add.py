@@ -13,7 +13,7 @@ from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
@@ -64,8 +64,7 @@ OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
 
 
-@dataclass(frozen=True, slots=True)
-class AddPolicy:
+class AddPolicy(Struct, frozen=True):
     """What to do with rows that are stored already, or similar to something."""
 
     # What a stored key means: an "error", a row to "skip", an item to "replace" (under "require"

@@ -107,7 +107,7 @@ def _contained(
                 "the collection, and run again while nobody else writes to it"
             )
         # Under a secret that nobody knows: hashes that were made to collide remove nothing.
-        signer = Signer(replace(present.settings, secret=secret_of(None)))
+        signer = Signer(structs.replace(present.settings, secret=secret_of(None)))
         opened = Opened(present.settings, signer, reader, Resources(access.memory, access.pool))
         sequence = None if standing is None else partial(_sequence, standing, opened)
         batches = list(contained_in_kept(opened, rule.share, rule.similar, sequence))

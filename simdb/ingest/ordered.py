@@ -19,6 +19,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+from msgspec import structs
+
 from simdb.answers.method import ProgressCallback
 from simdb.ingest.add import AddPolicy, OutcomesCallback, batch_limits, first_problem, store
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches
@@ -58,7 +60,7 @@ def dedupe(
             waiting.append(batch)
             bad.bad += batch.bad
         batches = waiting.batches(standing.sequence(), bad, most_items, most_bytes)
-        policy = replace(policy, standing=standing)
+        policy = structs.replace(policy, standing=standing)
         report = store(access, known, policy, batches, progress=progress, outcomes=told.note)
     if outcomes is not None:
         for some in told.batches():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
@@ -18,6 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt64s

@@ -12,13 +12,13 @@ Bits of a chunk that are left out change nothing of this: fewer bits differ in f
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from math import comb
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Int64s, UInt16s, UInt64s

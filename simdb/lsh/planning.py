@@ -10,6 +10,8 @@ from functools import lru_cache
 from math import inf, isnan, nan, nextafter
 from typing import Any
 
+from msgspec import Struct, structs
+
 from simdb import arrow, notebooks
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
@@ -166,8 +168,7 @@ class Plan(Brief, Tabular):
         return mean_probability(self.construction, self.family, float(self.threshold))
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
+class PlanRequest(Struct, frozen=True):
     """What is asked of a plan; what is None is left to planning."""
 
     recall: Fraction = USUAL_RECALL  # of pairs at the threshold, the share that is to be found
@@ -202,7 +203,7 @@ class PlanRequest:
             raise ConfigurationError(
                 f"a cascade must consist of simdb.And and simdb.Or, not {self.cascade!r}"
             )
-        if not replace(self, cascade=None).is_free:
+        if not structs.replace(self, cascade=None).is_free:
             raise ConfigurationError(
                 "a cascade says what an index is made of: leave out bands, rows, row_budget and "
                 "false_candidates"
@@ -214,9 +215,12 @@ class PlanRequest:
         return self == PlanRequest(self.recall, is_usual=self.is_usual)
 
 
+NOTHING_ASKED = PlanRequest()
+
+
 @lru_cache(maxsize=64)
 def plan(
-    threshold: Fraction, request: PlanRequest = PlanRequest(), family: Curve = JACCARD
+    threshold: Fraction, request: PlanRequest = NOTHING_ASKED, family: Curve = JACCARD
 ) -> Plan:
     """Choose bands and rows such that pairs at the threshold are found with the wanted recall.
 
@@ -332,7 +336,7 @@ def _enough(
 
 def _larger_budget(threshold: Fraction, request: PlanRequest, least: float, family: Curve) -> str:
     """Name the budget of what would be planned with all rows that there can be, if anything."""
-    request = replace(request, row_budget=MAXIMUM_FUNCTIONS)
+    request = structs.replace(request, row_budget=MAXIMUM_FUNCTIONS)
     enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, least, family)
     return f"give row_budget={min(enough, key=_cost).signature_rows}, " if enough else ""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb.errors import (
     CollectionNotFoundError,
@@ -43,8 +45,7 @@ GROUP_METHODS: tuple[GroupMethod, ...] = ("chain", "star")
 MOST_LEVELS = 100  # bounds at which groups are kept
 
 
-@dataclass(frozen=True, slots=True)
-class KeptGroups:
+class KeptGroups(Struct, frozen=True):
     """The groups that a collection keeps: how they are made, and at which bounds.
 
     Attributes:
@@ -72,8 +73,7 @@ class KeptGroups:
         return cls(stored["method"], bounds)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionSettings(Recipe):
+class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
     """What a collection is: fixed when it is made, changed only by ``rebuild``."""
 
     name: str
@@ -81,8 +81,11 @@ class CollectionSettings(Recipe):
     key_sources: tuple[str, ...] = ()  # where the keys of the rows come from, if anyone has said
     compression: str | None = None  # of documents: one of COMPRESSIONS; None without
     groups: KeptGroups | None = None  # that are kept with the items
-    # How questions are answered under them; see answers/choose.py. Not part of the settings.
-    methods: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @cached_property
+    def methods(self) -> dict[Any, Any]:
+        """How questions are answered under them (answers/choose.py): no part of the settings."""
+        return {}
 
     @property
     def title(self) -> str:
@@ -92,14 +95,14 @@ class CollectionSettings(Recipe):
     @property
     def recipe(self) -> Recipe:
         """What the collection has in common with one of other items that is made as it is."""
-        return Recipe(**{part.name: getattr(self, part.name) for part in fields(Recipe)})
+        return Recipe(**{part: getattr(self, part) for part in Recipe.__struct_fields__})
 
     @classmethod
     def made_by(
         cls, recipe: Recipe, name: str, *, number: int = 0, compression: str | None = None
     ) -> CollectionSettings:
         """Return the settings of a collection that is made by a recipe."""
-        made = {part.name: getattr(recipe, part.name) for part in fields(Recipe)}
+        made = {part: getattr(recipe, part) for part in Recipe.__struct_fields__}
         return cls(name=name, number=number, compression=compression, **made)
 
     def require_known_compression(self) -> None:

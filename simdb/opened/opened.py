@@ -6,11 +6,10 @@ import os
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from simdb.batches.signer import Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
@@ -83,8 +82,7 @@ class Known(NamedTuple):
         return Known.of(present_settings(transaction, self.settings))
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """A collection as one transaction sees it."""
 
     settings: CollectionSettings

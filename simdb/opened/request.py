@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from fractions import Fraction
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Threshold, ThresholdLike, decimal
@@ -16,8 +18,7 @@ from simdb.recipe import Recipe, planned, secret_of
 from simdb.storage.file.environment import ReadTransaction
 
 
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
+class IndexRequest(Struct, frozen=True):
     """The arguments of ``Database.collection``, which describes them, and of ``rebuild``."""
 
     threshold: ThresholdLike | None

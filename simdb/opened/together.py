@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from copy import copy
-from typing import Any, Protocol
+from typing import Any, Literal, TypeAlias
 
 from msgspec import structs
 
@@ -28,14 +28,10 @@ PATIENCE = 4  # how often one who leads looks whether others have come
 BREATH = 0.000_02  # seconds in between, and what the system adds to them
 LOOKED_EVERY = 0.05  # seconds, by those who wait for one that may be gone
 
-
-class Load(Protocol):
-    """What adds rows, in batches."""
-
-    def __call__(
-        self, rows: Sequence[Any], *, skip_bad: bool, outcomes: Callable[[Outcomes], None]
-    ) -> object:
-        """Add rows; ``outcomes`` is called after each batch with what became of its rows."""
+# What adds rows in batches, and tells what became of each; the second is how, if one is bad.
+Load: TypeAlias = Callable[
+    [Sequence[Any], Literal["error", "skip"], Callable[[Outcomes], None]], object
+]
 
 
 class _Call:
@@ -168,7 +164,7 @@ class Together:
 def alone(row: Any, load: Load) -> Outcome:
     """Add a row by itself."""
     outcomes: list[Outcome] = []
-    load([row], skip_bad=False, outcomes=outcomes.extend)
+    load([row], "error", outcomes.extend)
     return outcomes[0]
 
 
@@ -184,7 +180,7 @@ def _add(calls: Sequence[_Call], load: Load) -> None:
 
     with suppress(Exception):  # of some row: whose it is tries it again, and raises it
         try:
-            load([call.row for call in calls], skip_bad=True, outcomes=note)
+            load([call.row for call in calls], "skip", note)
         except StorageError as error:
             for call in untold:
                 call.failure = copy(error)

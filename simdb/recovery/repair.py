@@ -15,11 +15,13 @@ import struct
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
+
+from msgspec.structs import replace
 
 from simdb.database import Database, open_database
 from simdb.errors import (

@@ -9,13 +9,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import steps
 from simdb.arrays import Int64s

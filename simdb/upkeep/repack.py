@@ -5,9 +5,8 @@ That documents may be compressed is said before the first of them is, and until 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import zstandard
 from simdb.answers.method import ProgressCallback

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import isnan
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb.answers.buckets import Buckets, as_probes
 from simdb.answers.choose import Question, choose

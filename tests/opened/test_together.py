@@ -49,11 +49,11 @@ class Loads:
         self.part = MOST_ROWS  # rows of a transaction
 
     def __call__(
-        self, rows: Sequence[Any], *, skip_bad: bool, outcomes: Callable[[Outcomes], None]
+        self, rows: Sequence[Any], on_bad: str, outcomes: Callable[[Outcomes], None]
     ) -> None:
         self.batches.append(list(rows))
         assert self.go.wait(PATIENCE)
-        assert skip_bad == (len(rows) > 1)
+        assert on_bad == ("skip" if len(rows) > 1 else "error")
         for begin in range(0, len(rows), self.part):
             part = rows[begin : begin + self.part]
             for row in part:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import simdb
 from simdb.answers.exact.method import Exact

@@ -6,12 +6,12 @@ import json
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import simdb
 from simdb.answers.exact.method import Exact

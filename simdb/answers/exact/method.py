@@ -8,13 +8,14 @@ by one (``probe``).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import inf
 from typing import ClassVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe
@@ -315,8 +316,7 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
 # -- resuming ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """Where pairs that were left off go on. The same state gives the same ranges and batches."""
 
     way: str  # how they were found: ``MEMORY``, ``SWEPT``, ``NEW``, ``JOINED`` or ``LOOKED_UP``

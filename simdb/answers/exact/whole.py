@@ -8,10 +8,10 @@ passages are found in many texts without an index of all symbols.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb.answers import costs
 from simdb.answers.compare import Ranked
