@@ -17,25 +17,9 @@ from simdb.errors import DatabaseBusyError
 from simdb.opened.together import MOST_ROWS, Together
 from simdb.results import Outcome, Outcomes
 from tests.support.grids import some_of
+from tests.support.threads import Call
 
 PATIENCE = 20.0  # seconds
-
-
-class Call(threading.Thread):
-    """A call on a thread of its own, with what it returns or raises."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.answer = self._work()
-        except BaseException as error:  # noqa: BLE001 - looked at by the test
-            self.error = error
 
 
 class Loads:

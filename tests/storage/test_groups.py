@@ -16,6 +16,7 @@ from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file import groups
 from simdb.storage.file.environment import Environment, WriteTransaction
 from simdb.storage.file.groups import Group
+from tests.support.threads import Call
 
 PATIENCE = 20.0  # seconds
 
@@ -31,23 +32,6 @@ def collection(tmp_path):
 def commits(collection: simdb.Collection) -> int:
     """The number of the last commit: each is synced once."""
     return int(collection._handle.environment.statistics()["commits"])
-
-
-class Call(threading.Thread):
-    """A call on a thread of its own, with what it returns or raises."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        super().__init__(daemon=True)
-        self._work = work
-        self.answer: Any = None
-        self.error: BaseException | None = None
-        self.start()
-
-    def run(self) -> None:
-        try:
-            self.answer = self._work()
-        except BaseException as error:  # noqa: BLE001 - looked at by the test
-            self.error = error
 
 
 @contextmanager
