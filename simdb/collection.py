@@ -36,7 +36,6 @@ from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
-from simdb.opened.together import alone
 from simdb.opened.where import Accepts, Chosen, Where, read_where
 from simdb.policies import Policy, PolicyLike
 from simdb.ragged import distinct_of
@@ -74,6 +73,7 @@ if TYPE_CHECKING:
     from simdb.ingest.add import AddPolicy, MergeFunction
     from simdb.ingest.add import OnExisting as Existing
     from simdb.ingest.given import GivenSignatures
+    from simdb.ingest.rows import RowBatch
     from simdb.linkage.clusters import Method as Clusters
     from simdb.upkeep.calibrate import Calibration
     from simdb.upkeep.labelling import Labels
@@ -1361,17 +1361,21 @@ class Collection(CollectionView):
             max_distance=max_distance,
         )
 
-        def load(
-            rows: Sequence[Any], on_bad: OnBad, outcomes: Callable[[Outcomes], None]
-        ) -> AddReport:
-            how = structs.replace(policy, skip_bad=True) if on_bad == "skip" else policy
-            return self._load(rows, how, None, outcomes)
-
         row = key, item, metadata
+        outcomes: list[Outcome] = []
         with _plain_errors():
-            if merge is not None:  # a function of this thread's
-                return alone(row, load)
-            return self._handle.together.add((self._known.settings.number, policy), row, load)
+            if merge is not None:
+                self._load([row], policy, None, outcomes.extend)
+                return outcomes[0]
+            with self._handle.writing() as access:
+
+                def load(rows: Sequence[RowBatch], note: Callable[[Outcomes], None]) -> object:
+                    how = structs.replace(policy, skip_bad=len(rows) > 1)
+                    return ingest.add.add_rows(access, self._known, how, rows, outcomes=note)
+
+                alike = self._known.settings.number, policy
+                read = ingest.add.read_row(access, self._known, row)
+                return self._handle.together.add(alike, read, load)
 
     def add_many(
         self,

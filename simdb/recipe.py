@@ -12,7 +12,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -69,9 +69,13 @@ class Recipe(Struct, frozen=True, kw_only=True):
     cascade: Cascade | None = None
 
     def __repr__(self) -> str:
-        told = (name for name in self.__struct_fields__ if name != "secret")
-        parts = ", ".join(f"{name}={getattr(self, name)!r}" for name in told)
+        parts = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
         return f"{type(self).__name__}({parts})"
+
+    def __rich_repr__(self) -> Iterator[tuple[str, Any]]:
+        """Yield what is printed: all but the secret."""
+        told = (name for name in self.__struct_fields__ if name != "secret")
+        return ((name, getattr(self, name)) for name in told)
 
     # -- making one ------------------------------------------------------------------------------
 

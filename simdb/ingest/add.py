@@ -33,7 +33,7 @@ from simdb.ingest.dedupe import Challenge, Deduplicator
 from simdb.ingest.given import GivenSignatures
 from simdb.ingest.grouping import Keeper
 from simdb.ingest.packing import Packer, Packing, started
-from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, read_batches
+from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, joined, read_batches
 from simdb.ingest.standing import Standing
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
@@ -588,6 +588,28 @@ def load(
     items = known.signer.items
     batches = read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes)
     return store(access, known, policy, batches, progress=progress, outcomes=outcomes, given=given)
+
+
+def read_row(access: WriteAccess, known: Known, row: Any) -> RowBatch:
+    """Read a row that is added by itself, or with others; raise what is wrong with it."""
+    _, most_bytes = batch_limits(access, known)
+    (batch,) = read_batches([row], known.signer.items, batch_items=1, batch_bytes=most_bytes)
+    if batch.bad:
+        raise first_problem(batch)
+    return batch
+
+
+def add_rows(
+    access: WriteAccess,
+    known: Known,
+    policy: AddPolicy,
+    rows: Sequence[RowBatch],
+    *,
+    outcomes: OutcomesCallback,
+) -> AddReport:
+    """Add rows that were read one by one; see ``load``."""
+    batches = joined(rows, *batch_limits(access, known))
+    return store(access, known, policy, batches, progress=None, outcomes=outcomes)
 
 
 def batch_limits(access: WriteAccess, known: Known) -> tuple[int, int]:

@@ -110,6 +110,19 @@ def read_batches(
             yield from map(batch.cut, slices_of(items.weights(batch.items), batch_bytes))
 
 
+def joined(rows: Iterable[RowBatch], batch_items: int, batch_bytes: int) -> Iterator[RowBatch]:
+    """Make of rows that were read one by one batches such as ``read_batches`` cuts."""
+    batch = RowBatch()
+    for place, row in enumerate(rows):
+        is_full = batch.is_full(batch_items, batch_bytes + 1 - row.weight)
+        if batch.rows and (is_full or row.keys[0] in batch.keys):
+            yield batch
+            batch = RowBatch()
+        batch.extend([place], *row.columns[1:], weight=row.weight)
+    if batch.rows:
+        yield batch
+
+
 def _batch_of_table(part: arrow.Part, items: Items) -> RowBatch | None:
     """Return rows of a table as they lie in it, None unless all are good and their keys differ."""
     columns = part.columns()

@@ -3,8 +3,9 @@
 A batch of some rows takes hardly more Python, which one thread at a time runs, than one row. So of
 the threads that add alike one *leads*: it adds its row with those of all who wait, and tells each
 what became of its own. Then one of those who came meanwhile leads (flat combining: Hendler, Incze,
-Shavit and Tzafrir, SPAA 2010). A row that cannot be stored is tried again by itself, by the thread
-whose it is, which is told why.
+Shavit and Tzafrir, SPAA 2010). Each reads its own row before: what a caller hands over runs in no
+other thread. A row that cannot be stored is tried again by itself, by the thread whose it is, which
+is told why.
 """
 
 from __future__ import annotations
@@ -16,54 +17,46 @@ from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from copy import copy
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from simdb.errors import StorageError
+from simdb.errors import DatabaseBusyError
 from simdb.results import Outcome, Outcomes
+from simdb.storage.file.locks import LOOKED_EVERY, Waiter
 
 MOST_ROWS = 64  # of one batch, so that other processes have their turn
-PATIENCE = 4  # how often one who leads looks whether others have come
-BREATH = 0.000_02  # seconds in between, and what the system adds to them
-LOOKED_EVERY = 0.05  # seconds, by those who wait for one that may be gone
+LOOKS = 4  # how often one who leads looks whether others have come
+LOOK = 0.000_02  # seconds from one to the next, and what the system adds to them
 
-# What adds rows in batches, and tells what became of each; the second is how, if one is bad.
-Load: TypeAlias = Callable[
-    [Sequence[Any], Literal["error", "skip"], Callable[[Outcomes], None]], object
-]
+# Adds rows, in batches, and tells what became of each batch. One that cannot be stored is an error
+# if it is the only one, and else left out.
+Load: TypeAlias = Callable[[Sequence[Any], Callable[[Outcomes], None]], object]
 
 
-class _Call:
+class _Call(Waiter):
     """A thread's call to add a row."""
 
-    __slots__ = ("__weakref__", "_called", "failure", "is_for_itself", "outcome", "row")
+    __slots__ = ("failure", "is_for_itself", "outcome", "row")
 
     def __init__(self, row: Any) -> None:
+        super().__init__()
         self.row = row
         self.outcome: Outcome | None = None
-        self.failure: StorageError | None = None
-        self.is_for_itself = False  # its thread is to add it alone
-        self._called = threading.Lock()
-        self._called.acquire()
+        self.failure: DatabaseBusyError | None = None
+        self.is_for_itself = False  # nobody else could add it
 
     @property
     def is_told(self) -> bool:
         """Whether it is known what became of the row, or who is to find out."""
         return self.outcome is not None or self.failure is not None or self.is_for_itself
 
-    def call(self) -> None:
-        """Let its thread look again."""
-        if self._called.locked():
-            self._called.release()
-
-    def wait(self) -> None:
-        """Wait until it is called, or for a while."""
-        self._called.acquire(timeout=LOOKED_EVERY)
-
 
 class _Line:
-    """Calls that add alike: one leads, the others wait. Who is gone was interrupted."""
+    """Calls that add alike: one leads, the others wait.
+
+    One that is gone was interrupted: as soon as nothing refers to it, another one leads.
+    """
 
     def __init__(self) -> None:
         self._leader: weakref.ref[_Call] | None = None
@@ -75,10 +68,13 @@ class _Line:
         return self._leader is None and not self.waiting
 
     def is_led_by(self, call: _Call) -> bool:
-        """Whether a call leads; it does from now on if nobody did."""
+        """Whether a call leads; if nobody does, the first who waits does from now on."""
         if self._leader is None or self._leader() is None:
-            self._leader = weakref.ref(call)
-            self._forget(call)
+            waiting = [one for one in (one() for one in self.waiting) if one is not None]
+            leader = waiting[0] if call in waiting else call
+            self._leader = weakref.ref(leader)
+            self._forget(leader)
+            leader.call()
         return self._leader() is call
 
     def taken(self, most: int) -> list[_Call]:
@@ -106,32 +102,40 @@ class Together:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._lines: dict[Hashable, _Line] = {}
+        self._threads: set[int] = set()  # that are adding
         self._last: tuple[Hashable, int] = None, 0  # of what the last batch was, and of how many
 
     def add(self, alike: Hashable, row: Any, load: Load) -> Outcome:
         """Add a row with those that other threads add ``alike``; it is durable on return.
 
-        The main thread, which Ctrl-C interrupts at any line, adds its own alone. Where another one
-        that leads is interrupted, the others try again alone, and may find that it had stored their
-        rows and could not say so.
+        The main thread, which Ctrl-C interrupts at any line, adds its own alone, and so does one
+        that is adding already. Where another one that leads is interrupted, the others try again
+        alone, and may find that it had stored their rows and could not say so.
 
         Raises:
-            what ``load`` raises of this row by itself, or of the store.
+            what ``load`` raises of this row by itself.
         """
-        if threading.current_thread() is threading.main_thread():
-            return alone(row, load)
-        call = _Call(row)
+        thread = threading.get_ident()
+        if thread == threading.main_thread().ident or thread in self._threads:
+            return _alone(row, load)
+        self._threads.add(thread)
+        try:
+            return self._add(alike, _Call(row), load)
+        finally:
+            self._threads.discard(thread)
+
+    def _add(self, alike: Hashable, call: _Call, load: Load) -> Outcome:
         with self._lock:
             line = self._lines.setdefault(alike, _Line())
             line.waiting.append(weakref.ref(call))
         try:
             while not call.is_told:
                 with self._lock:
-                    leads = line.is_led_by(call)
+                    leads = not call.is_told and line.is_led_by(call)
                 if leads:
                     self._lead(alike, line, call, load)
                 else:
-                    call.wait()
+                    call.wait(LOOKED_EVERY)
         finally:
             with self._lock:
                 line.leave(call)
@@ -139,38 +143,44 @@ class Together:
                     del self._lines[alike]
         if call.failure is not None:
             raise call.failure
-        return alone(row, load) if call.outcome is None else call.outcome
+        return _alone(call.row, load) if call.outcome is None else call.outcome
 
     def _lead(self, alike: Hashable, line: _Line, call: _Call, load: Load) -> None:
         """Add the rows of all who wait, and tell them."""
         last, count = self._last
-        for _ in range(PATIENCE if last == alike else 0):
+        for _ in range(LOOKS if last == alike else 0):
             if 1 + len(line.waiting) < count:  # those of the last batch come again, as a rule
-                time.sleep(BREATH)
+                time.sleep(LOOK)
         with self._lock:
             calls = [call, *line.taken(MOST_ROWS - 1)]
         self._last = alike, len(calls)
         try:
-            if len(calls) == 1:
-                call.outcome = alone(call.row, load)
-            else:
-                _add(calls, load)
+            _add_rows(calls, load)
+        except DatabaseBusyError as error:  # another process has held up all who wait
+            with self._lock:
+                calls += line.taken(len(line.waiting))
+            for one in calls:
+                if one.outcome is None:
+                    one.failure = error if one is call else copy(error)
         finally:
             for one in calls:
                 one.is_for_itself = not one.is_told
                 one.call()
 
 
-def alone(row: Any, load: Load) -> Outcome:
-    """Add a row by itself."""
+def _alone(row: Any, load: Load) -> Outcome:
     outcomes: list[Outcome] = []
-    load([row], "error", outcomes.extend)
+    load([row], outcomes.extend)
     return outcomes[0]
 
 
-def _add(calls: Sequence[_Call], load: Load) -> None:
-    """Add the rows of several calls, and note what each is told, as if it had come alone."""
+def _add_rows(calls: Sequence[_Call], load: Load) -> None:
+    """Add the rows of calls, and note what each is told, as if it had come alone."""
+    if len(calls) == 1:
+        calls[0].outcome = _alone(calls[0].row, load)
+        return
     untold = iter(calls)
+    busy = None
 
     def note(outcomes: Outcomes) -> None:
         for outcome, call in zip(outcomes, untold, strict=False):
@@ -180,7 +190,8 @@ def _add(calls: Sequence[_Call], load: Load) -> None:
 
     with suppress(Exception):  # of some row: whose it is tries it again, and raises it
         try:
-            load([call.row for call in calls], "skip", note)
-        except StorageError as error:
-            for call in untold:
-                call.failure = copy(error)
+            load([call.row for call in calls], note)
+        except DatabaseBusyError as error:
+            busy = error
+    if busy is not None:
+        raise busy

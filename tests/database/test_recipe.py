@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from rich.pretty import pretty_repr
 
 import simdb
 from simdb.errors import ConfigurationError
@@ -55,6 +56,7 @@ def test_recipes_of_other_settings_have_other_fingerprints():
 def test_a_secret_is_not_shown():
     recipe = Recipe.of(TEXTS, seed=1)
     assert "secret" not in repr(recipe)
+    assert "secret" not in pretty_repr(recipe)
     assert recipe.secret.hex() in recipe.to_json()
 
 

@@ -6,14 +6,17 @@ import multiprocessing
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import pytest
 
 import simdb
 from simdb.errors import DatabaseBusyError
+from simdb.ingest import add
+from simdb.opened import together as together_module
 from simdb.opened.together import MOST_ROWS, Together
 from simdb.results import Outcome, Outcomes
 from tests.support.grids import some_of
@@ -32,12 +35,9 @@ class Loads:
         self.alone: dict[Any, BaseException] = {}  # by a row that is added by itself
         self.part = MOST_ROWS  # rows of a transaction
 
-    def __call__(
-        self, rows: Sequence[Any], on_bad: str, outcomes: Callable[[Outcomes], None]
-    ) -> None:
+    def __call__(self, rows: Sequence[Any], outcomes: Callable[[Outcomes], None]) -> None:
         self.batches.append(list(rows))
         assert self.go.wait(PATIENCE)
-        assert on_bad == ("skip" if len(rows) > 1 else "error")
         for begin in range(0, len(rows), self.part):
             part = rows[begin : begin + self.part]
             for row in part:
@@ -132,6 +132,34 @@ def test_what_fails_of_the_store_is_told_to_all_that_are_not_stored():
     assert len(set(map(id, errors))) == 3  # each has a traceback of its own
 
 
+def test_one_who_was_told_while_it_looked_does_not_lead(monkeypatch):
+    """Its row, which is stored, would be added once more."""
+    loads, together = Loads(), Together()
+    told, held, go_on = vars(together_module._Call)["is_told"], threading.Event(), threading.Event()
+
+    def late(call: Any) -> bool:
+        found = bool(told.fget(call))
+        if call.row == "late" and not held.is_set():
+            held.set()
+            assert go_on.wait(PATIENCE)
+        return found
+
+    monkeypatch.setattr(together_module._Call, "is_told", property(late))
+    calls = [Call(lambda: together.add("x", "first", loads))]
+    until(lambda: loads.batches == [["first"]])
+    for row in ("other", "late"):
+        calls.append(Call(partial(together.add, "x", row, loads)))
+        until(partial(are_waiting, together, len(calls) - 1))
+    assert held.wait(PATIENCE)
+    loads.go.set()
+    for place in (0, 1):
+        calls[place].join(PATIENCE)
+    go_on.set()
+    calls[2].join(PATIENCE)
+    assert [call.answer.key for call in calls] == ["first", "other", "late"]
+    assert sorted(chain.from_iterable(loads.batches)) == ["first", "late", "other"]
+
+
 def test_others_and_the_main_thread_are_added_by_themselves():
     loads, together = Loads(), Together()
     first = Call(lambda: together.add("x", "first", loads))
@@ -158,10 +186,10 @@ POLICIES: tuple[dict[str, Any], ...] = (
 ERRORS = (simdb.KeyExistsError, simdb.BadItemError, simdb.WrongTypeError)
 
 
-def told(add: Callable[..., Outcome], row: tuple[Any, ...], options: dict[str, Any]) -> Any:
+def told(call: Callable[..., Outcome], row: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """What a call answers, or raises."""
     try:
-        return add(*row, **options)
+        return call(*row, **options)
     except ERRORS as error:
         return type(error), str(error)
 
@@ -178,26 +206,45 @@ def made_rows(draw: random.Random) -> list[tuple[Any, Any]]:
     return rows
 
 
+@pytest.fixture
+def collection(tmp_path):
+    with simdb.open(tmp_path / "store.simdb", threads=1, busy_timeout=PATIENCE) as database:
+        made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
+        made.add("first", [0])
+        yield made
+
+
 @pytest.mark.parametrize("options", POLICIES)
 @pytest.mark.parametrize("seed", some_of(range(6), 2))
 def test_what_threads_are_told_is_what_one_would_be_told(tmp_path, seed, options, monkeypatch):
     """Replayed one by one in the order in which they were added, all calls answer the same."""
     order: list[Any] = []
+    sizes: list[int] = []
+    given: dict[int, Any] = {}  # rows by what was read of them, which is kept
+    kept: list[Any] = []
     draw = random.Random(seed)
     parts = [made_rows(draw) for _ in range(5)]
     answers: list[list[Any]] = [[] for _ in parts]
+    read_row, add_rows = add.read_row, add.add_rows
+
+    def read(access: Any, known: Any, row: Any) -> Any:
+        found = read_row(access, known, row)
+        kept.append(found)
+        given[id(found)] = row
+        return found
+
+    def noted(access: Any, known: Any, policy: Any, rows: Any, *, outcomes: Any) -> Any:
+        def note(done: Outcomes) -> None:
+            order.extend(given[id(rows[one.row])] for one in done if one.action != "bad")
+            outcomes(done)
+
+        sizes.append(len(rows))
+        return add_rows(access, known, policy, rows, outcomes=note)
+
+    monkeypatch.setattr(add, "read_row", read)
+    monkeypatch.setattr(add, "add_rows", noted)
     with simdb.open(tmp_path / "store.simdb", threads=1) as database:
         made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
-        load = type(made)._load
-
-        def noted(self: Any, rows: Any, policy: Any, progress: Any, outcomes: Any) -> Any:
-            def note(done: Outcomes) -> None:
-                order.extend(rows[outcome.row] for outcome in done if outcome.action != "bad")
-                outcomes(done)
-
-            return load(self, rows, policy, progress, note)
-
-        monkeypatch.setattr(type(made), "_load", noted)
 
         def work(part: int) -> None:
             for row in parts[part]:
@@ -210,6 +257,7 @@ def test_what_threads_are_told_is_what_one_would_be_told(tmp_path, seed, options
         monkeypatch.undo()
         stored = {item.key: item.item for item in made.items()}
         assert not made.check(deep=True).problems
+    assert max(sizes) > 1
     by_row = {
         id(row[1]): answer
         for rows, own in zip(parts, answers, strict=True)
@@ -227,26 +275,125 @@ def test_what_threads_are_told_is_what_one_would_be_told(tmp_path, seed, options
                     assert told(alone.add, row, options) == answer
 
 
-def test_rows_of_many_threads_need_few_commits(tmp_path):
-    with simdb.open(tmp_path / "store.simdb", threads=1) as database:
+def test_rows_of_many_threads_are_few_batches(collection, monkeypatch):
+    sizes: list[int] = []
+    add_rows = add.add_rows
+
+    def noted(*given: Any, **named: Any) -> Any:
+        sizes.append(len(given[3]))
+        return add_rows(*given, **named)
+
+    def work(part: int) -> None:
+        for number in range(25):
+            collection.add(25 * part + number, [part, number])
+
+    monkeypatch.setattr(add, "add_rows", noted)
+    with collection._handle.environment.write(PATIENCE):  # until all wait
+        calls = [Call(partial(work, part)) for part in range(8)]
+        (alike,) = _awaited(collection, 7)
+        assert alike[0] == collection._known.settings.number
+    for call in calls:
+        call.join(PATIENCE)
+        assert call.error is None
+    assert len(collection) == 201
+    assert sizes[0] == 1
+    assert sizes[1] >= 7
+    assert len(sizes) < 120  # one for each row, if each came alone
+
+
+class Meddling(set[int]):
+    """A set that does something when it is read."""
+
+    def __init__(self, what: Callable[[], object]) -> None:
+        super().__init__([1, 2, 3])
+        self._what = what
+
+    def __iter__(self) -> Iterator[int]:
+        self._what()
+        return super().__iter__()
+
+
+def test_an_item_that_adds_another_one_when_it_is_read_adds_both(collection):
+    inner = Meddling(lambda: "inner" in collection or collection.add("inner", [5, 6]))
+    call = Call(lambda: collection.add("outer", inner))
+    call.join(PATIENCE)
+    assert call.answer == Outcome(0, "outer", "added")
+    assert {item.key for item in collection.items()} == {"first", "inner", "outer"}
+
+
+def test_a_call_within_a_load_is_added_alone():
+    together, batches = Together(), []
+
+    def load(rows: Sequence[Any], outcomes: Callable[[Outcomes], None]) -> None:
+        if rows == ["outer"]:
+            assert together.add("x", "inner", load).key == "inner"
+        batches.append(list(rows))
+        outcomes(Outcomes(Outcome(place, row, "added") for place, row in enumerate(rows)))
+
+    call = Call(lambda: together.add("x", "outer", load))
+    call.join(PATIENCE)
+    assert call.answer == Outcome(0, "outer", "added")
+    assert batches == [["inner"], ["outer"]]
+
+
+def test_items_are_read_by_the_threads_that_add_them(collection):
+    readers: list[tuple[str, int]] = []
+
+    def work(key: str) -> int:
+        collection.add(key, Meddling(lambda: readers.append((key, threading.get_ident()))))
+        return threading.get_ident()
+
+    with collection._handle.environment.write(PATIENCE):
+        calls = [Call(partial(work, key)) for key in "abcd"]
+        _awaited(collection, 3)
+    for call in calls:
+        call.join(PATIENCE)
+    assert set(readers) == {(key, call.answer) for key, call in zip("abcd", calls, strict=True)}
+
+
+def test_closing_completes_the_calls_of_those_who_wait(collection):
+    path = collection._handle.path
+    with collection._handle.environment.write(PATIENCE):
+        calls = [Call(partial(collection.add, key, [2])) for key in "abcd"]
+        _awaited(collection, 3)
+        collection._handle.close()
+    for call in calls:
+        call.join(PATIENCE)
+        assert call.error is None
+    with simdb.open(path) as database:
+        assert {item.key for item in database["c"].items()} == {"first", *"abcd"}
+
+
+def test_all_who_wait_are_told_that_the_store_is_busy(tmp_path):
+    with simdb.open(tmp_path / "store.simdb", threads=1, busy_timeout=0.5) as database:
         made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
         made.add("first", [0])
-        environment = made._handle.environment
-        before = environment.statistics()["commits"]
+        with made._handle.environment.write(PATIENCE):
+            calls = [Call(partial(made.add, key, [2])) for key in "abcd"]
+            for call in calls:
+                call.join(PATIENCE)
+        assert [type(call.error) for call in calls] == [DatabaseBusyError] * 4
+        assert len({id(call.error) for call in calls}) == 4
+        assert len(made) == 1
 
-        def work(part: int) -> None:
-            for number in range(25):
-                made.add(25 * part + number, [part, number])
 
-        with environment.write(PATIENCE):  # until all wait
-            calls = [Call(partial(work, part)) for part in range(8)]
-            (alike,) = _awaited(made, 7)
-            assert alike[0] == made._known.settings.number
+def test_a_row_that_does_not_fit_is_the_only_one_that_is_refused(tmp_path):
+    with simdb.open(tmp_path / "store.simdb", threads=1, map_size=6 * 2**20) as database:
+        made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
+        made.add("first", [0])
+        rows: dict[str, Any] = {
+            "a": [1],
+            "big": random.Random(1).sample(range(2**60), 1_200_000),
+            "b": [2],
+        }
+        with made._handle.environment.write(PATIENCE):
+            calls = [Call(partial(made.add, key, item)) for key, item in rows.items()]
+            _awaited(made, 2)
         for call in calls:
             call.join(PATIENCE)
-            assert call.error is None
-        assert len(made) == 201
-        assert environment.statistics()["commits"] - before < 150
+        errors = [type(call.error) for call in calls]
+        assert errors == [type(None), simdb.DatabaseFullError, type(None)]
+        assert {item.key for item in made.items()} == {"first", "a", "b"}
 
 
 def _awaited(collection: simdb.Collection, count: int) -> list[Any]:
@@ -255,24 +402,20 @@ def _awaited(collection: simdb.Collection, count: int) -> list[Any]:
     return [*found]
 
 
-def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_has_not(tmp_path):
-    with simdb.open(tmp_path / "store.simdb", threads=1, busy_timeout=PATIENCE) as database:
-        made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
-        made.add("first", [0])
+def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_has_not(collection):
+    def child() -> None:
+        call = Call(lambda: collection.add("child", [1]))
+        call.join(PATIENCE)
+        assert call.answer == Outcome(0, "child", "added")
 
-        def child() -> None:
-            call = Call(lambda: made.add("child", [1]))
-            call.join(PATIENCE)
-            assert call.answer == Outcome(0, "child", "added")
-
-        with made._handle.environment.write(PATIENCE):
-            calls = [Call(partial(made.add, key, [2])) for key in ("a", "b")]
-            _awaited(made, 1)
-            process = multiprocessing.get_context("fork").Process(target=child)
-            process.start()
-        process.join(PATIENCE)
-        assert process.exitcode == 0
-        for call in calls:
-            call.join(PATIENCE)
-            assert call.error is None
-        assert {item.key for item in made.items()} == {"first", "child", "a", "b"}
+    with collection._handle.environment.write(PATIENCE):
+        calls = [Call(partial(collection.add, key, [2])) for key in ("a", "b")]
+        _awaited(collection, 1)
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 0
+    for call in calls:
+        call.join(PATIENCE)
+        assert call.error is None
+    assert {item.key for item in collection.items()} == {"first", "child", "a", "b"}

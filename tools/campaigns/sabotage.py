@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def _without_asking_for_the_kind() -> None:
 
     def present(transaction: Any, known: Any) -> Any:
         found = catalogue.require_settings(transaction, known.name)
-        return replace(known, number=found.number)
+        return structs.replace(known, number=found.number)
 
     for module in (add, opened):
         _put_in_place(module, "present_settings", present)

@@ -21,14 +21,13 @@ import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from simdb.storage.file.locks import User
+from simdb.storage.file.locks import LOOKED_EVERY, User, Waiter
 
 if TYPE_CHECKING:
     from simdb.storage.file.log import Log
 
 MOST_MEMBERS = 64  # of one commit, so that other processes have their turn
 MOST_HELD_BACK = 2**15  # bytes of changes after which nobody is let in
-LOOKED_EVERY = 0.05  # seconds, by those who wait for one that may be gone
 
 
 class Group(User):
@@ -92,24 +91,14 @@ class Group(User):
             member.call()
 
 
-class Member(User):
+class Member(Waiter):
     """A call that wants to change a little, on its way through the lobby into a group."""
 
-    __slots__ = ("_called", "group")
+    __slots__ = ("group",)
 
     def __init__(self) -> None:
+        super().__init__()
         self.group: Group | None = None
-        self._called = threading.Lock()
-        self._called.acquire()
-
-    def call(self) -> None:
-        """Let it look again what it may do; by one thread at a time."""
-        if self._called.locked():
-            self._called.release()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until it is called, or for so long."""
-        self._called.acquire(timeout=max(0.0, seconds))
 
 
 class Lobby:

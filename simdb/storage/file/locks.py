@@ -28,11 +28,32 @@ from pathlib import Path
 from simdb.errors import DatabaseBusyError, StorageError
 from simdb.storage.file import preflight
 
+LOOKED_EVERY = 0.05  # seconds, by those who wait for one that may be gone
+
 
 class User:
     """Stands for one use of something; when it is gone, so is the use."""
 
     __slots__ = ("__weakref__",)
+
+
+class Waiter(User):
+    """Who waits until another thread calls."""
+
+    __slots__ = ("_called",)
+
+    def __init__(self) -> None:
+        self._called = threading.Lock()
+        self._called.acquire()
+
+    def call(self) -> None:
+        """Let it look again what it may do; by one thread at a time."""
+        if self._called.locked():
+            self._called.release()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is called, or for so long."""
+        self._called.acquire(timeout=max(0.0, seconds))
 
 
 class Users:
