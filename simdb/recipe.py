@@ -12,7 +12,7 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -72,10 +72,10 @@ class Recipe(Struct, frozen=True, kw_only=True):
         parts = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
         return f"{type(self).__name__}({parts})"
 
-    def __rich_repr__(self) -> Iterator[tuple[str, Any]]:
-        """Yield what is printed: all but the secret."""
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """Return what is printed: all but the secret."""
         told = (name for name in self.__struct_fields__ if name != "secret")
-        return ((name, getattr(self, name)) for name in told)
+        return [(name, getattr(self, name)) for name in told]
 
     # -- making one ------------------------------------------------------------------------------
 
