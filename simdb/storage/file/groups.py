@@ -83,8 +83,9 @@ class Group(User):
         self._members.discard(member)
         if self.is_held_by(member):
             self.hold(None)
-            self.is_settled = self.is_settled or not self._members
-            self.call_members()
+            if not self.is_settled:  # else they have been called
+                self.is_settled = not self._members
+                self.call_members()
 
     def call_members(self) -> None:
         """Let those who wait look again."""

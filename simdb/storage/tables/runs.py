@@ -41,6 +41,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -146,7 +147,7 @@ class Run(Fields):
     @property
     def level(self) -> int:
         """Size class: runs of one level differ by less than a factor of ``FAN_IN``."""
-        return (max(self.entries, 16).bit_length() - 5) // 3
+        return ((self.entries | 16).bit_length() - 5) // 3
 
 
 class Merge(Fields):
@@ -383,14 +384,17 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     too much of a run is dead.
     """
     due: list[list[Run]] = []
-    for is_merging, segment in groupby(runs, key=lambda run: run.merge > 0):
-        left = [] if is_merging else list(segment)
+    for merge, segment in groupby(runs, attrgetter("merge")):
+        left = [] if merge else list(segment)
         levels = [run.level for run in left]
         while left:
-            larger = [place for place, level in enumerate(levels) if level > levels[0]]
-            others = (place for place, level in enumerate(levels) if level != levels[0])
-            size = larger[-1] + 1 if larger else next(others, len(levels))
-            if larger or size >= FAN_IN:
+            size, is_larger = 0, False
+            for place, level in enumerate(levels):
+                if level > levels[0]:
+                    size, is_larger = place + 1, True
+                elif level == levels[0] and size == place and not is_larger:
+                    size += 1
+            if is_larger or size >= FAN_IN:
                 due.append(left[:size])
             else:
                 due += [[run] for run in left[:size] if run.dead > run.entries * DEAD_SHARE]
