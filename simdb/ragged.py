@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
@@ -189,8 +189,9 @@ class ByteStrings(Sequence[memoryview]):
         """Put byte strings one after the other, if they are not."""
         if type(strings) is ByteStrings:  # not isinstance, which is slow for what is none
             return strings
-        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
-        return cls(np.frombuffer(b"".join(strings), np.uint8), offsets_of(sizes))
+        bounds = accumulate(map(len, strings), initial=0)
+        offsets = np.fromiter(bounds, np.int64, len(strings) + 1)
+        return cls(np.frombuffer(b"".join(strings), np.uint8), offsets)
 
     @classmethod
     def concatenated(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
@@ -224,10 +225,11 @@ class ByteStrings(Sequence[memoryview]):
 
     def __getitem__(self, place: int | slice) -> memoryview | ByteStrings:
         if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
+            count = self.offsets.size - 1
+            start, stop, step = place.indices(count)
             if step != 1:
                 return cut_out(self.values, self.offsets[:-1][place], self.offsets[1:][place])
-            if start == 0 and stop == len(self):
+            if start == 0 and stop == count:
                 return self
             offsets = self.offsets[start : max(start, stop) + 1]
             return ByteStrings(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])

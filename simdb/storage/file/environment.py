@@ -636,6 +636,22 @@ class WriteTransaction(ReadTransaction):
                 transaction.abort()
 
 
+class _FailuresNoted:
+    """The block of ``failures_noted``: a class, since every commit enters one."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            self._environment.raise_noted(error)
+
+
 class Environment:
     """One opened file, shared within the process."""
 
@@ -961,10 +977,7 @@ class Environment:
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = max(
-                    int.from_bytes(watch.pages[offset : offset + 8], "little")
-                    for offset in watch.commit_offsets
-                )
+                newest = watch.newest_commit()
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()
@@ -1072,14 +1085,17 @@ class Environment:
                 f"it may not make in {self.path.parent}: read again, or let it write there"
             )
 
-    @contextmanager
-    def failures_noted(self) -> Iterator[None]:
+    def failures_noted(self) -> _FailuresNoted:
         """Translate errors of LMDB and the system; remember one after which nothing is written."""
+        return _FailuresNoted(self)
+
+    def raise_noted(self, error: Exception) -> NoReturn:
+        """Raise what is told in place of an error; remember one after which nothing is written."""
         try:
             with translated(self.path):
-                yield
-        except DatabaseFailedError as error:
-            self._failure = error
+                raise error
+        except DatabaseFailedError as failure:
+            self._failure = failure
             raise
 
     def _require_no_failure(self) -> None:
@@ -1089,8 +1105,7 @@ class Environment:
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
-            with self.failures_noted():
-                raise error
+            self.raise_noted(error)
 
     # -- the map ---------------------------------------------------------------------------
 

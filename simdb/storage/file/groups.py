@@ -88,9 +88,10 @@ class Group(User):
                 self.call_members()
 
     def call_members(self) -> None:
-        """Let those who wait look again."""
-        for member in self._members:
-            member.call()
+        """Let those who wait look again; as long as one is alone, none does."""
+        if self.entered:
+            for member in self._members:
+                member.call()
 
 
 class Member(User):

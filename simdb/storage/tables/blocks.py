@@ -106,7 +106,7 @@ class Block(NamedTuple):
         """Return the records, not verified, as a column."""
         values = np.frombuffer(self.records, np.uint8)
         if self.width:
-            return ByteStrings.of_rows(values.reshape(-1, self.width))
+            return ByteStrings(values, np.arange(self.numbers.size + 1) * self.width)
         offsets = np.zeros(self.ends.size + 1, np.int64)
         offsets[1:] = self.ends
         return ByteStrings(values, offsets)
@@ -136,8 +136,7 @@ def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
     if width:
         if len(value) != head + count * width:
             raise ValueError("wrong length")
-        empty = np.empty(0, np.uint64)
-        return Block(key, numbers, width, empty, empty, value[head:]), head
+        return Block(key, numbers, width, _NONE, _NONE, value[head:]), head
     ends = np.frombuffer(value, np.uint64, count, head)
     checksums = np.frombuffer(value, np.uint64, count, head + 8 * count)
     head += 16 * count
@@ -526,15 +525,12 @@ def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
         total += size
         if size > largest:  # noqa: PLR1730 - of every block at every commit: a call takes longer
             largest = size
-        if (count >= FAN_IN and _size_class(total) > _size_class(largest)) or (
+        # Of a size class all have as many groups of three bits.
+        if (count >= FAN_IN and total.bit_length() // 3 > largest.bit_length() // 3) or (
             count > 1 and total >= target // 2
         ):
             joined = count
     return len(blocks) - joined if joined else None
-
-
-def _size_class(size: int) -> int:
-    return size.bit_length() // 3
 
 
 class BlockPlaces(NamedTuple):

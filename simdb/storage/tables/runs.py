@@ -385,18 +385,15 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     """
     due: list[list[Run]] = []
     for merge, segment in groupby(runs, attrgetter("merge")):
-        left = [] if merge else list(segment)
-        levels = [run.level for run in left]
+        by_level = [] if merge else groupby(segment, attrgetter("level"))
+        left = [(level, list(alike)) for level, alike in by_level]
         while left:
-            size, is_larger = 0, False
-            for place, level in enumerate(levels):
-                if level > levels[0]:
-                    size, is_larger = place + 1, True
-                elif level == levels[0] and size == place and not is_larger:
-                    size += 1
-            if is_larger or size >= FAN_IN:
-                due.append(left[:size])
+            larger = [place for place, (level, _) in enumerate(left) if level > left[0][0]]
+            end = larger[-1] + 1 if larger else 1
+            group = [run for _, alike in left[:end] for run in alike]
+            if larger or len(group) >= FAN_IN:
+                due.append(group)
             else:
-                due += [[run] for run in left[:size] if run.dead > run.entries * DEAD_SHARE]
-            left, levels = left[size:], levels[size:]
+                due += [[run] for run in group if run.dead > run.entries * DEAD_SHARE]
+            left = left[end:]
     return due
