@@ -286,7 +286,7 @@ class RunWriter:
 
     def _spend(self, merge: Merge, tombstones: Tombstones) -> None:
         while merge in self._directory.merges:
-            remaining = sum(run.entries for run in self._inputs(merge))
+            remaining = sum([run.entries for run in self._inputs(merge)])
             if remaining > SMALL_MERGE and merge.credit < min(CHUNK_ENTRIES, remaining):
                 return
             merge.credit -= self._step(merge, tombstones)
@@ -299,7 +299,7 @@ class RunWriter:
     def _step(self, merge: Merge, tombstones: Tombstones) -> int:
         """Move up to a chunk of entries from the inputs to the output; return how many left."""
         inputs = self._inputs(merge)
-        before = sum(run.entries for run in inputs)
+        before = sum([run.entries for run in inputs])
         keys = np.empty(CHUNK_ENTRIES, np.uint64)
         columns = np.empty((self._column_count, CHUNK_ENTRIES), np.uint32)
         used_up: list[bytes] = []
@@ -311,7 +311,7 @@ class RunWriter:
             self._write_chunk(output, keys[:filled], columns[:, :filled])
         for key in used_up:
             self._transaction.delete(self._table, key)
-        moved = before - sum(run.entries for run in inputs)
+        moved = before - sum([run.entries for run in inputs])
         self.counters.steps += 1
         self.counters.entries += moved
         if all(run.first_chunk == run.end_chunk for run in inputs):
@@ -386,14 +386,16 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     due: list[list[Run]] = []
     for merge, segment in groupby(runs, attrgetter("merge")):
         by_level = [] if merge else groupby(segment, attrgetter("level"))
-        left = [(level, list(alike)) for level, alike in by_level]
-        while left:
-            larger = [place for place, (level, _) in enumerate(left) if level > left[0][0]]
-            end = larger[-1] + 1 if larger else 1
-            group = [run for _, alike in left[:end] for run in alike]
-            if larger or len(group) >= FAN_IN:
+        groups = [(level, list(alike)) for level, alike in by_level]
+        levels = [level for level, _ in groups]
+        while groups:
+            level, group = groups.pop(0)
+            is_due = len(group) >= FAN_IN
+            while max(levels := levels[1:], default=level) > level:
+                group += groups.pop(0)[1]
+                is_due = True
+            if is_due:
                 due.append(group)
             else:
                 due += [[run] for run in group if run.dead > run.entries * DEAD_SHARE]
-            left = left[end:]
     return due
