@@ -151,7 +151,7 @@ class Reading(AbstractContextManager["ReadTransaction"]):
 
 
 class Lent(AbstractContextManager[T]):
-    """The block in which the open file is lent: it stays mapped until then, closed or not."""
+    """The block in which the open file is lent: it stays mapped until its end, closed or not."""
 
     def __init__(self, handle: Handle, begin: Callable[[], T]) -> None:
         self._handle = handle

@@ -649,7 +649,10 @@ class _FailuresNoted:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception):
-            self._environment.raise_noted(error)
+            try:
+                self._environment.raise_noted(error)
+            finally:
+                del error  # a frame in its traceback would keep it, and what others hold by it
 
 
 class Environment:
@@ -1097,6 +1100,8 @@ class Environment:
         except DatabaseFailedError as failure:
             self._failure = failure
             raise
+        finally:
+            del error
 
     def _require_no_failure(self) -> None:
         if self._failure is not None:
