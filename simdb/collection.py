@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -1363,8 +1363,8 @@ class Collection(CollectionView):
 
         row = key, item, metadata
         outcomes: list[Outcome] = []
-        with _plain_errors():
-            if merge is not None:
+        try:
+            if merge is not None:  # a function of this thread's
                 self._load([row], policy, None, outcomes.extend)
                 return outcomes[0]
             with self._handle.writing() as access:
@@ -1376,6 +1376,8 @@ class Collection(CollectionView):
                 alike = self._known.settings.number, policy
                 read = ingest.add.read_row(access, self._known, row)
                 return self._handle.together.add(alike, read, load)
+        except BadItemError as error:
+            _raise_plain(error)
 
     def add_many(
         self,
@@ -1690,8 +1692,10 @@ class Collection(CollectionView):
         policy = ingest.add.AddPolicy(
             on_existing="require", bound=None, drop_duplicates=False, skip_bad=False
         )
-        with _plain_errors():
+        try:
             self._load([(key, item, metadata)], policy, None, None)
+        except BadItemError as error:
+            _raise_plain(error)
 
     def delete(self, key: Key) -> None:
         """Delete an item, in one durable transaction.
@@ -1909,15 +1913,11 @@ def _method(
     return replace(method, resume=resume)
 
 
-@contextmanager
-def _plain_errors() -> Iterator[None]:
+def _raise_plain(error: BadItemError) -> NoReturn:
     """Raise what was wrong with a single item as what it is: there are no rows to tell apart."""
-    try:
-        yield
-    except BadItemError as error:
-        if isinstance(error.__cause__, UsageError | TypeError):
-            raise error.__cause__ from error.__cause__.__cause__
-        raise BadItemError(error.problem.removeprefix("row 0: ")) from error.__cause__
+    if isinstance(error.__cause__, UsageError | TypeError):
+        raise error.__cause__ from error.__cause__.__cause__
+    raise BadItemError(error.problem.removeprefix("row 0: ")) from error.__cause__
 
 
 def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
@@ -95,7 +95,7 @@ def as_bytes(strings: Sequence[bytes | memoryview]) -> list[bytes]:
     """Return byte strings as objects of their own, which Python's collector need not visit."""
     if not isinstance(strings, ByteStrings):
         return list(map(bytes, strings))
-    width = int(strings.offsets[1]) if len(strings) else 0
+    width = int(strings.offsets[1]) if len(strings) > 1 else 0
     if width and (sizes_of(strings.offsets) == width).all():
         return cut_rows(strings.values.reshape(-1, width))
     whole, bounds = strings.values.tobytes(), strings.offsets.tolist()
@@ -141,7 +141,7 @@ def distinct_of(
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return where rows of these sizes begin, and where the last one ends."""
     offsets = np.zeros(sizes.size + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    sizes.cumsum(out=offsets[1:])
     return offsets
 
 
@@ -165,9 +165,11 @@ def slices_of(weights: npt.NDArray[np.int64], most: int) -> Iterator[slice]:
 
 
 def read_only(array: Array) -> Array:
-    """Return a view that is not to be written to: kernels are compiled for either kind of array."""
+    """Return an array as one that cannot be written to: kernels are compiled for either kind."""
+    if not array.flags.writeable:
+        return array
     view = array.view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -179,15 +181,17 @@ class ByteStrings(Sequence[memoryview]):
     offsets: npt.NDArray[np.int64]  # string i is ``values[offsets[i]:offsets[i + 1]]``
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", read_only(self.values))
+        if self.values.flags.writeable:
+            object.__setattr__(self, "values", read_only(self.values))
 
     @classmethod
     def of(cls, strings: Sequence[bytes | memoryview]) -> ByteStrings:
         """Put byte strings one after the other, if they are not."""
-        if isinstance(strings, ByteStrings):
+        if type(strings) is ByteStrings:  # not isinstance, which is slow for what is none
             return strings
-        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
-        return cls(np.frombuffer(b"".join(strings), np.uint8), offsets_of(sizes))
+        bounds = accumulate(map(len, strings), initial=0)
+        offsets = np.fromiter(bounds, np.int64, len(strings) + 1)
+        return cls(np.frombuffer(b"".join(strings), np.uint8), offsets)
 
     @classmethod
     def concatenated(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
@@ -221,9 +225,12 @@ class ByteStrings(Sequence[memoryview]):
 
     def __getitem__(self, place: int | slice) -> memoryview | ByteStrings:
         if isinstance(place, slice):
-            start, stop, step = place.indices(len(self))
+            count = self.offsets.size - 1
+            start, stop, step = place.indices(count)
             if step != 1:
                 return cut_out(self.values, self.offsets[:-1][place], self.offsets[1:][place])
+            if start == 0 and stop == count:
+                return self
             offsets = self.offsets[start : max(start, stop) + 1]
             return ByteStrings(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
         begin = range(self.offsets.size - 1)[place]

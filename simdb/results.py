@@ -392,6 +392,10 @@ class Outcomes(Sequence[Outcome], Tabular):
     def __len__(self) -> int:
         return len(self._columns[0])
 
+    def __iter__(self) -> Iterator[Outcome]:
+        for place, columns in enumerate(zip(*self._columns, strict=True)):
+            yield self.apart.get(place) or Outcome(*columns)
+
     @overload
     def __getitem__(self, index: int) -> Outcome: ...
     @overload

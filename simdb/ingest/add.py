@@ -13,7 +13,7 @@ from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import ProgressCallback
@@ -200,9 +200,10 @@ class BatchAdder:
             if self._first_new is None:
                 self._first_new = writer.manifest.next_number
             prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
-            signed = signed._replace(prefixes=prefixes)
+            if prefixes is not signed.prefixes:
+                signed = signed._replace(prefixes=prefixes)
             batch.keys = ByteStrings.of(batch.keys)
-            stored = writer.find_many(batch.keys).tolist()
+            stored = writer.find_many(batch.keys)
             fates = Fates(batch, stored, self._actions(writer, batch, stored))
             if self._policy.bound is not None:
                 cut = self._decide(writer, fates, signed, self._policy.bound)
@@ -379,27 +380,10 @@ class BatchAdder:
 
     def outcomes(self, fates: Fates) -> Outcomes:
         """Tell what became of the rows."""
-        batch, stored, decisions = fates.batch, fates.stored, fates.decisions
+        batch, decisions = fates.batch, fates.decisions
         similar = [] if decisions is None else np.flatnonzero(decisions.is_duplicate).tolist()
         others = sorted(set(fates.rows("duplicate", "bad")).difference(similar))
-        outcomes = {
-            place: Outcome(batch.rows[place], key, fates.actions[place])
-            for place, key in zip(others, batch.keys_at(others), strict=True)
-        }
-        same = self._told(np.array([self._signer.kind.identical_value]))
-        for place, outcome in outcomes.items():
-            number = stored[place]
-            changes: dict[str, Any]
-            if outcome.action == "bad":
-                refused = self._existing(batch, place, number)
-                changes = {"problem": refused.problem, "within_input": refused.within_input}
-            elif number in self._seen:
-                changes = {"duplicate_of": outcome.key, "within_input": True}
-                changes |= {"similarity": same.similarities[0], "distance": same.distances[0]}
-                changes["estimated"] = same.estimated
-            else:  # of other content, which stays
-                changes = {"duplicate_of": outcome.key, "within_input": False}
-            outcomes[place] = structs.replace(outcome, **changes)
+        outcomes = self._of_stored_keys(fates, others) if others else {}
         superseded: dict[int, list[Key]] = {}
         for number, row in fates.superseded.items():
             superseded.setdefault(row, []).append(fates.targets[number])
@@ -411,6 +395,25 @@ class BatchAdder:
         if decisions is not None and similar:
             outcomes.update(zip(similar, self._of_similar(fates, decisions, similar), strict=True))
         return Outcomes.of_columns(batch.rows, batch.user_keys, fates.actions, outcomes)
+
+    def _of_stored_keys(self, fates: Fates, others: list[int]) -> dict[int, Outcome]:
+        """Tell what became of rows whose keys are stored already, given by their places."""
+        batch, outcomes = fates.batch, {}
+        same = self._told(np.array([self._signer.kind.identical_value]))
+        for place, key in zip(others, batch.keys_at(others), strict=True):
+            number, action = fates.stored[place], fates.actions[place]
+            changes: dict[str, Any]
+            if action == "bad":
+                refused = self._existing(batch, place, number)
+                changes = {"problem": refused.problem, "within_input": refused.within_input}
+            elif number in self._seen:
+                changes = {"duplicate_of": key, "within_input": True}
+                changes |= {"similarity": same.similarities[0], "distance": same.distances[0]}
+                changes["estimated"] = same.estimated
+            else:  # of other content, which stays
+                changes = {"duplicate_of": key, "within_input": False}
+            outcomes[place] = Outcome(batch.rows[place], key, action, **changes)
+        return outcomes
 
     def _of_similar(self, fates: Fates, decisions: Decisions, similar: list[int]) -> list[Outcome]:
         """Tell what became of rows that are similar to an item, given by their places."""
@@ -668,6 +671,7 @@ def _made_ahead(
     begun: deque[tuple[RowBatch, Signing, Packing | None]] = deque()
     try:
         for batch in batches:
+            batch.items = ByteStrings.of(batch.items)  # which else each of those who read them does
             begun.append((batch, sign(batch), packer.start(batch, pool)))
             if len(begun) > ahead:
                 yield begun.popleft()

@@ -250,7 +250,7 @@ def _take_plain(
         metadata = list(map(encode_metadata, others[0])) if others else [b""] * len(part)
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
-    weight = int(items.weights(encoded).sum()) + sum(map(len, metadata)) // WEIGHED
+    weight = sum(items.weights(encoded).tolist()) + sum(map(len, metadata)) // WEIGHED
     if len(set(keys)) < len(keys) or not seen.isdisjoint(keys) or weight > most:
         return False
     seen.update(keys)

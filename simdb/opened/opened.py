@@ -150,6 +150,25 @@ class Reading(AbstractContextManager["ReadTransaction"]):
             self._handle.end_use(self)
 
 
+class Lent(AbstractContextManager[T]):
+    """The block in which the open file is lent: it stays mapped until its end, closed or not."""
+
+    def __init__(self, handle: Handle, begin: Callable[[], T]) -> None:
+        self._handle = handle
+        self._begin = begin
+
+    def __enter__(self) -> T:
+        self._handle.begin_use(self)
+        try:
+            return self._begin()
+        except BaseException:
+            self._handle.end_use(self)
+            raise
+
+    def __exit__(self, *raised: Any) -> None:
+        self._handle.end_use(self)
+
+
 class Handle:
     """What a database and its collections share: the open file and the settings of this opening."""
 
@@ -199,15 +218,9 @@ class Handle:
         """Raise unless the database is open."""
         _ = self.environment
 
-    @contextmanager
-    def use(self) -> Iterator[Environment]:
-        """Lend the open file: it stays mapped until the block ends, closed meanwhile or not."""
-        use = User()
-        self.begin_use(use)
-        try:
-            yield self.environment
-        finally:
-            self.end_use(use)
+    def use(self) -> Lent[Environment]:
+        """Lend the open file."""
+        return Lent(self, lambda: self.environment)
 
     def read(self) -> Reading:
         """Hold a snapshot of the last commit."""
@@ -223,13 +236,15 @@ class Handle:
         if self._closed:
             self._release()
 
-    @contextmanager
-    def writing(self) -> Iterator[WriteAccess]:
+    def writing(self) -> Lent[WriteAccess]:
         """Lend the open file for a change; ReadOnlyError if it was opened for reading."""
-        with self.use() as environment:
-            if self.read_only:  # others of this process may write
-                raise ReadOnlyError(f"{self.path} was opened read-only")
-            yield WriteAccess(environment, self.busy_timeout, self.memory, self.pool)
+        return Lent(self, self._access)
+
+    def _access(self) -> WriteAccess:
+        environment = self.environment
+        if self.read_only:  # others of this process may write
+            raise ReadOnlyError(f"{self.path} was opened read-only")
+        return WriteAccess(environment, self.busy_timeout, self.memory, self.pool)
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:

@@ -263,10 +263,10 @@ class CollectionReader:
         self._last_named = some, self._named(keys).select(places)
         return some
 
-    def find_many(self, keys: ByteStrings) -> Int64s:
+    def find_many(self, keys: ByteStrings) -> list[int]:
         """Return the item numbers of many encoded user keys, -1 for those not stored."""
         names = self._named(keys)
-        numbers = np.full(len(keys), -1, np.int64)
+        numbers = [-1] * len(keys)
         found = dict(self.transaction.get_many(Table.KEYS, names.listed))
         if found:
             for name, place in zip(names.listed, names.order.tolist(), strict=True):

@@ -13,7 +13,7 @@ import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import CorruptionError, StorageError
-from simdb.ragged import ByteStrings, as_bytes, sizes_of
+from simdb.ragged import ByteStrings, sizes_of
 from simdb.storage.collection.manifest import IndexManifest, Manifest, postings_writer
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
@@ -68,7 +68,7 @@ class IndexWriter:
             return
         self.signatures.append_rows(numbers, signatures)
         if bucket_keys.size:
-            items = np.repeat(numbers, keys_of_item)
+            items = numbers.repeat(keys_of_item)
             self.bands.append(
                 bucket_keys[order], items[order][np.newaxis, :], int(items[0]), int(items[-1])
             )
@@ -174,7 +174,7 @@ class CollectionWriter(CollectionReader):
         numbers = np.arange(first, first + len(keys), dtype=np.uint32)
         names = self._named(keys)
         sealed = layout.seal_numbers(Table.KEYS, names.column, numbers[names.order])
-        self.transaction.put_many(Table.KEYS, names.listed, as_bytes(sealed))
+        self.transaction.put_many(Table.KEYS, names.listed, sealed)
         in_documents = items
         if self.items is not None:
             self.items.append(numbers, items)

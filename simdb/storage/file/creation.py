@@ -13,6 +13,7 @@ import resource
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -128,23 +129,28 @@ class Room:
     """How much of a map is used, and how much is left: LMDB's figures of it and of its tables."""
 
     def __init__(self, environment: Any, tables: Iterable[dict[str, int]] = ()) -> None:
-        information, main = environment.info(), environment.stat()
+        information, self._main = environment.info(), environment.stat()
         self._environment = environment
+        self._tables = tables
         self.end: int = information["last_pgno"] + 1
-        self._size: int = information["map_size"]
-        self._page_size: int = main["psize"]
+        self.size: int = information["map_size"]
+        self._page_size: int = self._main["psize"]
+
+    @cached_property
+    def pages_in_use(self) -> int:
+        """Pages of the main table and of the tables described."""
         parts = ("branch_pages", "leaf_pages", "overflow_pages")
-        self.pages_in_use = sum(table[part] for table in (main, *tables) for part in parts)
+        return sum(table[part] for table in (self._main, *self._tables) for part in parts)
 
     @property
     def is_plenty(self) -> bool:
         """Whether so much of the map is unused that no single transaction could fill it."""
-        return self._size - self.end * self._page_size > PLENTY_OF_ROOM
+        return self.size - self.end * self._page_size > PLENTY_OF_ROOM
 
     @property
     def is_enough_to_fold(self) -> bool:
         """Whether a log may be kept, which a later commit must find the room to fold."""
-        return self._size - self.end * self._page_size > PAGES_TO_FOLD * self._page_size
+        return self.size - self.end * self._page_size > PAGES_TO_FOLD * self._page_size
 
     @property
     def to_rewrite(self) -> int:
@@ -153,21 +159,21 @@ class Room:
         Those past the last page that was ever used; or, where a quarter of the map is free, half
         of that, however scattered.
         """
-        free = self._size - self.pages_in_use * self._page_size
-        after = self._size - self.end * self._page_size
-        return max(after, free // 2 if free > self._size // 4 else 0)
+        free = self.size - self.pages_in_use * self._page_size
+        after = self.size - self.end * self._page_size
+        return max(after, free // 2 if free > self.size // 4 else 0)
 
     @property
     def larger_map(self) -> int | None:
         """The size of a larger map if this one is nearly full, else None."""
-        limit = without_reserve(self._size)
+        limit = without_reserve(self.size)
         if self.end * self._page_size < limit - limit // FREE_MAP_SHARE:
             return None
         return with_reserve(2 * limit)
 
     def require_reserve(self, path: Path, pages_before: int) -> None:
         """Raise DatabaseFullError if insertions leave too little of the map for deleting."""
-        limit = without_reserve(self._size) // self._page_size
+        limit = without_reserve(self.size) // self._page_size
         # Free pages may be too scattered for a large value: then the file grows instead.
         end = self.end + max(0, self.pages_in_use - pages_before)
         if self.pages_in_use > limit or (end > limit and self.pages_in_use > limit // 2):
@@ -183,7 +189,7 @@ class Room:
         commits = self._environment.info()["last_txnid"]
         return {
             "used_bytes": self.end * self._page_size,
-            "map_bytes": without_reserve(self._size),
+            "map_bytes": without_reserve(self.size),
             "commits": commits,
             "snapshots": len(snapshots),
             "oldest_snapshot_commits": commits - min(snapshots) if snapshots else 0,

@@ -368,7 +368,7 @@ class WriteTransaction(ReadTransaction):
 
     may_remember = False  # what it stores may still change
     __slots__ = (
-        *("_before", "_held_back", "_is_direct", "_snapshot", "_writes"),
+        *("_before", "_held_back", "_inserts", "_is_direct", "_snapshot", "_writes"),
         *("lock_owner", "member", "pages_before", "written_manifests"),
     )
 
@@ -378,7 +378,8 @@ class WriteTransaction(ReadTransaction):
         # By collection: once committed, the next transaction of this process takes them over if
         # nobody has committed in between.
         self.written_manifests: dict[int, Any] = {}
-        self.pages_before: int | None = None  # in use when it began to add items, if it does
+        self._inserts = False  # adds items or an index
+        self.pages_before: int | None = None  # in use when it began to, where room may be short
         self._held_back = 0  # bytes of changes
         self._is_direct = False  # writes to the tables: the log is folded
         self._writes = True  # it is LMDB's transaction for writing
@@ -396,7 +397,7 @@ class WriteTransaction(ReadTransaction):
     @property
     def identity(self) -> int:
         """Number of the commit that it will be."""
-        return super().identity + (not self._writes)
+        return int(self._transaction.id()) + (not self._writes)
 
     @contextmanager
     def before(self) -> Iterator[ReadTransaction]:
@@ -419,7 +420,10 @@ class WriteTransaction(ReadTransaction):
 
     def note_insertion(self) -> None:
         """Note that it adds items or an index: it must leave room in the map for deleting."""
-        if self.pages_before is None and not self.environment.room().is_plenty:
+        if self._inserts:
+            return
+        self._inserts = True
+        if not self.environment.room().is_plenty:
             self.pages_before = self.room().pages_in_use
 
     def room(self) -> Room:
@@ -469,9 +473,11 @@ class WriteTransaction(ReadTransaction):
     # -- the log ---------------------------------------------------------------------------
 
     def _hold_back(self, table: Table, key: bytes, value: bytes | None) -> None:
-        self._own_log().set(table, key, value)
-        self._held_back += log.COST + len(key) + len(value or b"")
-        if self._held_back > log.LARGEST_COMMIT or not 0 < len(key) <= log.LONGEST_KEY:
+        held = self._log if self._held_back and self._log is not None else self._own_log()
+        held.set(table, key, value)
+        length = len(key)
+        self._held_back += log.COST + length + (0 if value is None else len(value))
+        if self._held_back > log.LARGEST_COMMIT or not 0 < length <= log.LONGEST_KEY:
             self._fold()
 
     def _own_log(self) -> Log:
@@ -628,6 +634,25 @@ class WriteTransaction(ReadTransaction):
         for transaction in ended:
             if transaction is not _ENDED and transaction is not None:
                 transaction.abort()
+
+
+class _FailuresNoted:
+    """The block of ``failures_noted``: a class, since every commit enters one."""
+
+    __slots__ = ("_environment",)
+
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, Exception):
+            try:
+                self._environment.raise_noted(error)
+            finally:
+                del error  # a frame in its traceback would keep it, and what others hold by it
 
 
 class Environment:
@@ -955,10 +980,7 @@ class Environment:
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = max(
-                    int.from_bytes(watch.pages[offset : offset + 8], "little")
-                    for offset in watch.commit_offsets
-                )
+                newest = watch.newest_commit()
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()
@@ -1066,15 +1088,20 @@ class Environment:
                 f"it may not make in {self.path.parent}: read again, or let it write there"
             )
 
-    @contextmanager
-    def failures_noted(self) -> Iterator[None]:
+    def failures_noted(self) -> _FailuresNoted:
         """Translate errors of LMDB and the system; remember one after which nothing is written."""
+        return _FailuresNoted(self)
+
+    def raise_noted(self, error: Exception) -> NoReturn:
+        """Raise what is told in place of an error; remember one after which nothing is written."""
         try:
             with translated(self.path):
-                yield
-        except DatabaseFailedError as error:
-            self._failure = error
+                raise error
+        except DatabaseFailedError as failure:
+            self._failure = failure
             raise
+        finally:
+            del error
 
     def _require_no_failure(self) -> None:
         if self._failure is not None:
@@ -1083,8 +1110,7 @@ class Environment:
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
-            with self.failures_noted():
-                raise error
+            self.raise_noted(error)
 
     # -- the map ---------------------------------------------------------------------------
 
@@ -1092,12 +1118,12 @@ class Environment:
         """Move to a larger map if this one is nearly full and nobody in this process reads it."""
         if self.map_size is not None or self._live:
             return
-        size = self._environment.info()["map_size"]
-        larger = self.room().larger_map
+        room = self.room()
+        size, larger = room.size, room.larger_map
         if larger is None or size <= self._refused_size or not creation.leaves_room(larger - size):
             return
         self._remap(larger)
-        if self._environment.info()["map_size"] <= size:
+        if self.room().size <= size:
             # Where it cannot grow, the map fills up and writes say so.
             self._refused_size = size
 

@@ -82,13 +82,15 @@ class Group(User):
         self._members.discard(member)
         if self.is_held_by(member):
             self.hold(None)
-            self.is_settled = self.is_settled or not self._members
-            self.call_members()
+            if not self.is_settled:  # else they have been called
+                self.is_settled = not self._members
+                self.call_members()
 
     def call_members(self) -> None:
-        """Let those who wait look again."""
-        for member in self._members:
-            member.call()
+        """Let those who wait look again; as long as one is alone, none does."""
+        if self.entered:
+            for member in self._members:
+                member.call()
 
 
 class Member(Waiter):

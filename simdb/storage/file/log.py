@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from bisect import insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, NamedTuple, TypeAlias
 
 import msgspec
@@ -82,8 +82,11 @@ def decode(key: bytes, record: bytes) -> tuple[Place, list[Change]]:
 
 def encode(key: bytes, place: Place, changes: list[Change]) -> bytes:
     """Return the record that ``decode`` reads."""
-    payload = _PLACE.pack(*place) + msgspec.msgpack.encode(changes)
-    return layout.seal(CHECKSUM_SEED, key, payload)
+    return _sealed(key, place, msgspec.msgpack.encode(changes))
+
+
+def _sealed(key: bytes, place: Place, packed: bytes) -> bytes:
+    return layout.seal(CHECKSUM_SEED, key, _PLACE.pack(*place) + packed)
 
 
 class Changed:
@@ -98,8 +101,7 @@ class Changed:
     def copy(self) -> Changed:
         """Return one that can be changed without the other."""
         copied = Changed()
-        if self.keys:
-            copied.values, copied.keys = self.values.copy(), self.keys.copy()
+        copied.values, copied.keys = self.values.copy(), self.keys.copy()
         return copied
 
     def set(self, key: bytes, value: bytes | None) -> None:
@@ -109,16 +111,20 @@ class Changed:
         self.values[key] = None if value is None else memoryview(value)
 
 
+_NOTHING = tuple(Changed() for _ in Table)
+
+
 class Log:
     """The log as one commit left it, with all that it changes in the tables.
 
     Snapshots share it: a writer changes a copy.
     """
 
-    __slots__ = ("_head", "checksum", "is_begun", "place", "tables")
+    __slots__ = ("_head", "_own", "checksum", "is_begun", "place", "tables")
 
-    def __init__(self) -> None:
-        self.tables = [Changed() for _ in Table]
+    def __init__(self, tables: Sequence[Changed] = _NOTHING) -> None:
+        self.tables = [*tables]
+        self._own: dict[int, Changed] = {}  # the tables that no other log has
         self.checksum = b""  # of the stored head, by which a log is known; none without one
         self.place = Place(0, 0, 0, 0)
         self.is_begun = False  # something of it is stored
@@ -144,22 +150,28 @@ class Log:
 
     def copy(self) -> Log:
         """Return one that can be changed without the other."""
-        copied = Log()
-        copied.tables = [changed.copy() for changed in self.tables]
+        copied, self._own = Log(self.tables), {}
         copied.checksum, copied.place, copied._head = self.checksum, self.place, self._head.copy()
         copied.is_begun = self.is_begun
         return copied
 
     def _apply(self, changes: list[Change]) -> None:
         for table, key, value in changes:
-            self.tables[table].set(key, value)
+            self._changed(table).set(key, value)
+
+    def _changed(self, table: int) -> Changed:
+        """What it changes in a table, to be changed."""
+        if table not in self._own:
+            self._own[table] = self.tables[table] = self.tables[table].copy()
+        return self._own[table]
 
     # -- writing -----------------------------------------------------------------------------
 
     def set(self, table: Table, key: bytes, value: bytes | None) -> None:
         """Store a record, or delete it."""
         self._head[table, key] = value
-        self.tables[table].set(key, value)
+        own = self._own[table] if table in self._own else self._changed(table)
+        own.set(key, value)
 
     @property
     def is_full(self) -> bool:
@@ -178,19 +190,21 @@ class Log:
 
     @property
     def _records(self) -> int:
-        return sum(len(changed.keys) for changed in self.tables)
+        return sum(map(len, [changed.keys for changed in self.tables]))
 
     def written(self, commit: int) -> list[tuple[bytes, bytes]]:
         """Return the records of the main table that a commit writes for what was set."""
-        place = self.place._replace(commit=commit)
+        _, first, end, size = self.place
+        place, records = Place(commit, first, end, size), []
         changes: list[Change] = [(table, key, value) for (table, key), value in self._head.items()]
-        head, records = encode(HEAD_KEY, place, changes), []
-        if len(head) > LARGEST_HEAD:
-            key = segment_key(place.end)
-            records.append((key, encode(key, place, changes)))
-            place = place._replace(end=place.end + 1, size=place.size + len(head))
-            self._head = {}
-            head = encode(HEAD_KEY, place, [])
+        packed = msgspec.msgpack.encode(changes)
+        length = layout.CHECKSUM_SIZE + _PLACE.size + len(packed)
+        if length > LARGEST_HEAD:
+            key = segment_key(end)
+            records.append((key, _sealed(key, place, packed)))
+            place = Place(commit, first, end + 1, size + length)
+            self._head, packed = {}, msgspec.msgpack.encode([])
+        head = _sealed(HEAD_KEY, place, packed)
         self.place, self.checksum, self.is_begun = place, head[: layout.CHECKSUM_SIZE], True
         return [*records, (HEAD_KEY, head)]
 

@@ -106,8 +106,10 @@ class Block(NamedTuple):
         """Return the records, not verified, as a column."""
         values = np.frombuffer(self.records, np.uint8)
         if self.width:
-            return ByteStrings.of_rows(values.reshape(-1, self.width))
-        return ByteStrings(values, np.append(0, self.ends.astype(np.int64)))
+            return ByteStrings(values, np.arange(self.numbers.size + 1) * self.width)
+        offsets = np.zeros(self.ends.size + 1, np.int64)
+        offsets[1:] = self.ends
+        return ByteStrings(values, offsets)
 
     def as_rows(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return the records of fixed width as the rows of an array."""
@@ -134,8 +136,7 @@ def split_block(key: bytes, value: memoryview, width: int) -> tuple[Block, int]:
     if width:
         if len(value) != head + count * width:
             raise ValueError("wrong length")
-        empty = np.empty(0, np.uint64)
-        return Block(key, numbers, width, empty, empty, value[head:]), head
+        return Block(key, numbers, width, _NONE, _NONE, value[head:]), head
     ends = np.frombuffer(value, np.uint64, count, head)
     checksums = np.frombuffer(value, np.uint64, count, head + 8 * count)
     head += 16 * count
@@ -277,18 +278,19 @@ class BlockReader:
             raise CorruptionError(f"a block is missing (key {key.hex()})")
         self._compare(key, value[layout.CHECKSUM_SIZE :], HEADER.unpack_from(value)[0])
 
-    def _decode(self, key: bytes, value: memoryview) -> Block:
+    def _decode(self, key: bytes, value: memoryview, *, anew: bool = False) -> Block:
+        """Return a block, verified; one of fixed width if it was not, or ``anew``."""
         try:
             block, head = split_block(key, value, self._width)
         except (struct.error, ValueError, IndexError) as error:
             raise CorruptionError(f"a block is damaged (key {key.hex()}): {error}") from error
         expected = HEADER.unpack_from(value)[0]
-        if self._width:
-            covered = value[layout.CHECKSUM_SIZE :]
+        covered = value[layout.CHECKSUM_SIZE : None if self._width else head]
+        if self._width and not anew:
             caches, name = self._transaction.environment.caches, (self._table, key, expected)
             layout.verify_once(caches, name, lambda: self._compare(key, covered, expected))
         else:
-            self._compare(key, value[layout.CHECKSUM_SIZE : head], expected)
+            self._compare(key, covered, expected)
         return block
 
     def _compare(self, key: bytes, covered: memoryview, expected: int) -> None:
@@ -368,8 +370,8 @@ class BlockWriter(BlockReader):
         """Write the rows of an array as records of fixed width, as ``append`` does."""
         # Of about one size: what is left over would be a small block for good.
         count = min(numbers.size, max(1, round(rows.nbytes / self._target)))
-        cuts = np.linspace(0, numbers.size, count + 1).astype(np.int64)
-        for begin, end in pairwise(cuts.tolist()):
+        cuts = [numbers.size * part // count for part in range(count + 1)] if count else []
+        for begin, end in pairwise(cuts):
             size = self._put_rows(numbers[begin:end], rows[begin:end])
             self._tail.append((int(numbers[begin]), size))
         self._join_tail()
@@ -440,7 +442,8 @@ class BlockWriter(BlockReader):
         blocks = self._tail
         while (begin := _first_to_join(blocks, self._target)) is not None:
             blocks[begin:] = self._join([first for first, _ in blocks[begin:]])
-        large = [place for place, (_, size) in enumerate(blocks) if size >= self._target // 2]
+        enough = self._target // 2
+        large = [place for place, (_, size) in enumerate(blocks) if size >= enough]
         if large:
             del blocks[: large[-1] + 1]
 
@@ -456,12 +459,10 @@ class BlockWriter(BlockReader):
 
     def _require(self, first: int) -> Block:
         key = pack_numbered(self._owner, first)
-        block = self.find(first)
-        if block is None or block.key != key:
+        value = self._transaction.get(self._table, key)
+        if value is None:
             raise CorruptionError(f"a block is missing (key {key.hex()})")
-        if self._width:
-            self.verify(key)
-        return block
+        return self._decode(key, value, anew=True)
 
     # -- dropping the dead -------------------------------------------------------------------
 
@@ -517,24 +518,19 @@ class BlockWriter(BlockReader):
 
 def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
     """Return the place from which on the blocks at the end are to be joined, or None."""
-    total = largest = 0
-    due = None
-    for place in range(len(blocks) - 1, -1, -1):
-        size = blocks[place][1]
+    total = largest = joined = 0
+    for count, (_, size) in enumerate(reversed(blocks), 1):
         if size >= target // 2 or total >= target:
             break
         total += size
-        largest = max(largest, _size_class(size))
-        count = len(blocks) - place
-        if (count >= FAN_IN and _size_class(total) > largest) or (
+        if size > largest:  # noqa: PLR1730 - of every block at every commit: a call takes longer
+            largest = size
+        # Of a size class all have as many groups of three bits.
+        if (count >= FAN_IN and total.bit_length() // 3 > largest.bit_length() // 3) or (
             count > 1 and total >= target // 2
         ):
-            due = place
-    return due
-
-
-def _size_class(size: int) -> int:
-    return size.bit_length() // 3
+            joined = count
+    return len(blocks) - joined if joined else None
 
 
 class BlockPlaces(NamedTuple):

@@ -53,7 +53,7 @@ import xxhash
 from simdb import kernels
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
-from simdb.ragged import ByteStrings, picked, sizes_of
+from simdb.ragged import ByteStrings, cut_rows, picked, read_only, sizes_of
 from simdb.results import Key, KeyColumn
 from simdb.zstandard import Codec
 
@@ -260,14 +260,16 @@ def seal(table: int, key: bytes, payload: bytes) -> bytes:
     return CHECKSUM.pack(checksum(table, key, payload)) + payload
 
 
-def seal_numbers(table: int, keys: ByteStrings, numbers: UInt32s) -> ByteStrings:
+def seal_numbers(table: int, keys: ByteStrings, numbers: UInt32s) -> list[bytes]:
     """Return ``seal`` of item numbers, each under a key."""
-    seeds = checksums_of(keys, np.full(numbers.size, table, np.uint64))
-    payloads = ByteStrings.of_rows(numbers.astype("<u4"))
+    seeds = checksums_of(keys, np.array([table], np.uint64).repeat(numbers.size))
     sealed = np.empty((numbers.size, CHECKSUM_SIZE + ITEM_NUMBER.size), np.uint8)
-    sealed[:, :CHECKSUM_SIZE] = checksums_of(payloads, seeds)[:, np.newaxis].view(np.uint8)
-    sealed[:, CHECKSUM_SIZE:] = payloads.values.reshape(numbers.size, -1)
-    return ByteStrings.of_rows(sealed)
+    sealed[:, CHECKSUM_SIZE:] = numbers[:, np.newaxis].view(np.uint8)
+    begins = np.arange(CHECKSUM_SIZE, sealed.size, sealed.shape[1])
+    columns = read_only(sealed.reshape(-1)), begins, begins + ITEM_NUMBER.size, seeds
+    checksums = kernels.checksums.checksums(*columns)
+    sealed[:, :CHECKSUM_SIZE] = checksums[:, np.newaxis].view(np.uint8)
+    return cut_rows(sealed)
 
 
 def checksums_of(strings: ByteStrings, seeds: UInt64s) -> UInt64s:

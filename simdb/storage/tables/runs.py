@@ -41,6 +41,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -146,7 +147,7 @@ class Run(Fields):
     @property
     def level(self) -> int:
         """Size class: runs of one level differ by less than a factor of ``FAN_IN``."""
-        return (max(self.entries, 16).bit_length() - 5) // 3
+        return ((self.entries | 16).bit_length() - 5) // 3
 
 
 class Merge(Fields):
@@ -285,7 +286,7 @@ class RunWriter:
 
     def _spend(self, merge: Merge, tombstones: Tombstones) -> None:
         while merge in self._directory.merges:
-            remaining = sum(run.entries for run in self._inputs(merge))
+            remaining = sum([run.entries for run in self._inputs(merge)])
             if remaining > SMALL_MERGE and merge.credit < min(CHUNK_ENTRIES, remaining):
                 return
             merge.credit -= self._step(merge, tombstones)
@@ -298,7 +299,7 @@ class RunWriter:
     def _step(self, merge: Merge, tombstones: Tombstones) -> int:
         """Move up to a chunk of entries from the inputs to the output; return how many left."""
         inputs = self._inputs(merge)
-        before = sum(run.entries for run in inputs)
+        before = sum([run.entries for run in inputs])
         keys = np.empty(CHUNK_ENTRIES, np.uint64)
         columns = np.empty((self._column_count, CHUNK_ENTRIES), np.uint32)
         used_up: list[bytes] = []
@@ -310,7 +311,7 @@ class RunWriter:
             self._write_chunk(output, keys[:filled], columns[:, :filled])
         for key in used_up:
             self._transaction.delete(self._table, key)
-        moved = before - sum(run.entries for run in inputs)
+        moved = before - sum([run.entries for run in inputs])
         self.counters.steps += 1
         self.counters.entries += moved
         if all(run.first_chunk == run.end_chunk for run in inputs):
@@ -383,16 +384,18 @@ def due_merges(runs: list[Run]) -> list[list[Run]]:
     too much of a run is dead.
     """
     due: list[list[Run]] = []
-    for is_merging, segment in groupby(runs, key=lambda run: run.merge > 0):
-        left = [] if is_merging else list(segment)
-        levels = [run.level for run in left]
-        while left:
-            larger = [place for place, level in enumerate(levels) if level > levels[0]]
-            others = (place for place, level in enumerate(levels) if level != levels[0])
-            size = larger[-1] + 1 if larger else next(others, len(levels))
-            if larger or size >= FAN_IN:
-                due.append(left[:size])
+    for merge, segment in groupby(runs, attrgetter("merge")):
+        by_level = [] if merge else groupby(segment, attrgetter("level"))
+        groups = [(level, list(alike)) for level, alike in by_level]
+        levels = [level for level, _ in groups]
+        while groups:
+            level, group = groups.pop(0)
+            is_due = len(group) >= FAN_IN
+            while max(levels := levels[1:], default=level) > level:
+                group += groups.pop(0)[1]
+                is_due = True
+            if is_due:
+                due.append(group)
             else:
-                due += [[run] for run in left[:size] if run.dead > run.entries * DEAD_SHARE]
-            left, levels = left[size:], levels[size:]
+                due += [[run] for run in group if run.dead > run.entries * DEAD_SHARE]
     return due
