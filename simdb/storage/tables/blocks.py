@@ -523,8 +523,7 @@ def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
         if size >= target // 2 or total >= target:
             break
         total += size
-        if size > largest:  # noqa: PLR1730 - of every block at every commit: a call takes longer
-            largest = size
+        largest = max(largest, size)
         # Of a size class all have as many groups of three bits.
         if (count >= FAN_IN and total.bit_length() // 3 > largest.bit_length() // 3) or (
             count > 1 and total >= target // 2
