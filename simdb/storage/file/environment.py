@@ -980,7 +980,12 @@ class Environment:
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = watch.newest_commit()
+                newest = max(
+                    [
+                        int.from_bytes(watch.pages[offset : offset + 8], "little")
+                        for offset in watch.commit_offsets
+                    ]
+                )
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()
