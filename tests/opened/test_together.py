@@ -412,7 +412,8 @@ def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_has_not(collection)
         calls = [Call(partial(collection.add, key, [2])) for key in ("a", "b")]
         _awaited(collection, 1)
         process = multiprocessing.get_context("fork").Process(target=child)
-        process.start()
+        with collection._handle.together._lock:  # as a thread may have it at any time
+            process.start()
     process.join(PATIENCE)
     assert process.exitcode == 0
     for call in calls:
