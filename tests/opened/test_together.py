@@ -404,9 +404,16 @@ def _awaited(collection: simdb.Collection, count: int) -> list[Any]:
 
 def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_has_not(collection):
     def child() -> None:
-        call = Call(lambda: collection.add("child", [1]))
-        call.join(PATIENCE)
-        assert call.answer == Outcome(0, "child", "added")
+        begin = threading.Barrier(4)  # more than waited: threads take over numbers of those
+
+        def work(number: int) -> Any:
+            begin.wait(PATIENCE)
+            return collection.add(number, [number])
+
+        calls = [Call(partial(work, number)) for number in range(4)]
+        for number, call in enumerate(calls):
+            call.join(PATIENCE)
+            assert call.answer == Outcome(0, number, "added")
 
     with collection._handle.environment.write(PATIENCE):
         calls = [Call(partial(collection.add, key, [2])) for key in ("a", "b")]
@@ -419,4 +426,4 @@ def test_a_child_of_a_fork_does_not_wait_for_threads_that_it_has_not(collection)
     for call in calls:
         call.join(PATIENCE)
         assert call.error is None
-    assert {item.key for item in collection.items()} == {"first", "child", "a", "b"}
+    assert {item.key for item in collection.items()} == {"first", "a", "b", *range(4)}
