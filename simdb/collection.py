@@ -1332,6 +1332,9 @@ class Collection(CollectionView):
     ) -> Outcome:
         """Store an item under a key, in one durable transaction.
 
+        Items that several threads add at the same time are stored in one transaction, which costs
+        hardly more than one of them; each call answers as if it had come alone.
+
         Args:
             key: str or whole number; 1 and "1" are different keys.
             item: the item to store.
@@ -1360,7 +1363,6 @@ class Collection(CollectionView):
             threshold=threshold,
             max_distance=max_distance,
         )
-
         row = key, item, metadata
         outcomes: list[Outcome] = []
         try:
