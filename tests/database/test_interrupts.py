@@ -22,11 +22,12 @@ import pytest
 
 import simdb
 from simdb.opened import opened as handle
+from simdb.opened import together
 from simdb.storage.file import environment as environments
 from simdb.storage.file import groups, locks
 from tests.support.processes import answer_of
 
-FILES = {module.__file__ for module in (environments, groups, handle, locks)}
+FILES = {module.__file__ for module in (environments, groups, handle, locks, together)}
 MISSED = 3  # interrupts at lines that are not reached
 LOCKS = ("_gate:", "_lock:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))

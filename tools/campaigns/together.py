@@ -1,4 +1,4 @@
-"""Power failures and kills while threads change a store singly, and share their commits.
+"""Power failures and kills while threads change a store singly, and share batches and commits.
 
 A child has several threads, each with keys of its own, which it adds, replaces and deletes one by
 one; what a call has returned for is acknowledged. Every write and sync is recorded, and images are
@@ -74,8 +74,10 @@ def _work(path: Path, seed: int) -> None:
             for number, (key, item) in enumerate(_changes(seed, thread), 1):
                 if item is None:
                     collection.delete(key)
-                else:
+                elif number % 2:  # as one batch with what others add
                     collection.add(key, item, on_existing="replace")
+                else:  # as a batch that shares its commit
+                    collection.add_many([(key, item)], on_existing="replace")
                 shim.mark(_number(thread, number))
                 if not number % 10:
                     collection.add(f"shared/{number}", [number], on_existing="skip")
