@@ -176,8 +176,9 @@ def test_an_interrupt_within_a_kernel_comes_when_the_kernel_has_ended():
         signal.signal(signal.SIGALRM, handler)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize("step", [41, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [113, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_who_is_interrupted_in_what_is_shared_takes_nobody_with_it(
     tmp_path: Path, place: int, step: int, is_batch: bool
