@@ -67,6 +67,7 @@ LEAST_ROOM = 16  # entries of a slice
 SHARE_OF_MET = 1_024  # bytes of the memory setting for an entry of a large bucket; it takes a tenth
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 MANY_KEYS = 32  # of a search
+FEW_MET = 32  # entries of the buckets of a search
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
@@ -111,7 +112,7 @@ class Buckets(Method):
         known = _stored_keys(opened, probing.buckets.values.size)
         if known is not None:
             keys = probing.buckets.values
-            probing = probing._replace(buckets=_of_one(keys[known.perhaps_stored(keys)]))
+            probing = probing._replace(buckets=BucketKeys.of_one(keys[known.perhaps_stored(keys)]))
         candidates = propose(opened.reader, probing, signer.agreement(self.bound))
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
@@ -418,7 +419,7 @@ def propose(
     of most keys of many probes that they are not stored; see ``RunView.perhaps_stored``.
     """
     probes_count = signed.comparable.size
-    usable = np.flatnonzero(signed.comparable)
+    usable = signed.comparable.nonzero()[0]
     chosen = signed if usable.size == probes_count else signed.select(usable)
     buckets = chosen.buckets
     if buckets.groups is not None:
@@ -473,18 +474,22 @@ def _of_one_probe(
     reader: CollectionReader, signed: Signed, items: UInt32s, needed: Agreement
 ) -> UInt32s:
     """Find the live items that agree with a probe as is needed, of those of all its buckets."""
-    numbers, shared = np.unique(items, return_counts=True)
+    numbers, shared = _counted(items)
     if reader.manifest.tombstones:
-        alive = reader.alive(numbers)
-        numbers, shared = numbers[alive], shared[alive]
-    if needed.family is None and shared.min(initial=needed.words) * needed.shared >= needed.words:
+        numbers = numbers[reader.alive(numbers)]
+    if needed.family is None and shared * needed.shared >= needed.words:
         return numbers  # as their buckets tell
     return numbers[_agreeing(reader, signed, np.zeros(numbers.size, np.int64), numbers, needed)]
 
 
-def _of_one(keys: UInt64s) -> BucketKeys:
-    """Return the bucket keys of a single item."""
-    return BucketKeys(keys, np.array([0, keys.size]))
+def _counted(items: UInt32s) -> tuple[UInt32s, int]:
+    """Return the distinct ones of some items, ascending, and how often the rarest is there."""
+    if items.size <= FEW_MET:  # as of most searches; which Python's own numbers do sooner
+        listed = items.tolist()
+        distinct = sorted(set(listed))
+        return np.array(distinct, np.uint32), min(map(listed.count, distinct))
+    numbers, counts = np.unique(items, return_counts=True)
+    return numbers, int(counts.min())
 
 
 def _stored_keys(opened: Opened, keys: int) -> KeyFilter | None:

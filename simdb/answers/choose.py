@@ -94,8 +94,10 @@ class Asked(NamedTuple):
             raise ConfigurationError(
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
             )
+        wanted = SetSimilarity.JACCARD
         try:
-            wanted = SetSimilarity(measure)
+            if measure != wanted:  # as of most questions
+                wanted = SetSimilarity(measure)
         except ValueError:
             names = ", ".join(repr(str(known)) for known in SetSimilarity)
             raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None

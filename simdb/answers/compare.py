@@ -45,14 +45,14 @@ def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, boun
         if len(documents) < numbers.size:
             numbers = np.array([document.number for document in documents], np.uint32)
         compared = compare_with_probe(signer, probe, [document.item for document in documents])
-    met = np.flatnonzero(bound.meets_many(compared.numerators, compared.denominators))
+    met = bound.meets_many(compared.numerators, compared.denominators).nonzero()[0]
     return Ranked(numbers, compared.values(), met, documents)
 
 
 def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
     """Compare one item, whose features are given, with many."""
-    weights = signer.items.weights(items)
-    if int(weights.sum()) <= COMPARED_BYTES:
+    weights = None if len(items) == 1 else signer.items.weights(items)
+    if weights is None or int(weights.sum()) <= COMPARED_BYTES:
         return signer.measure.compare_probe(probe, signer.features(items))
     slices = slices_of(weights, COMPARED_BYTES)
     parts = (signer.features(items[some]) for some in slices)

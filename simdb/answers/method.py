@@ -146,7 +146,9 @@ class Method(ABC):
         kind = opened.settings.kind
         if not met.size:
             return Matches((), self.promise(kind), self.recall, compared)
-        ranked = met[np.argsort(self.bound.order(values[met]), kind="stable")]
+        ranked = met
+        if met.size > 1:
+            ranked = met[self.bound.order(values[met]).argsort(kind="stable")]
         if opened.only is not None:
             ranked = ranked[opened.only.first(numbers[ranked], limit)]
         best = ranked[:limit]

@@ -149,6 +149,7 @@ class Signer:
         self.symbols = self.items.symbols
         self.measure = self.kind.make_measure()
         self.epoch: Epoch | None = None  # of prefixes, as it was last seen; set by the writer
+        self._agreement: tuple[Bound | None, Agreement] = None, Agreement(0, None, 0)
 
     @cached_property
     def family(self) -> Family | None:
@@ -175,6 +176,13 @@ class Signer:
 
     def agreement(self, bound: Bound) -> Agreement:
         """The agreement that candidates must have, beside a bucket, to be compared."""
+        known, agreement = self._agreement
+        if known is not bound:  # many searches after each other ask for the same
+            agreement = self._agreement_of(bound)
+            self._agreement = bound, agreement
+        return agreement
+
+    def _agreement_of(self, bound: Bound) -> Agreement:
         family = self.family
         if family is None:
             return Agreement(0, None, 0)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simdb.arrays import Int64s, UInt64s
+from simdb.arrays import Int32s, Int64s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
 from simdb.kernels.hashes import SPREAD
 
@@ -25,14 +25,14 @@ class Table(NamedTuple):
     """An open table: the symbol in each slot, and the tick at which it was last used."""
 
     slots: UInt64s
-    ticks: Int64s
+    ticks: Int32s
 
 
 @inlined
 def _bits_for(count: int) -> int:
-    """Return the exponent of the table size that leaves three quarters of the slots empty."""
+    """Return the exponent of the table size that leaves half of the slots empty."""
     bits = 4
-    while 1 << bits < 4 * count:
+    while 1 << bits < 2 * count:
         bits += 1
     return bits
 
@@ -104,8 +104,8 @@ def probe_overlaps(
         longest = max(longest, offsets[item + 1] - offsets[item])
     bits = _bits_for(probe_values.size)
     own_bits = _bits_for(longest)
-    table = Table(np.empty(1 << bits, np.uint64), np.zeros(1 << bits, np.int64))
-    own = Table(np.empty(1 << own_bits, np.uint64), np.zeros(1 << own_bits, np.int64))
+    table = Table(np.empty(1 << bits, np.uint64), np.zeros(1 << bits, np.int32))
+    own = Table(np.empty(1 << own_bits, np.uint64), np.zeros(1 << own_bits, np.int32))
     overlaps = np.zeros(items, np.int64)
     sizes = np.zeros(items, np.int64)
     probe_size = _build(probe_values, 1, bits, table)
@@ -122,6 +122,7 @@ def pair_overlaps(
     """Compare the items at positions left[i] and right[i] of one ``SymbolSets``, exactly.
 
     Any order of the pairs is correct; a run of pairs with equal ``left`` builds its table once.
+    At most 2^30 pairs.
 
     Returns:
         distinct symbols shared, distinct symbols of left[i], and of right[i].
@@ -130,8 +131,8 @@ def pair_overlaps(
     for item in range(offsets.size - 1):
         longest = max(longest, offsets[item + 1] - offsets[item])
     capacity = 1 << _bits_for(longest)
-    table = Table(np.empty(capacity, np.uint64), np.zeros(capacity, np.int64))
-    own = Table(np.empty(capacity, np.uint64), np.zeros(capacity, np.int64))
+    table = Table(np.empty(capacity, np.uint64), np.zeros(capacity, np.int32))
+    own = Table(np.empty(capacity, np.uint64), np.zeros(capacity, np.int32))
     overlaps = np.zeros(left.size, np.int64)
     left_sizes = np.zeros(left.size, np.int64)
     right_sizes = np.zeros(left.size, np.int64)

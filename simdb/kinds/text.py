@@ -12,7 +12,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import groupby, islice
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
@@ -361,8 +360,11 @@ class EncodedTexts(Items):
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         if set(map(type, items)) == {str}:
-            with suppress(UnicodeEncodeError):  # said below, with the text that it is
-                encoded = list(map(str.encode, cast("Sequence[str]", items)))
+            try:
+                encoded = [item.encode() for item in cast("Sequence[str]", items)]
+            except UnicodeEncodeError:
+                pass  # said below, with the text that it is
+            else:
                 if max(map(len, encoded)) <= MAXIMUM_ITEM_BYTES:
                     return encoded
         return list(map(self.encode, items))

@@ -83,6 +83,11 @@ class BucketKeys(Ragged, frozen=True, eq=False):
         return cls(keys[has_keys].ravel(), offsets_of(has_keys.astype(np.int64) * bands))
 
     @classmethod
+    def of_one(cls, keys: UInt64s) -> BucketKeys:
+        """Make the keys of a single item."""
+        return cls(keys, np.array([0, keys.size]))
+
+    @classmethod
     def none(cls, items: int) -> BucketKeys:
         """Make no keys for so many items."""
         return cls(np.empty(0, np.uint64), np.zeros(items + 1, np.int64))
@@ -216,8 +221,10 @@ class SimilarityRows(BandedFamily):
 
     def bucket_keys(self, signatures: UInt16s) -> BucketKeys:
         """Return one key a band; none of an empty set."""
-        has_keys = np.asarray(signatures.any(axis=1))
-        return BucketKeys.of_matrix(self.band_keys(signatures), has_keys)
+        keys = self.band_keys(signatures)
+        if len(keys) == 1:  # as of most searches
+            return BucketKeys.of_one(keys[0] if signatures.nonzero()[0].size else keys[0, :0])
+        return BucketKeys.of_matrix(keys, np.asarray(signatures.any(axis=1)))
 
     def needed_matches(self, least: Fraction) -> int:
         """Return how many rows a pair at a similarity shares but for 1 in 10,000 times."""
