@@ -196,8 +196,10 @@ class Method(ABC):
         kind = opened.settings.kind
         metadata: list[Mapping[str, Any] | None] = []
         if documents is None:
-            distinct, places = np.unique(numbers, return_inverse=True)
-            chosen = places.tolist()
+            distinct, chosen = numbers, list(range(numbers.size))
+            if numbers.size > FEW or opened.with_metadata:  # few are read one by one, in any order
+                distinct, places = distinct_of(numbers)
+                chosen = places.tolist()
             try:
                 listed_keys = listed(key_column(opened.reader, distinct))
                 keys = [listed_keys[place] for place in chosen]

@@ -15,8 +15,9 @@ from __future__ import annotations
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 from math import inf
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ class Threshold(_Rational, frozen=True, order=True):
             raise _out_of_range("threshold", self.fraction)
 
     @classmethod
-    def parse(cls, value: ThresholdLike, *, name: str = "threshold") -> Threshold:
+    def parse(cls, value: ThresholdLike, *, name: str = "threshold") -> Self:
         """Read a threshold; a float stands for the decimal number that it prints as.
 
         ``0.8`` is 4/5 and not the binary number next to it. Text may be a decimal number or a
@@ -69,6 +70,10 @@ class Threshold(_Rational, frozen=True, order=True):
         >>> Threshold.parse(0.8).needed_overlap(19)
         9
         """
+        return _parsed(cls, value, name) if type(value) is float else cls._read(value, name)
+
+    @classmethod
+    def _read(cls, value: ThresholdLike, name: str) -> Self:
         if not isinstance(value, int | float | str | Fraction | Decimal | np.number | np.bool_):
             raise TypeError(f"{name} must be a number or text, not {type(value).__name__}")
         fraction = _fraction_of(value)
@@ -168,8 +173,12 @@ class MaximumDistance(_Rational, frozen=True, order=True):
     """A largest distance: a rational number of at least 0."""
 
     @classmethod
-    def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> MaximumDistance:
+    def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> Self:
         """Read a distance as ``Threshold.parse`` reads a threshold; ConfigurationError below 0."""
+        return _parsed(cls, value, name) if type(value) is float else cls._read(value, name)
+
+    @classmethod
+    def _read(cls, value: ThresholdLike, name: str) -> Self:
         fraction = _fraction_of(value)
         if fraction < 0:
             raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
@@ -215,6 +224,12 @@ class MaximumDistance(_Rational, frozen=True, order=True):
 
 
 Bound: TypeAlias = Threshold | MaximumDistance
+_AnyBound = TypeVar("_AnyBound", Threshold, MaximumDistance)
+
+
+@lru_cache(maxsize=256)  # search after search asks for the same
+def _parsed(sort: type[_AnyBound], value: float, name: str) -> _AnyBound:
+    return sort._read(value, name)
 
 
 def admits(own: Bound, other: Bound) -> bool:

@@ -438,7 +438,8 @@ class BitsMeasure(PairedMeasure):
         """The finder: it reads all at about the speed of memory, and writes only what matches."""
         length = _WORD_BITS * probe.shape[1]
         if isinstance(bound, MaximumDistance):
-            return partial(self.scan, probe, limit=min(int(bound.fraction), length))
+            limit = min(int(bound.fraction), length)
+            return partial(self.scan, read_only(probe[0]), limit=limit)
         return TanimotoFinder(self, probe, bound)
 
     def near_pairs(
@@ -464,10 +465,10 @@ class BitsMeasure(PairedMeasure):
         return ByCount(features.T.take(places, axis=1), counts[places], places)
 
     def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
-        """Find the rows of ``features`` at most ``limit`` bits away, and their distances: exact."""
+        """Find the rows of ``features`` at most ``limit`` bits from a probe's words, exactly."""
         words = read_only(features.reshape(-1))
-        rows, distances = kernels.bits.scan_hamming(read_only(probe[0]), words, limit)
-        return rows, Compared(distances, np.ones_like(distances))
+        rows, distances = kernels.bits.scan_hamming(probe, words, limit)
+        return rows, Compared(distances, np.ones(distances.size, np.int64))
 
     def scan_tanimoto(
         self, probe: UInt64s, features: UInt64s, needed: Int64s

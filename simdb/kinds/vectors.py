@@ -319,7 +319,7 @@ class VectorMeasure(PairedMeasure):
         rows, distances = kernels.vectors.scan(
             read_only(probe[0]), read_only(features), self._number, float(limit)
         )
-        return rows, Compared(distances, np.ones_like(distances))
+        return rows, Compared(distances, np.ones(distances.size))
 
     def compare_between(
         self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s
