@@ -325,7 +325,7 @@ class Group(Brief, Struct, frozen=True):
         return len(self.keys)
 
 
-class Outcome(Brief, Struct, frozen=True):
+class Outcome(Brief, Struct, frozen=True, gc=False):
     """What became of one input row.
 
     Attributes:

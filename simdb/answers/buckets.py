@@ -438,8 +438,7 @@ def propose(
 
     def owners_of(asked: Int64s | UInt32s) -> Int64s:
         """Return the probes of queries."""
-        keys = asked if places is None else places[asked]
-        return usable[np.searchsorted(buckets.offsets, keys, side="right") - 1]
+        return usable[buckets.owners(asked if places is None else places[asked])]
 
     # Of one probe no entry needs to be told whose it is.
     probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners_of(found.queries)

@@ -171,7 +171,7 @@ class BatchDecider:
         keys, order = self._signed.buckets, self._signed.order
         ordered = keys.values[order]
         shares = np.zeros(len(keys), np.bool_)
-        owners = np.searchsorted(keys.offsets, order[are_shared(ordered)], side="right") - 1
+        owners = keys.owners(order[are_shared(ordered)])
         shares[owners] = True
         return shares
 
@@ -347,7 +347,7 @@ class _Buckets:
         order, begins = order[of_several], begins[of_several]
         starts = np.flatnonzero(begins)
         sizes = np.diff(np.append(starts, order.size))
-        self.members = np.searchsorted(keys.offsets, order, side="right") - 1
+        self.members = keys.owners(order)
         # One column for each key of the item with most; where an item has fewer, an empty bucket.
         width = int(keys.sizes.max()) if len(keys) else 0
         cell = self.members * width + order - keys.offsets[self.members]

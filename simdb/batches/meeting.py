@@ -83,7 +83,7 @@ def slice_of_batch(signer: Signer, signed: Signed) -> BucketSlice | None:
     shared = are_shared(rising)
     if not shared.any():
         return None
-    owners = np.searchsorted(keys.offsets, order[shared], side="right") - 1
+    owners = keys.owners(order[shared])
     numbers, members = np.unique(owners, return_inverse=True)
     return slice_of(signer, numbers, signed.signatures[numbers], rising[shared], members)
 

@@ -208,7 +208,7 @@ class Neighbours(Deduplicator):
             keys = keys.sorted_within()
         needed = self._signer.agreement(self._bound)
         order = kernels.runs.order_of(keys.values)
-        members = np.searchsorted(keys.offsets, order, side="right") - 1
+        members = keys.owners(order)
         ordered = keys.values[order]
         starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1)))
         first = np.repeat(starts, np.diff(np.append(starts, ordered.size)))

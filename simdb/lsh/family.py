@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
-from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt64s
+from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.ragged import Ragged, WeightedSets, offsets_of
 
@@ -68,6 +68,14 @@ class BucketKeys(Ragged, frozen=True, eq=False):
         """Sort the keys of each item."""
         order = np.lexsort((self.values, np.repeat(np.arange(len(self)), self.sizes)))
         return self._taken(order, self.offsets)
+
+    def owners(self, places: Int64s | UInt32s) -> Int64s:
+        """Return which item the key at each place is of."""
+        sizes = self.sizes
+        if sizes.size and (sizes == sizes[0]).all():  # as of nearly all batches; a search is slow
+            owners: Int64s = places.astype(np.int64, copy=False) // sizes[0]
+            return owners
+        return np.searchsorted(self.offsets, places, side="right") - 1
 
     @property
     def every_group(self) -> int:

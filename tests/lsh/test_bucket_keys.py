@@ -94,3 +94,14 @@ def test_the_rows_of_a_matrix_are_keys_of_the_items_that_have_any(has_keys, band
 @pytest.mark.parametrize("items", [0, 1, 5])
 def test_items_may_have_no_keys(items):
     assert read(BucketKeys.none(items)) == [[]] * items
+
+
+@given(ITEMS, st.integers(0, 3), st.sampled_from([np.int64, np.uint32]), st.data())
+def test_each_key_is_of_the_item_that_it_was_made_of(items, each, kind, data):
+    if data.draw(st.booleans()):  # as many keys of each, where the owner is a quotient
+        items = [[(key, 0)] * each for key in range(len(items))]
+    owners = [row for row, item in enumerate(items) for _ in item]
+    places = data.draw(st.permutations(range(len(owners))))
+    found = made(items, grouped=False).owners(np.array(places, kind))
+    assert found.tolist() == [owners[place] for place in places]
+    assert found.dtype == np.int64
