@@ -53,7 +53,7 @@ LEAN = (
     *("tests/database/test_public_api.py", "tests/database/test_programs.py"),
     *("tests/database/test_interrupts.py", "tests/database/test_snapshot.py"),
     *("tests/database/test_collection.py", "tests/database/test_bad_databases.py"),
-    *("tests/files", "tests/cli/test_parsing.py", "tests/cli/test_sets.py"),
+    *("tests/files", "tests/cli/test_parsing.py"),
     *("-m", "not campaign and not heavy and not data"),
     *("-W", "ignore:overflow encountered:RuntimeWarning"),  # products that wrap around on purpose
 )

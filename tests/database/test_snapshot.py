@@ -118,6 +118,7 @@ def test_a_snapshot_that_has_ended_says_so(database):
         "c" in state  # noqa: B015
 
 
+@pytest.mark.heavy
 def test_iterators_that_are_open_when_the_database_is_closed_end_with_an_error(tmp_path):
     """The file stays mapped while they exist: they must not read memory that is gone."""
     db = simdb.open(tmp_path / "s.simdb")
