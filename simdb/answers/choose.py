@@ -96,7 +96,7 @@ class Asked(NamedTuple):
             )
         wanted = SetSimilarity.JACCARD
         try:
-            if measure != wanted:  # as of most questions
+            if type(measure) is not str or measure != wanted:  # as of few questions
                 wanted = SetSimilarity(measure)
         except ValueError:
             names = ", ".join(repr(str(known)) for known in SetSimilarity)

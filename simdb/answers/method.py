@@ -365,7 +365,10 @@ def metadata_column(
 
 
 def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
-    """Look up the keys of ascending item numbers; KeyNotFoundError if one is not stored."""
+    """Look up the keys of ascending item numbers; KeyNotFoundError if one is not stored.
+
+    Up to ``FEW`` may come in any order, and repeat.
+    """
     if numbers.size <= FEW:
         documents = dict(collection.documents_of(numbers, whole=False))
         found = np.array(list(documents), np.int64)

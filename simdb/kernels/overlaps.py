@@ -93,7 +93,7 @@ def _measure(
 def probe_overlaps(
     probe_values: UInt64s, values: UInt64s, offsets: Int64s
 ) -> tuple[Int64s, Int64s, int]:
-    """Compare one set of symbols with many, exactly; repeats on either side count once.
+    """Compare one set of symbols with fewer than 2^31 - 2, exactly; repeats count once.
 
     Returns:
         distinct symbols that each item shares with the probe; those of each item; of the probe.
@@ -122,7 +122,7 @@ def pair_overlaps(
     """Compare the items at positions left[i] and right[i] of one ``SymbolSets``, exactly.
 
     Any order of the pairs is correct; a run of pairs with equal ``left`` builds its table once.
-    At most 2^30 pairs.
+    Fewer than 2^30 pairs.
 
     Returns:
         distinct symbols shared, distinct symbols of left[i], and of right[i].

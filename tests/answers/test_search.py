@@ -275,3 +275,15 @@ def test_search_counts_the_items_that_it_compared(tmp_path):
         assert 3 <= matches.candidates <= 4
         assert isinstance(matches[0], simdb.Match)
         assert [match.key for match in matches[1:]] == [4, 2]
+
+
+def test_searches_within_bounds_that_differ_do_not_depend_on_each_other(tmp_path):
+    """What candidates must agree in depends on the bound, and is kept for the next search."""
+    items = [("a", range(20)), ("b", range(1, 21)), ("c", range(3, 23))]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.5, seed=1)
+        collection.add_many(items)
+        for threshold, found in ((1.0, 1), (0.5, 3), (0.85, 2), (1.0, 1), (0.5, 3)):
+            asked = {"threshold": threshold, "guarantee": "probable"}
+            assert len(collection.search(range(20), **asked)) == found
+            assert [*map(len, collection.search_many([range(20)] * 3, **asked))] == [found] * 3

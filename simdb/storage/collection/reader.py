@@ -410,7 +410,8 @@ class CollectionReader:
     ) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out.
 
-        If they are not to be ``whole``, items that lie elsewhere are not read.
+        Up to ``FEW`` may come in any order, and repeat. If they are not to be ``whole``, items
+        that lie elsewhere are not read.
         """
         if numbers.size <= FEW:
             for position, number in enumerate(numbers.tolist()):

@@ -680,7 +680,6 @@ class Environment:
         # methods. What is counted are objects, which an interrupt cannot forget to uncount.
         self._gate = threading.RLock()
         self._ended = threading.Condition(self._gate)
-        self._awaiting_end = 0  # threads
         self._at_gate: set[int] = set()  # threads that take it now, or have it, for a snapshot
         self._waits_for_turn: set[int] = set()  # threads that let others run
         self._turn_began = 0.0
@@ -1038,8 +1037,7 @@ class Environment:
                 if isinstance(transaction, WriteTransaction):
                     self._leave_writing(transaction)
                 self._live.discard(transaction)
-                if self._awaiting_end:
-                    self._ended.notify_all()
+                self._ended.notify_all()
                 self._close_if_unused()
         finally:
             self._at_gate.discard(thread)
@@ -1140,16 +1138,12 @@ class Environment:
         Size 0 stands for that of the process which has grown the file.
         """
         deadline = time.monotonic() + GROWTH_PATIENCE
-        self._awaiting_end += 1
-        try:
-            while self._live:
-                if not self._ended.wait(deadline - time.monotonic()):
-                    raise DatabaseBusyError(
-                        f"{self.path}: the map must be moved, but {len(self._live)} snapshots of "
-                        "this process are open; close them and their iterators"
-                    )
-        finally:
-            self._awaiting_end -= 1
+        while self._live:
+            if not self._ended.wait(deadline - time.monotonic()):
+                raise DatabaseBusyError(
+                    f"{self.path}: the map must be moved, but {len(self._live)} snapshots of "
+                    "this process are open; close them and their iterators"
+                )
         with translated(self.path):
             try:
                 self._environment.set_mapsize(size)
@@ -1236,7 +1230,6 @@ class Environment:
         self._at_gate.clear()
         self._waits_for_turn.clear()
         self._ended = threading.Condition(self._gate)
-        self._awaiting_end = 0  # threads
         if self._environment is not None:
             _leave_to_parent(self._environment)
             self._environment = None
