@@ -284,6 +284,6 @@ def test_searches_within_bounds_that_differ_do_not_depend_on_each_other(tmp_path
         collection = db.collection("c", simdb.Set(), threshold=0.5, seed=1)
         collection.add_many(items)
         for threshold, found in ((1.0, 1), (0.5, 3), (0.85, 2), (1.0, 1), (0.5, 3)):
-            asked = {"threshold": threshold, "guarantee": "probable"}
+            asked: Any = {"threshold": threshold, "guarantee": "probable"}
             assert len(collection.search(range(20), **asked)) == found
             assert [*map(len, collection.search_many([range(20)] * 3, **asked))] == [found] * 3
