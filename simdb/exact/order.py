@@ -87,7 +87,7 @@ class SymbolOrder(Struct, frozen=True, eq=False, dict=True):
         order = kernels.order
         keys = self.keys(values)
         crowded = order.sort_sets(keys, offsets, self.lowest_rank)
-        for item in np.flatnonzero(crowded):
+        for item in crowded.nonzero()[0]:
             keys[offsets[item] : offsets[item + 1]].sort()
         new_offsets = order.drop_repeats(keys, offsets)
         return ArrangedSets(keys[: new_offsets[-1]], new_offsets)

@@ -96,6 +96,10 @@ class Threshold(_Rational, frozen=True, order=True):
     def needed_overlaps(self, total_sizes: npt.NDArray[np.integer]) -> Int64s:
         """Compute ``needed_overlap`` of every element, exactly."""
         numerator, denominator = self.fraction.as_integer_ratio()
+        if total_sizes.ndim == 1 and total_sizes.size <= _FEW:  # Python's own numbers do it sooner
+            whole = numerator + denominator
+            few = [max(1, _ceiling(numerator * total, whole)) for total in total_sizes.tolist()]
+            return np.array(few, np.int64)
         share = Fraction(numerator, numerator + denominator)
         return np.maximum(_ceiling_products(share, total_sizes), 1)
 

@@ -109,7 +109,8 @@ class SetItems(Items):
         return _FORM.stored(ordered)
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
-        stored = stored_integer_sets(items)
+        # One is sooner encoded by itself, as of a search.
+        stored = stored_integer_sets(items) if len(items) > 1 else None
         return list(map(self.encode, items)) if stored is None else stored
 
     def encode_column(self, column: Column) -> list[bytes] | None:

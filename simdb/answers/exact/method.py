@@ -13,7 +13,6 @@ from functools import lru_cache
 from math import inf
 from typing import ClassVar
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -85,7 +84,7 @@ class Exact(Method):
         probe = symbols if signer.kind.signs_what_it_compares else signer.features([item])
         compared = compare_with_probe(signer, probe, [document.item for document in documents])
         sizes = compared.denominators + compared.numerators - keys.size
-        met = np.flatnonzero(compared.numerators >= criterion.needed_overlaps(keys.size, sizes))
+        met = (compared.numerators >= criterion.needed_overlaps(keys.size, sizes)).nonzero()[0]
         values = self.measure.values(compared.numerators, keys.size, sizes)
         return self.matches(opened, Ranked(numbers, values, met, documents), limit)
 

@@ -71,7 +71,7 @@ class Prober:
         work.note(items.size)
         if not items.size:
             return items
-        offsets = np.searchsorted(found.queries, np.arange(looked_up.size + 1, dtype=np.uint32))
+        offsets = found.queries.searchsorted(np.arange(looked_up.size + 1, dtype=np.uint32))
         hits = kernels.postings.Hits(offsets.astype(np.int64), items, positions, sizes - positions)
         bounds = bounds_of(self.criterion, size, int(sizes.max()))
         numbers, _ = kernels.postings.probe_candidates(hits, bounds)
@@ -79,7 +79,8 @@ class Prober:
         if reader.manifest.tombstones:
             numbers = numbers[reader.alive(numbers)]
         work.compared += numbers.size
-        return np.sort(numbers)
+        numbers.sort()
+        return numbers
 
     def pairs(
         self, probes: Opened, *, start: int = 0, earlier_only: bool

@@ -222,7 +222,7 @@ class RunView:
         self._transaction.require_open()
         addresses = self._addresses
         if queries.size > MANY_A_CHUNK * addresses.counts.size:
-            self._verify(np.flatnonzero(addresses.verified == 0))
+            self._verify((addresses.verified == 0).nonzero()[0])
         room = max(FIRST_ROOM, min(ROWS_A_KEY * queries.size, MOST_ROOM))
         while True:
             found = Found(
