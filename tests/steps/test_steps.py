@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import simdb
@@ -140,6 +140,7 @@ def test_contraction_in_ever_fewer_tasks_gives_the_components(edges, parts):
     st.integers(1, 9),
     st.sampled_from([1, 60, 10**6]),
 )
+@example([0, 1, 1, 1], 2, 1)  # whose second group goes on
 def test_streams_are_cut_between_groups_only(keys, batch, most):
     table = pa.table({"key": np.array(keys, np.int64)})
     pieces = list(whole_groups(table.to_batches(max_chunksize=batch), "key", most))
