@@ -325,6 +325,7 @@ class Group(Brief, Struct, frozen=True):
         return len(self.keys)
 
 
+# A report holds 100,000 of them, and none refers to another: nothing for the collector of cycles.
 class Outcome(Brief, Struct, frozen=True, gc=False):
     """What became of one input row.
 

@@ -46,8 +46,8 @@ OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
 # What a version of Python could change: how kernels are compiled, what is public, processes and
 # signals, what is read and written. But for the first, some of each module, nothing needs the
-# compiler: what is interpreted is the same arithmetic on every version. The oldest version, which
-# runs all tests, compiles all kernels, the newest one of each module; those between are not asked.
+# compiler: what is interpreted is the same arithmetic on every version. That which runs all tests
+# compiles all kernels, the newest of the others one of each module; the rest compile none.
 KERNELS = ("tests/kernels/test_register.py", "-m", "not heavy")
 LEAN = (
     *("tests/database/test_public_api.py", "tests/database/test_programs.py"),
@@ -307,15 +307,16 @@ def run_versions(arguments: list[str]) -> int:
     """
     pythons = other_pythons()
     say(f"The other Pythons of this machine: {', '.join(pythons) or 'none'}")
+    newest = max(pythons, key=numbers_of, default=None)
     with ThreadPoolExecutor() as pool:
         tested = [
-            pool.submit(test_version, *one, arguments, compiles=one[0] == max(pythons, key=numbers))
-            for one in pythons.items()
+            pool.submit(test_version, version, base, arguments, compiles=version == newest)
+            for version, base in pythons.items()
         ]
         return next(filter(None, [one.result() for one in tested]), 0)
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def numbers_of(version: str) -> tuple[int, ...]:
     """Return the numbers of a version, by which versions are compared."""
     return tuple(map(int, version.split(".")))
 
