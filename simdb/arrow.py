@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, UsageError
+from simdb.extras import of_extra
 from simdb.ragged import ByteStrings, Column
 
 BATCH_ROWS = 10_000
@@ -43,12 +44,8 @@ def library() -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    try:
+    with of_extra("arrow", "Arrow tables need"):
         import pyarrow
-    except ImportError as error:
-        raise MissingExtraError(
-            'Arrow tables need the arrow extra: pip install "simdb-store[arrow]"'
-        ) from error
     return pyarrow
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from simdb import kinds
 from simdb.database import Database, open_database
-from simdb.errors import MissingExtraError, UsageError
+from simdb.errors import UsageError
 from simdb.kinds import Kind
 from simdb.kinds.base import Examples
 
@@ -25,14 +25,14 @@ _TIMES = 12  # that examples are stored: enough that runs are merged, and bucket
 def warm(some: Sequence[type[Kind]] = kinds.OWN) -> Iterator[str]:
     """Call what collections of these kinds call, and yield the name of each kind that is done.
 
-    A kind that needs a package that is not installed is passed over.
+    MissingExtraError: something is to be compiled, and numba is not installed.
     """
     for kind in some:
         with tempfile.TemporaryDirectory(prefix="simdb-warm-") as folder:
             name = ""
             for number, examples in enumerate(kind.examples()):
                 name = examples.kind.name
-                with suppress(MissingExtraError), _opened(folder, number) as database:
+                with _opened(folder, number) as database:
                     _use(database, examples)
         yield name
 

@@ -15,8 +15,18 @@ from tests.support.sources import tree_of
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
-BOTTOM |= {"differences", "evidence", "late", "notebooks", "zstandard"}
+BOTTOM = {
+    "arrays",
+    "arrow",
+    "errors",
+    "extras",
+    "policies",
+    "ragged",
+    "results",
+    "unfinished",
+    "work",
+}
+BOTTOM |= {"differences", "evidence", "extras", "forest", "late", "notebooks", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -26,7 +36,8 @@ BELOW_ROOMS = {"linkage", "storage"} | OF_ITEMS | MATHEMATICS | BOTTOM
 # What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
     "errors": set(),
-    "arrow": {"arrays", "errors", "ragged"},
+    "extras": {"errors"},
+    "arrow": {"arrays", "errors", "extras", "ragged"},
     "policies": {"errors", "results"},
     "work": {"errors"},
     "arrays": set(),
@@ -41,7 +52,8 @@ ALLOWED_IMPORTS = {
     "kernels": {"arrays", "errors", "starting"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
-    "linkage": {"arrays", "errors"},
+    "forest": {"arrays", "kernels"},
+    "linkage": {"arrays", "errors", "extras", "forest"},
     "storage": {"kernels"} | BOTTOM,
     "kinds": MATHEMATICS | BOTTOM,
     "recipe": {"kinds"} | MATHEMATICS | BOTTOM,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import numpy as np
 
 from simdb import kernels
-from simdb.kernels.register import ENTRIES
+from simdb.kernels.register import ENTRIES, Entry
 
 
 class Compiled(NamedTuple):
@@ -82,6 +82,11 @@ def _numbers(element: Any) -> tuple[str, ...]:
     return ("float32", "float64") if element is np.floating else (np.dtype(element).name,)
 
 
+def _use_of(name: str, entry: Entry) -> str:
+    is_written = {name, name.partition(".")[0]} & set(entry.writes.split())
+    return " (written)" if is_written else ""
+
+
 def document() -> str:
     """Write docs/kernels.md."""
     listed = {entry.name: entry for entry in ENTRIES}
@@ -115,7 +120,9 @@ def document() -> str:
             inner.append(f"`{one.name}`" + (" (inlined)" if one.inlined else ""))
             continue
         taken, returned = arrays(one.function)
-        into = ", ".join(f"{name} {' or '.join(kinds)}" for name, kinds in taken.items())
+        into = ", ".join(
+            f"{name} {' or '.join(kinds)}{_use_of(name, entry)}" for name, kinds in taken.items()
+        )
         out = ", ".join(" or ".join(kinds) for kinds in returned)
         lines.append(f"| `{one.name}` | {into} | {out} | {entry.work} | {entry.section} |")
     return "\n".join(lines) + "\n"

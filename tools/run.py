@@ -44,22 +44,22 @@ OLDEST_PYTHON = (3, 11)
 STORED = ("--config-settings-package", "pyspark:--build-option=--compression=stored")
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
-# What a version of Python could change: how kernels are compiled, what is public, processes and
-# signals, what is read and written. But for the first, some of each module, nothing needs the
-# compiler: what is interpreted is the same arithmetic on every version. That which runs all tests
-# compiles all kernels, the newest of the others one of each module; the rest compile none.
-KERNELS = ("tests/kernels/test_register.py", "-m", "not heavy")
+# What a version of Python could change: kernels, what is public, processes and signals, what is
+# read and written. What one version compiles serves all: that which runs all tests compiles all
+# kernels, and the others have no numba, but for the newest, which compiles one of each module anew.
+COMPILER = "compile"  # the extra
+COMPILED_ANEW = ("tests/kernels/test_register.py", "-m", "not heavy")
+KERNELS = ("tests/kernels/test_register.py", "-k", "twins")
 LEAN = (
     *("tests/database/test_public_api.py", "tests/database/test_programs.py"),
     *("tests/database/test_interrupts.py", "tests/database/test_snapshot.py"),
     *("tests/database/test_collection.py", "tests/database/test_bad_databases.py"),
     *("tests/files", "tests/cli/test_parsing.py"),
     *("-m", "not campaign and not heavy and not data"),
-    *("-W", "ignore:overflow encountered:RuntimeWarning"),  # products that wrap around on purpose
 )
 QUIET = ("-p", "no:cacheprovider", "-q")
 
-# Before the tests, so that no two of them compile the same.
+# Before the tests, so that no two of them compile the same; and for the wheel.
 COMPILING = tuple(
     (f"compiling the kernels, {part + 1} of 2", "-m", "tests.support.twins", str(part), "2")
     for part in range(2)
@@ -180,20 +180,23 @@ def beside(group: str | None) -> list[str]:
     return [ON_JAVA] if runs_all and shutil.which("java") else []
 
 
-def set_up(environment: Path, base: str | Path, group: str | None) -> None:
+def set_up(
+    environment: Path, base: str | Path, group: str | None, *, extra: str = COMPILER
+) -> None:
     """Make an environment and install simdb into it, unless that was done already.
 
     Args:
         environment: its folder.
         base: the Python that makes it.
         group: of pyproject.toml, what is installed besides; None for nothing.
+        extra: of simdb; "" for none.
     """
     if not is_set_up(environment, group):
-        make(environment, base)
+        make(environment, base, extra=extra)
         complete(environment, group)
 
 
-def make(environment: Path, base: str | Path) -> None:
+def make(environment: Path, base: str | Path, *, extra: str = COMPILER) -> None:
     """Make an environment by another Python and install simdb into it, with what it needs."""
     say(f"Setting up {environment} (once, and again when pyproject.toml changes)")
     python = python_of(environment)
@@ -201,7 +204,7 @@ def make(environment: Path, base: str | Path) -> None:
     if not python.exists() or run(python, "-c", "import pip"):
         require(base, "-m", "venv", environment)
     run(python, "-m", "pip", "install", "--quiet", "--no-compile", "uv")
-    install(environment)
+    install(environment, "--editable", f".[{extra}]" if extra else ".")
 
 
 def complete(environment: Path, group: str | None) -> None:
@@ -213,15 +216,14 @@ def complete(environment: Path, group: str | None) -> None:
     (environment / STAMP).write_text(json.dumps(state_of(group)), encoding="utf-8")
 
 
-def install(environment: Path, *wanted: str) -> None:
-    """Install simdb and more into an environment; what is imported of it is compiled then.
+def install(environment: Path, *arguments: str) -> None:
+    """Install packages into an environment; what is imported of them is compiled then.
 
     By uv, in a third of the time of pip. Where that cannot, on a platform without it or where only
     pip is told of the index to ask, by pip.
     """
     python = python_of(environment)
     uv = python.with_name("uv" + python.suffix)
-    arguments = ("--editable", ".", *wanted)
     by_uv = (uv, "pip", "install", "--quiet", "--python", python, *STORED)
     if uv.exists() and not run(*by_uv, *arguments):
         return
@@ -242,12 +244,12 @@ def run_tests(arguments: list[str]) -> int:
     if is_new:
         make(ENVIRONMENT, sys.executable)
     with ThreadPoolExecutor() as pool:
-        compiled = [pool.submit(checked, *one) for one in COMPILING]
+        compiled = pool.submit(compile_kernels)
         if is_new:
             complete(ENVIRONMENT, "test")
         # What is collected is compiled, once and not by each worker.
         start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
-        failures = [one.result() for one in compiled]
+        failures = [compiled.result()]
     workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
     say("pytest")
     with temporary_folder() as folder:
@@ -299,12 +301,23 @@ def version_of(python: Path) -> str:
     return asked.stdout.strip() if asked.returncode == 0 else ""
 
 
+def compile_kernels() -> int:
+    """Compile those that are not kept yet; return the exit code of the first part that failed."""
+    with ThreadPoolExecutor() as pool:
+        compiled = [pool.submit(checked, *one) for one in COMPILING]
+        return next(filter(None, [one.result() for one in compiled]), 0)
+
+
 def run_versions(arguments: list[str]) -> int:
     """Run the tests that could depend on it on every other Python, beside each other.
+
+    They load the kernels that this one has compiled.
 
     Returns:
         the exit code of the first that failed, 0 if none did.
     """
+    if code := compile_kernels():
+        return code
     pythons = other_pythons()
     say(f"The other Pythons of this machine: {', '.join(pythons) or 'none'}")
     newest = max(pythons, key=numbers_of, default=None)
@@ -322,15 +335,23 @@ def numbers_of(version: str) -> tuple[int, ...]:
 
 
 def test_version(version: str, base: Path, arguments: list[str], *, compiles: bool) -> int:
-    """Set another Python up and run its tests; return the first exit code that is not 0."""
+    """Set another Python up and run its tests; return the first exit code that is not 0.
+
+    Only one that ``compiles`` has numba.
+    """
     environment = OTHERS / version
-    set_up(environment, base, "portable")
-    pytest = (python_of(environment), "-m", "pytest", *QUIET)
-    output = environment / "tests.txt"
+    set_up(environment, base, "portable", extra=COMPILER if compiles else "")
+    python, output = python_of(environment), environment / "tests.txt"
     with temporary_folder() as folder, output.open("w", encoding="utf-8") as stream:
-        compiled = start(*pytest, *KERNELS, output=stream).wait() if compiles else 0
-        variables = {"TMPDIR": folder, "NUMBA_DISABLE_JIT": "1"}
-        rest = start(*pytest, *LEAN, *arguments, output=stream, variables=variables).wait()
+
+        def tested(*arguments: str, **variables: str) -> int:
+            pytest = ("-m", "pytest", *QUIET, *arguments)
+            return start(
+                python, *pytest, output=stream, variables={"TMPDIR": folder, **variables}
+            ).wait()
+
+        compiled = tested(*COMPILED_ANEW, NUMBA_CACHE_DIR=folder) if compiles else 0
+        rest = tested(*KERNELS) or tested(*LEAN, *arguments)
     lines = output.read_text(encoding="utf-8").splitlines()
     last = "; ".join(line for line in lines if re.match(r"\d+ (passed|failed|error)", line))
     code = compiled or rest
@@ -380,13 +401,18 @@ def coverage(arguments: list[str]) -> int:
 def build_release(_arguments: list[str]) -> int:
     """Build what a release consists of into build/dist and check it; nothing is uploaded.
 
+    The wheel brings the kernels that are kept in the checkout.
+
     Returns:
         the exit code of the first step that failed, 0 if none did.
     """
     python = python_of(ENVIRONMENT)
     folder = CHECKOUT / "build" / "dist"
     shutil.rmtree(folder, ignore_errors=True)
-    if code := run(python, "-m", "build", "--outdir", folder, CHECKOUT):
+    if code := compile_kernels():
+        return code
+    kernels = {"SIMDB_KERNELS": str(CHECKOUT / "simdb" / "kernels" / "__pycache__")}
+    if code := run(python, "-m", "build", "--outdir", folder, CHECKOUT, variables=kernels):
         return code
     built = sorted(folder.iterdir())
     wheels = [path for path in built if path.suffix == ".whl"]
@@ -410,8 +436,6 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(missing, file=sys.stderr)
         return 2
-    if command == "versions":
-        return run_versions(rest)
     if command == "test":
         return run_tests(rest)
     set_up(ENVIRONMENT, sys.executable, None if command == "demo" else "dev")
@@ -423,6 +447,7 @@ def main(arguments: list[str]) -> int:
         "check": run_checks,
         "coverage": coverage,
         "release": build_release,
+        "versions": run_versions,
     }
     return work[command](rest)
 

@@ -30,7 +30,6 @@ from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.batches.compare import COMPARED_BYTES
-from simdb.batches.forest import Forest
 from simdb.batches.meeting import (
     LARGE_BUCKET,
     BucketSlice,
@@ -42,6 +41,7 @@ from simdb.batches.meeting import (
 )
 from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
+from simdb.forest import Forest
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
 from simdb.opened.opened import Opened

@@ -23,10 +23,10 @@ from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.probe import Prober
 from simdb.arrays import Float64s, Int64s, UInt32s
-from simdb.batches.forest import Forest
 from simdb.errors import CorruptionError, KeyNotFoundError, UsageError, WrongTypeError
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound
+from simdb.forest import Forest
 from simdb.kinds import Kind
 from simdb.opened.opened import Opened
 from simdb.ragged import distinct_of

@@ -23,9 +23,9 @@ from simdb.answers.costs import Task
 from simdb.answers.method import Batches, ProgressCallback
 from simdb.answers.scan import Scan
 from simdb.arrays import Float64s, Int64s, UInt32s
-from simdb.batches.forest import Forest
 from simdb.exact.joins import Workers
 from simdb.exact.thresholds import Bound
+from simdb.forest import Forest
 from simdb.opened.opened import Opened
 from simdb.ragged import Ragged
 from simdb.results import Guarantee, Matches, PairBatch, Progress

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from simdb import kernels
 from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt64s
-from simdb.batches.forest import Forest
 from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
+from simdb.forest import Forest
 from simdb.lsh.family import BucketKeys, polynomial_base
 from simdb.work import Work
 

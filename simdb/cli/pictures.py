@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simdb.errors import MissingExtraError, UsageError
+from simdb.errors import UsageError
+from simdb.extras import of_extra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,13 +27,9 @@ def picture(path: Path, what: str, *, height: float = 4.5) -> Iterator[Figure]:
     """
     if path.suffix.lower() not in _SUFFIXES:
         raise UsageError(f"{what} is drawn as {' or '.join(_SUFFIXES)}, not as {path.name!r}")
-    try:
+    with of_extra("plot", f"a picture of {what} needs"):
         import matplotlib as mpl
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError(
-            f'a picture of {what} needs the plot extra: pip install "simdb-store[plot]"'
-        ) from error
     # Text as text, and names of the parts without chance.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
         figure = Figure(figsize=(7, height), layout="constrained")

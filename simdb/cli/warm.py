@@ -20,12 +20,12 @@ def warm(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compile the kernels now, so that no later call has to.
+    """Compile the kernels that simdb came without, so that no later call has to.
 
-    Run it after an installation. Compiled kernels are stored beside simdb, or in the user's cache
-    if that folder cannot be written, and serve every process with the same Python version and kind
-    of processor. All kinds take a minute or two, texts a few seconds; existing kernels are not
-    compiled again.
+    An installed simdb has them all, but for processors without AVX2; one that is installed to be
+    edited has none. Compiled kernels are stored beside simdb, or in the user's cache if that folder
+    cannot be written, and serve every Python on processors of the same kind. All kinds take a
+    minute or two, texts a few seconds; existing kernels are not compiled again.
 
     Example: simdb warm text
     """

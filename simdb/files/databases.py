@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from simdb import arrow
-from simdb.errors import BadItemError, MissingExtraError, UsageError
+from simdb.errors import BadItemError, UsageError
+from simdb.extras import of_extra
 from simdb.files.tables import BATCH_ROWS, Part, TableReader
 
 if TYPE_CHECKING:
@@ -111,10 +112,6 @@ class DatabaseReader(TableReader):
 
 
 def _duckdb() -> ModuleType:
-    try:
+    with of_extra("duckdb", "inputs of DuckDB need"):
         import duckdb
-    except ImportError as error:
-        raise MissingExtraError(
-            'inputs of DuckDB need the duckdb extra: pip install "simdb-store[duckdb]"'
-        ) from error
     return duckdb

@@ -21,10 +21,13 @@ import ctypes
 import os
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
+from types import ModuleType
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
+from simdb.errors import MissingExtraError
 from simdb.kernels import kept
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -64,9 +67,7 @@ class Inlined:
         return (self.compiled_to_keep if target.is_current() else self.compiled)._numba_type_
 
     def _dispatcher(self, *, is_kept: bool) -> Any:
-        from simdb.kernels import compiling
-
-        return compiling.dispatcher(
+        return _compiling().dispatcher(
             self.py_func,
             is_kept=is_kept,
             is_inlined=self.is_inlined,
@@ -100,12 +101,23 @@ class Kernel(Inlined):
         return self._otherwise(arguments)
 
     def _otherwise(self, arguments: tuple[Any, ...]) -> Any:
-        """Load what is kept; or compile, for types that were not seen before."""
+        """Load what is kept; or compile, for types that were not seen before.
+
+        Nothing is compiled for arrays of subclasses, or such as have gaps or their axes in another
+        order: these are copied.
+        """
         if self.variants is None:
             self.variants = () if self.name is None else tuple(kept.find(self.name))
             return self(*arguments)
-        from simdb.kernels import compiling
-
+        plain: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        given = _plain(arguments, plain)
+        if plain:
+            found = self(*given)
+            for array, instead in plain:
+                if array.flags.writeable and not array.flags.c_contiguous:
+                    array[...] = instead
+            return found
+        compiling = _compiling()
         made = compiling.kept_kernel(self.compiled_to_keep, self.name, arguments, self._weighed)
         for variant in made:
             found = variant(*arguments)
@@ -116,6 +128,35 @@ class Kernel(Inlined):
         if self.compiled not in self.variants:  # for types that cannot be kept
             self.variants = (*self.variants, self.compiled)
         return found
+
+
+def _plain(of: Any, replaced: list[tuple[NDArray[Any], NDArray[Any]]]) -> Any:
+    """Return what is given with arrays as kernels take them; list others with what is instead."""
+    if isinstance(of, np.ndarray) and not (type(of) is np.ndarray and of.flags.c_contiguous):
+        plain = np.asarray(of, order="C")
+        if plain.flags.writeable != of.flags.writeable:  # a copy
+            plain.flags.writeable = False
+        replaced.append((of, plain))
+        return plain
+    if isinstance(of, tuple):
+        parts = [_plain(part, replaced) for part in of]
+        return type(of)(*parts) if hasattr(of, "_fields") else tuple(parts)
+    return of
+
+
+def _compiling() -> ModuleType:
+    """Import what compiles; MissingExtraError where numba is not installed."""
+    try:
+        from simdb.kernels import compiling
+    except ModuleNotFoundError as error:
+        if error.name not in {"numba", "llvmlite"}:
+            raise
+        raise MissingExtraError(
+            "simdb came without loops that are compiled for this Python and this processor (it "
+            f"brings them for {kept.LEVEL}), and numba, which compiles them, is missing: "
+            'pip install "simdb-store[compile]"'
+        ) from None
+    return compiling
 
 
 class Instruction:

@@ -25,12 +25,12 @@ from numba.extending import intrinsic
 
 from simdb import starting
 from simdb.kernels import kept, target
-from simdb.kernels.machine import NotPossibleError, library_of
+from simdb.kernels.machine import NotPossibleError, library_of, parts_of
 from simdb.kernels.register import ENTRIES
 
 Function: TypeAlias = Callable[..., Any]
 
-_CALLED = {entry.name for entry in ENTRIES}  # by Python
+_CALLED = {entry.name: entry for entry in ENTRIES}  # by Python
 
 # What a kernel that returns arrays calls last, at every call, for their type. As a function of
 # Python it is the first place after a long kernel where Ctrl-C is raised, which numba does not
@@ -85,7 +85,9 @@ def kept_kernel(
         return []
     while starting.before_compiling:
         starting.before_compiling.pop()()
-    taken = tuple(map(kernel.typeof_pyval, arguments))
+    writes = _CALLED[name].writes.split()
+    named_arguments = zip(kernel.py_func.__code__.co_varnames, arguments, strict=False)
+    taken = tuple(_used(name, kernel.typeof_pyval(one), writes) for name, one in named_arguments)
     try:
         with global_compiler_lock, target_override(target.NAME):
             kernel.compile(taken)
@@ -93,6 +95,20 @@ def kept_kernel(
     except (numba.errors.NumbaError, NotPossibleError):
         return []
     return kept.keep(name, repr(taken), library, named)
+
+
+def _used(name: str, of: Any, writes: list[str]) -> Any:
+    """The type of an argument whose arrays, but for those that it ``writes``, are only read."""
+    if name in writes:
+        return of
+    if isinstance(of, types.Array):
+        return of.copy(readonly=True)
+    if isinstance(of, types.BaseTuple):
+        fields = getattr(of, "fields", map(str, range(len(of))))
+        named = zip(fields, parts_of(of), strict=True)
+        parts = tuple(_used(f"{name}.{field}", part, writes) for field, part in named)
+        return types.BaseTuple.from_types(parts, getattr(of, "instance_class", None))
+    return of
 
 
 def dispatcher(function: Function, *, is_kept: bool, is_inlined: bool, in_any_order: bool) -> Any:

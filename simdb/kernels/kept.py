@@ -2,8 +2,9 @@
 
 numba compiles a kernel once, which takes a second; its import alone takes longer than all that a
 small call does. So the machine code is kept (``machine.py``) in a form that needs neither numba nor
-LLVM, and loaded when the kernel is first called. The name of a file says for which Python,
-processor and sources it is; what follows the library in it says which types it must be told, and
+LLVM, and loaded when the kernel is first called: by every Python, on every processor with the
+features of ``LEVEL``. A wheel brings what is compiled with it. The name of a file says for which
+processors and sources it is; what follows the library in it says which types it must be told, and
 is the checksum of all, so that what one, or a power failure, has cut short is not run. Where
 anything is odd nothing is kept or loaded, and numba does it.
 """
@@ -21,7 +22,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,15 @@ TYPE, VALUE, TUPLE_SIZE, TUPLE_ITEMS = 8, 16, 16, 24
 DATA, DIMENSION_COUNT, DIMENSIONS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
 C_ORDER, FORTRAN_ORDER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
+# The third level of the psABI of x86-64: what processors have since 2013, but for the smallest.
+LEVEL = "x86-64-v3"
+_FEATURES_OF_LEVEL = {  # as Linux names them; those that they imply are left out
+    *("abm", "avx", "avx2", "bmi1", "bmi2", "cx16", "f16c", "fma", "lahf_lm", "movbe", "popcnt"),
+    *("sse4_1", "sse4_2", "ssse3", "xsave"),
+}
+
 _SOURCES = Path(__file__).parent
+_BROUGHT = _SOURCES / "compiled"  # in a wheel
 _TAIL = struct.Struct("<QQ")  # bytes of the description, and the checksum of all before it
 _NEW_FROM_DTYPE, _SET_BASE_OBJECT = 94, 282  # in NumPy's table of functions
 _FASTCALL = 0x80  # METH_FASTCALL
@@ -60,10 +68,10 @@ class _Method(ctypes.Structure):
 
 @cache
 def fingerprint() -> str | None:
-    """Say for which Python, processor and sources what is compiled here is; None if unknown.
+    """Say for which processors and sources what is compiled here is; None if unknown.
 
-    Three words, joined by a dash. Where objects lie in memory otherwise than kept code reads them,
-    or the machine is not known, nothing is kept.
+    Joined by a dash. Where objects lie in memory otherwise than kept code reads them, or the
+    machine is not known, nothing is kept.
     """
     is_known = (
         *(sys.platform == "linux", platform.machine() == "x86_64"),
@@ -73,17 +81,26 @@ def fingerprint() -> str | None:
     if not all(is_known) or not _lies_as_expected():
         return None
     try:
-        with _CPU_INFO.open("rb") as file:
-            told = file.read(8192).split(b"\n\n")[0].split(b"\n")
         sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.py"))]
-        numba = find_spec("numba")
-        if numba is not None and numba.origin is not None:
-            sources.append(Path(numba.origin).with_name("_version.py").read_bytes())
+        return f"{processors()}-{_name(sources)}"
     except OSError:
         return None
+
+
+@cache
+def processors() -> str:
+    """Name those that kernels are compiled for here: ``LEVEL``, or such as this one.
+
+    OSError: it is not known what this one is.
+    """
+    with _CPU_INFO.open("rb") as file:
+        told = file.read(8192).split(b"\n\n")[0].split(b"\n")
     features = [line for line in told if line.startswith((b"model name", b"flags"))]
-    features += [os.environ.get(name, "").encode() for name in _CHOICES]
-    return f"{sys.implementation.cache_tag}-{_name(features)}-{_name(sources)}"
+    choices = [os.environ.get(name, "").encode() for name in _CHOICES]
+    has = {word for line in features for word in line.decode(errors="replace").split()}
+    if not any(choices) and has >= _FEATURES_OF_LEVEL:
+        return LEVEL
+    return _name(features + choices)
 
 
 def _name(parts: list[bytes]) -> str:
@@ -110,7 +127,7 @@ def _lies_as_expected() -> bool:
 
 
 def _folders() -> Iterator[Path]:
-    """Yield where libraries may be, the first that can be written to first."""
+    """Yield where libraries are kept, the first that can be written to first."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         yield Path(chosen) / "simdb"
@@ -135,7 +152,7 @@ def find(name: str) -> list[Loaded]:
     beginning = f"{name}-{mark}-"
     return [
         function
-        for folder in _folders()
+        for folder in (_BROUGHT, *_folders())
         for file in _present(folder)
         if file.startswith(beginning) and file.endswith(".so")
         for function in _load(folder / file)

@@ -75,7 +75,7 @@ def _may_be_outside(name: str) -> bool:
     return name.startswith("Py") or name in _OF_C | _MATHEMATICS
 
 
-def _parts_of(of: Any) -> list[Any]:
+def parts_of(of: Any) -> list[Any]:
     """Return the types of the parts of a tuple."""
     return [*of]
 
@@ -257,7 +257,7 @@ class _Wrapper:
             self._require(self._builder.icmp_signed("==", size, _WORD(len(of))))
             parts = [
                 self._taken(self._field(given, kept.TUPLE_ITEMS + 8 * place, _OBJECT), part)
-                for place, part in enumerate(_parts_of(of))
+                for place, part in enumerate(parts_of(of))
             ]
             return self._context.make_tuple(self._builder, of, parts)
         if isinstance(of, types.Boolean):
@@ -279,7 +279,7 @@ class _Wrapper:
         wanted = {"C": kept.C_ORDER, "F": kept.FORTRAN_ORDER, "A": 0}[of.layout]
         looked_at = kept.C_ORDER if of.layout == "C" else kept.C_ORDER | kept.FORTRAN_ORDER
         wanted |= (kept.WRITEABLE if of.mutable else 0) | (kept.ALIGNED if of.aligned else 0)
-        looked_at |= kept.WRITEABLE | kept.ALIGNED
+        looked_at |= wanted | kept.ALIGNED  # what is only read may be writeable
         flags = builder.and_(self._field(given, kept.FLAGS, _INT), _INT(looked_at))
         self._require(builder.icmp_signed("==", flags, _INT(wanted)))
         array = make_array(of)(self._context, builder)
@@ -382,7 +382,7 @@ class _Wrapper:
         if isinstance(of, types.BaseTuple):
             whole = builder.call(self._python("PyTuple_New", _OBJECT, [_WORD]), [_WORD(len(of))])
             put = self._python("PyTuple_SetItem", _INT, [_OBJECT, _WORD, _OBJECT])
-            for place, part in enumerate(_parts_of(of)):
+            for place, part in enumerate(parts_of(of)):
                 made = self._given(builder.extract_value(value, place), part)
                 builder.call(put, [whole, _WORD(place), made])
             if not isinstance(of, types.BaseNamedTuple):

@@ -30,6 +30,8 @@ from numba.core.target_extension import (
     target_registry,
 )
 
+from simdb.kernels import kept
+
 NAME = "simdb-kept"
 # numba tells what it compiled by a function of Python. It calls none of these; who did would be
 # told that memory has run out.
@@ -56,7 +58,17 @@ class _Library(CPUCodeLibrary):
 
 
 class _Codegen(JITCPUCodegen):
+    """Code for all processors that it may be kept for, not only for this one."""
+
     _library_class = _Library
+
+    def _get_host_cpu_name(self) -> Any:
+        name = kept.processors()
+        return name if name == kept.LEVEL else super()._get_host_cpu_name()
+
+    def _get_host_cpu_features(self) -> Any:
+        of_level = kept.processors() == kept.LEVEL
+        return "" if of_level else super()._get_host_cpu_features()
 
 
 class _Context(cpu.CPUContext):

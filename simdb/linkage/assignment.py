@@ -14,6 +14,8 @@ import numpy as np
 
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
+from simdb.extras import of_extra
+from simdb.forest import Forest
 
 # Weights are counted in units of 2^-32: sums of half a million of them are exact in floats, so
 # that what is equal stays equal, and no order of adding decides.
@@ -41,14 +43,12 @@ class Choice:
     """
 
     def __init__(self, left: UInt32s, right: UInt32s, *, most_steps: int | None = None) -> None:
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
         lefts, self._rows = np.unique(left, return_inverse=True)
         rights, columns = np.unique(right, return_inverse=True)
-        nodes, between = lefts.size + rights.size, (self._rows, columns + lefts.size)
-        graph = coo_array((np.ones(left.size, np.int8), between), (nodes, nodes))
-        count, labels = connected_components(graph, directed=False)
+        forest = Forest(lefts.size + rights.size)
+        forest.connect(self._rows, columns + lefts.size)
+        labels = forest.labels()
+        count = int(labels.max(initial=-1)) + 1
         ends = np.split(labels, [lefts.size])
         sides = np.stack([np.bincount(side, minlength=count) for side in ends])
         own = labels[self._rows]
@@ -131,8 +131,9 @@ class _Part(NamedTuple):
 
     def solved(self, units: Float64s) -> Int64s:
         """Return which pairs are a best choice."""
-        from scipy.sparse import csr_array
-        from scipy.sparse.csgraph import min_weight_full_bipartite_matching
+        with of_extra("statistics", "choosing one to one needs"):
+            from scipy.sparse import csr_array
+            from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
         without = UNITS + 1.0  # the cost of none; costs must be above 0
         costs = np.full(self.indices.size, without)

@@ -23,6 +23,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
+from simdb.extras import of_extra
 from simdb.linkage.assignment import Choice
 from simdb.linkage.weights import (
     Evidence,
@@ -176,7 +177,8 @@ def _matching(best: Float64s, rival: Float64s) -> tuple[Float64s, Float64s, Floa
         best: of each record, that of the pair that was chosen for it; -inf without one.
         rival: that of the best of its other pairs; -inf without one.
     """
-    from scipy.optimize import isotonic_regression
+    with of_extra("statistics", "learning from what was chosen needs"):
+        from scipy.optimize import isotonic_regression
 
     rival = np.sort(rival)
     places = np.linspace(LEAST_BELOW, 1, STEPS) * (rival.size - 1)
@@ -194,7 +196,8 @@ def _matching(best: Float64s, rival: Float64s) -> tuple[Float64s, Float64s, Floa
 
 def _fitted(values: Float64s, shares: Float64s, counts: Float64s) -> Scale:
     """Fit how likely pairs match to their evidence, by logistic regression with a ridge."""
-    from scipy.optimize import minimize
+    with of_extra("statistics", "learning from what was chosen needs"):
+        from scipy.optimize import minimize
 
     middle = float(np.average(values, weights=counts))
     natural = (values - middle) * math.log(2)

@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s
+from simdb.extras import of_extra
 
 Method: TypeAlias = Literal["chain", "star", "average", "correlation"]
 
@@ -112,7 +113,8 @@ def average(part: Component) -> Int64s:
 
     Items that are no pair count as 0, the least that they may be alike.
     """
-    from scipy.cluster.hierarchy import fcluster, linkage
+    with of_extra("statistics", "clustering by the average needs"):
+        from scipy.cluster.hierarchy import fcluster, linkage
 
     def place(one: Int64s, other: Int64s) -> Int64s:
         return one * part.size - one * (one + 1) // 2 + other - one - 1

@@ -14,6 +14,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError, Remedy
+from simdb.forest import Forest
 from simdb.linkage.clusters import WAYS, Component, Method, cost
 
 
@@ -161,7 +162,9 @@ def cluster(
     items, places = np.unique(np.concatenate([pairs.left, pairs.right]), return_inverse=True)
     allowed = ~np.isin(pairs.packed, apart.packed)
     left, right = (side[allowed] for side in np.split(places, 2))
-    labels = _components(left, right, items.size)
+    forest = Forest(items.size)
+    forest.connect(left, right)
+    labels = forest.labels()
     # What is alone or one of two is in the group of its first item, as all are that chain.
     _, firsts = np.unique(labels, return_index=True)
     representatives = firsts[labels]
@@ -183,15 +186,6 @@ def cluster(
     for members, part in whole.parts(wanted, clustering):
         representatives[members] = members[WAYS[clustering.method].cluster(part)]
     return Entities(pairs, apart, items, items[representatives], int(wanted.sum()))
-
-
-def _components(left: Int64s, right: Int64s, size: int) -> Int64s:
-    """Number the components of a graph, and tell of each item which it is in."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(left.size, np.int8), (left, right)), (size, size))
-    return connected_components(graph, directed=False)[1].astype(np.int64)
 
 
 def _changed(items: UInt32s, pairs: SimilarPairs, apart: SimilarPairs, earlier: Entities) -> Int64s:

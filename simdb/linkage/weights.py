@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, NothingAlikeError
+from simdb.extras import of_extra
 
 MISSING = -1
 ROUNDS = 1_000
@@ -314,7 +315,8 @@ def rising_bits(m: Float64s, u: Float64s) -> Float64s:
 
     Levels that say less are taken as one with those below: isotonic regression of m / u by u.
     """
-    from scipy.optimize import isotonic_regression
+    with of_extra("statistics", "learning weights needs"):
+        from scipy.optimize import isotonic_regression
 
     return np.log2(np.asarray(isotonic_regression(m / u, weights=u).x, np.float64))
 
@@ -372,8 +374,9 @@ def learn_labelled(
         known: before the labels, to which the prior is held as well; None for nothing.
         counts: (n,), how many pairs each label is of; None for one.
     """
-    from scipy.optimize import isotonic_regression, minimize
-    from scipy.sparse import csr_array
+    with of_extra("statistics", "learning weights needs"):
+        from scipy.optimize import isotonic_regression, minimize
+        from scipy.sparse import csr_array
 
     ends = np.cumsum([0, *levels])
     rows, fields = np.nonzero(codes != MISSING)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from simdb.errors import MissingExtraError
+from simdb.extras import of_extra
 
 # Colours that the page gives another value of in the dark: matplotlib writes them, CSS reads them.
 INK, ACCENT, SOFT = "#010203", "#040506", "#070809"
@@ -30,13 +30,9 @@ def drawn(name: str, title: str, draw: Callable[[Any], None]) -> str:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
+    with of_extra("report", "a report needs"):
         import matplotlib as mpl
         from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            'a report needs the report extra: pip install "simdb-store[report]"'
-        ) from None
     settings: Any = {
         "svg.fonttype": "none",  # texts stay texts, which a page can be searched for
         "svg.hashsalt": name,

@@ -15,8 +15,8 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from simdb.differences import Marked, rows, shortened
-from simdb.errors import MissingExtraError
 from simdb.evidence import Facet, PairExplanation, in_words
+from simdb.extras import of_extra
 from simdb.notebooks import visible
 
 PAIR_BYTES = 12_000  # of the page, that one pair takes: so some hundred pairs take two megabytes
@@ -62,12 +62,8 @@ def rendered(template: str, **shown: Any) -> str:
 
 @cache
 def _environment() -> Any:
-    try:
+    with of_extra("report", "a report needs"):
         from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise MissingExtraError(
-            'a report needs the report extra: pip install "simdb-store[report]"'
-        ) from None
     return Environment(
         loader=PackageLoader("simdb.reports", "templates"),
         autoescape=True,

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 import simdb
-from simdb.errors import ConfigurationError, DatabaseNotFoundError, MissingExtraError, StorageError
+from simdb.errors import ConfigurationError, DatabaseNotFoundError, StorageError
+from simdb.extras import of_extra
 from simdb.serve.limits import Limits, Settings
 
 BACKLOG = 2_048  # connections that wait to be accepted
@@ -53,15 +54,11 @@ def serve(
         ConfigurationError: the port is taken, or cannot be listened at.
         StorageError: the store cannot be opened.
     """
-    try:
+    with of_extra("serve", "a service needs"):
         import uvicorn
         from uvicorn.supervisors import Multiprocess
 
         from simdb.serve.application import made
-    except ImportError:
-        raise MissingExtraError(
-            'a service needs the extra of its name: pip install "simdb-store[serve]"'
-        ) from None
     path = Path(store).absolute()
     if not path.exists():
         raise DatabaseNotFoundError(f"{path}: there is no such store; simdb create makes one")

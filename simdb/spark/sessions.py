@@ -13,7 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import simdb.errors
-from simdb.errors import ConfigurationError, MissingExtraError, SimdbError, UsageError
+from simdb.errors import ConfigurationError, SimdbError, UsageError
+from simdb.extras import of_extra
 
 _TOLD = re.compile(r"simdb\.errors\.(\w+): (.*?)(?:\n|$)")
 _PATH = re.compile(
@@ -23,12 +24,8 @@ _PATH = re.compile(
 
 def library(name: str = "pyspark.sql") -> ModuleType:
     """Return a module of pyspark; MissingExtraError names the extra that has it."""
-    try:
+    with of_extra("spark", "Apache Spark needs"):
         return import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            "Apache Spark needs the extra 'spark': pip install 'simdb-store[spark]'"
-        ) from error
 
 
 def functions() -> ModuleType:

@@ -14,11 +14,11 @@ import numpy as np
 from simdb.arrays import Bools, Int64s
 from simdb.batches.compare import compare_items
 from simdb.batches.deciding import BatchDecider
-from simdb.batches.forest import Forest
 from simdb.batches.meeting import connect_similar, slice_of_batch
 from simdb.errors import UsageError
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
+from simdb.forest import Forest
 from simdb.recipe import Recipe
 from simdb.steps.schemas import DROPPED, GROUPED
 from simdb.steps.signing import signer_of, threshold_of

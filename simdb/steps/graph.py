@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from simdb import arrow
 from simdb.arrays import Int64s
+from simdb.forest import Forest
 from simdb.recipe import Recipe
 from simdb.steps.schemas import GATHERED, LABELS
 from simdb.steps.streams import numbers_of, taken
@@ -21,17 +22,10 @@ _ONE, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 def components(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
     """Return the vertices of edges, ascending, and the smallest of the component of each."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     vertices, places = np.unique(np.concatenate([left, right]), return_inverse=True)
-    if not vertices.size:
-        return vertices, vertices
-    ends = (places[: left.size], places[left.size :])
-    graph = coo_array((np.ones(left.size, np.int8), ends), shape=(vertices.size, vertices.size))
-    _, label = connected_components(graph, directed=False)
-    _, first = np.unique(label, return_index=True)  # vertices ascend: the first is the smallest
-    return vertices, vertices[first[label]]
+    forest = Forest(vertices.size)
+    forest.connect(places[: left.size], places[left.size :])
+    return vertices, vertices[forest.smallest()]
 
 
 def contract(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:

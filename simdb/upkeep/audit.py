@@ -20,6 +20,7 @@ from simdb.arrays import Float64s, Int64s, UInt16s, UInt32s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
+from simdb.extras import of_extra, require
 from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress, RuleAudit
 from simdb.storage.collection.reader import stored_signatures
@@ -38,6 +39,7 @@ def audit(
     progress: Callable[[Progress], None] | None,
 ) -> AuditReport:
     """Measure recall and precision of an index on a random sample of its items."""
+    require("statistics", "an audit needs", "scipy")
     kind, signer, collection = opened.settings.kind, opened.signer, opened.reader
     expected_recall = opened.settings.expected_recall(bound)  # also tells that there is no index
     live = collection.live_numbers()
@@ -111,7 +113,8 @@ def recall_interval(true: Counter[int], found: Counter[int]) -> tuple[float, flo
     nothing varies, of as many as there would be if those of an item were one. Pairs are counted by
     the item.
     """
-    from scipy.special import stdtrit  # takes long to load
+    with of_extra("statistics", "intervals need"):
+        from scipy.special import stdtrit
 
     total = true.total()
     share = found.total() / total
@@ -133,7 +136,8 @@ def exact_interval(share: float, trials: float) -> tuple[float, float]:
     Its ends are quantiles of beta distributions (C. J. Clopper and E. S. Pearson, Biometrika 1934),
     which need no whole numbers of trials.
     """
-    from scipy.special import betaincinv
+    with of_extra("statistics", "intervals need"):
+        from scipy.special import betaincinv
 
     met, missed = share * trials, (1 - share) * trials
     low = float(betaincinv(met, missed + 1, 0.025)) if met else 0.0

@@ -35,6 +35,7 @@ from simdb.answers.method import ProgressCallback, number_of, outer_pairs
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound, Threshold
+from simdb.extras import of_extra, require
 from simdb.opened.opened import Opened
 from simdb.ragged import as_bytes, picked
 from simdb.results import PairBatch, Progress
@@ -363,7 +364,8 @@ def assumption_test(sure: Sequence[Sums]) -> AssumptionTest | None:
     bins = [own for own in sure if own.count > 1]
     if len(bins) < 2:
         return None
-    from scipy.special import fdtrc  # takes long to load
+    with of_extra("statistics", "calibrating needs"):
+        from scipy.special import fdtrc
 
     counts = np.array([own.count for own in bins])
     means = np.array([own.average for own in bins])
@@ -410,7 +412,8 @@ def _rising(sums: Sequence[Sums], known: Sequence[int], matched: Mean, random: M
 
     Isotonic regression by pooling adjacent violators, weighted by pairs.
     """
-    from scipy.optimize import isotonic_regression  # takes long to load
+    with of_extra("statistics", "calibrating needs"):
+        from scipy.optimize import isotonic_regression
 
     means = np.array([sums[place].average for place in known])
     weights = np.array([sums[place].count / sums[place].design for place in known])
@@ -427,7 +430,8 @@ def _bucket(
     fraction = float(fraction_of_matches(sums.average, matched.value, random.value))
     around = math.inf
     if sums.count > 1:
-        from scipy.special import stdtrit  # takes long to load
+        with of_extra("statistics", "calibrating needs"):
+            from scipy.special import stdtrit
 
         # A few pairs may agree by chance; even true matches spread as much as those of h0.
         spread = max(sums.spread, matched.spread)
@@ -511,6 +515,7 @@ def calibrate(
     progress: ProgressCallback | None = None,
 ) -> Calibration:
     """Estimate the fraction of true matches by score; see ``Collection.calibrate``."""
+    require("statistics", "calibrating needs", "scipy")
     settings = sides.right.settings
     require_alike(sides.left.settings, settings)
     if settings.kind.is_distance or not settings.is_probable:

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from simdb.answers.method import ProgressCallback, number_of
 from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
+from simdb.extras import require
 from simdb.kinds import Kind
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.linkage.chosen import learn_by_choice, scale
@@ -230,6 +231,7 @@ def learn(
     progress: ProgressCallback | None = None,
 ) -> Weights:
     """Learn weights without labels; see ``Collection.learn``."""
+    require("statistics", "learning weights needs", "scipy")
     found = _unlabelled(
         sides, sample=sample, seed=seed, one_to_one=one_to_one, earlier=earlier, progress=progress
     )
@@ -366,6 +368,7 @@ def learn_from(
 
     Few labels, and those of uncertain pairs only, would say nothing of what nobody asks about.
     """
+    require("statistics", "learning weights needs", "scipy")
     agreement = agreement_of(sides)
     doubts: list[str] = []
     if isinstance(labels, str):

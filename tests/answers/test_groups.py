@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.batches.forest import Forest
+from simdb.forest import Forest
 from tests.support.strategies import (
     SURE,
     cluster_corpus,

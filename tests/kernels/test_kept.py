@@ -16,6 +16,7 @@ import pytest
 from xxhash import xxh3_64_intdigest
 
 from simdb import kernels
+from simdb.errors import MissingExtraError
 from simdb.kernels import kept
 from simdb.kernels.compiler import IS_INTERPRETED
 
@@ -64,6 +65,73 @@ def folder(monkeypatch, tmp_path):
 def test_a_kept_kernel_is_for_exactly_its_types(other):
     checksums = kept_of(kernels.checksums.checksums, DATA, BEGINS, ENDS, SEEDS)
     assert checksums(*other) is NotImplemented
+
+
+def test_what_is_only_read_may_be_such_as_must_not_be_written():
+    checksums = kept_of(kernels.checksums.checksums, DATA, BEGINS, ENDS, SEEDS)
+    sealed = DATA.copy()
+    sealed.flags.writeable = False
+    assert (checksums(sealed, BEGINS, ENDS, SEEDS) == checksums(DATA, BEGINS, ENDS, SEEDS)).all()
+    keys, offsets = np.array([3, 1, 2], np.uint64), np.array([0, 3])
+    sort = kept_of(kernels.order.sort_sets, keys, offsets, np.uint64(0))
+    keys.flags.writeable = False
+    assert sort(keys, offsets, np.uint64(0)) is NotImplemented
+
+
+def test_nothing_is_compiled_for_arrays_with_gaps_or_of_subclasses(tmp_path):
+    checksums = kernels.checksums.checksums
+    expected = checksums(DATA, BEGINS, ENDS, SEEDS).tolist()
+    known = checksums.variants  # type: ignore[attr-defined]
+    mapped = np.memmap(tmp_path / "data", np.uint8, "w+", shape=DATA.shape)
+    mapped[:] = DATA
+    for data in (DATA.repeat(3)[::3], mapped):
+        assert checksums(data, BEGINS, ENDS, SEEDS).tolist() == expected
+    wide = np.array([3, 0, 1, 0, 2, 0], np.uint64)
+    kernels.order.sort_sets(wide[::2], np.array([0, 3]), np.uint64(0))
+    assert wide.tolist() == [1, 0, 2, 0, 3, 0]  # what is written comes back
+    assert checksums.variants == known  # type: ignore[attr-defined]
+
+
+def test_without_numba_what_is_not_compiled_is_told(monkeypatch):
+    kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "simdb.kernels.compiling", raising=False)
+    with pytest.raises(MissingExtraError, match=r"x86-64-v3.*simdb-store\[compile\]"):
+        kernels.checksums.checksums(DATA.astype(np.uint16), BEGINS, ENDS, SEEDS)
+    kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("without", "chosen", "is_level"),
+    [("", "", True), ("fma", "", False), ("abm", "", False), ("", "znver4", False)],
+)
+def test_code_is_for_all_processors_of_the_level_or_for_one(
+    monkeypatch, tmp_path, without, chosen, is_level
+):
+    features = " ".join({*kept._FEATURES_OF_LEVEL, "sse2"} - {without})
+    (tmp_path / "cpuinfo").write_text(f"model name : A\nflags : {features}\n\nmodel name : B\n")
+    monkeypatch.setattr(kept, "_CPU_INFO", tmp_path / "cpuinfo")
+    monkeypatch.setenv("NUMBA_CPU_NAME", chosen)
+    kept.processors.cache_clear()
+    try:
+        assert (kept.processors() == kept.LEVEL) == is_level
+    finally:
+        kept.processors.cache_clear()
+
+
+def test_what_a_wheel_brought_is_found_first(monkeypatch, folder, tmp_path):
+    given = DATA, BEGINS, ENDS, SEEDS
+    kernels.checksums.checksums(*given)
+    (whole,) = Path(kernels.__path__[0], "__pycache__").glob(
+        f"checksums.checksums-{kept.fingerprint()}-*"
+    )
+    brought = tmp_path / "compiled"
+    brought.mkdir()
+    shutil.copy(whole, brought)
+    assert not kept.find("checksums.checksums")
+    monkeypatch.setattr(kept, "_BROUGHT", brought)
+    (found,) = kept.find("checksums.checksums")
+    assert (found(*given) == kernels.checksums.checksums(*given)).all()
 
 
 def test_it_answers_as_its_twin_does_and_its_arrays_are_ordinary():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -34,11 +35,13 @@ def started(monkeypatch, tmp_path):
     monkeypatch.setattr(run, "CHECKOUT", tmp_path)
     commands: list[list[str]] = []
     codes: dict[str, int] = {}
+    monkeypatch.setattr(run, "compile_kernels", lambda: codes.get("kernels", 0))
 
-    def start(*command: object) -> int:
+    def start(*command: object, variables: Mapping[str, str] | None = None) -> int:
         words = [str(word) for word in command[1:]]
         commands.append(words)
         if words[1] == "build":
+            assert Path((variables or {})["SIMDB_KERNELS"]).parts[-2:] == ("kernels", "__pycache__")
             folder = tmp_path / "build" / "dist"
             folder.mkdir(parents=True)
             zipfile.ZipFile(folder / "s-1.whl", "w").close()
@@ -68,6 +71,13 @@ def test_a_release_ends_at_the_first_step_that_fails(started, step):
     codes[step] = 3
     assert run.build_release([]) == 3
     assert commands[-1][1] == step
+
+
+def test_there_is_no_release_without_kernels(started):
+    commands, codes = started
+    codes["kernels"] = 4
+    assert run.build_release([]) == 4
+    assert not commands
 
 
 def test_nothing_of_a_release_uploads(started):

@@ -31,11 +31,11 @@ from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import UInt32s
-from simdb.batches.forest import Forest
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Threshold
+from simdb.forest import Forest
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Matches

@@ -32,9 +32,9 @@ from simdb.errors import (
     BadItemError,
     ConfigurationError,
     CorruptionError,
-    MissingExtraError,
 )
 from simdb.exact.thresholds import exact_fraction
+from simdb.extras import of_extra
 from simdb.kinds.base import Differences, Items, shown, utf8
 from simdb.kinds.characters import in_normal_form
 
@@ -82,12 +82,8 @@ def _unaccented(text: str) -> str:
 
 def _sounds(code: str, text: str) -> str:
     """Return the code of what each word sounds like in English, by its letters without accents."""
-    try:
+    with of_extra("phonetics", f"{code!r} needs"):
         coded = getattr(import_module("jellyfish"), code)
-    except ImportError as error:
-        raise MissingExtraError(
-            f'{code!r} needs the phonetics extra: pip install "simdb-store[phonetics]"'
-        ) from error
     words = ("".join(filter(str.isalpha, word)) for word in _unaccented(text).split())
     return " ".join(filter(None, (coded(word) for word in words if word)))
 

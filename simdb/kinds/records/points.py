@@ -22,6 +22,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s
 from simdb.exact.thresholds import Threshold, exact_fraction
+from simdb.extras import of_extra
 from simdb.kinds.base import Compared, PairedMeasure
 from simdb.kinds.distances import (
     StringDistance,
@@ -289,7 +290,8 @@ def _cosines(
     field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
 ) -> Shares:
     """Compare texts by the cosine of their words, each counted and weighed by how rare it is."""
-    from scipy.sparse import csr_array
+    with of_extra("statistics", "comparing texts by their words needs"):
+        from scipy.sparse import csr_array
 
     frequent = dict(cast("tuple[tuple[str, int], ...]", field.frequencies))
     places: dict[str, int] = {}

@@ -1,0 +1,34 @@
+"""Libraries that not everyone installs: each comes with an extra, and is imported on use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+
+from simdb.errors import MissingExtraError
+
+
+@contextmanager
+def of_extra(name: str, wanted: str) -> Iterator[None]:
+    """A block that imports what an extra brings.
+
+    Args:
+        name: of the extra.
+        wanted: what for, with its verb: ``"Arrow tables need"``.
+
+    Raises:
+        MissingExtraError: it is not installed; the message says how to install it.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(
+            f'{wanted} the {name} extra: pip install "simdb-store[{name}]"'
+        ) from error
+
+
+def require(name: str, wanted: str, library: str) -> None:
+    """Raise MissingExtraError, before long work that would end with it; see ``of_extra``."""
+    with of_extra(name, wanted):
+        import_module(library)

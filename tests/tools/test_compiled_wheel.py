@@ -1,0 +1,61 @@
+"""The wheel brings kernels that are compiled, or requires what compiles them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from simdb.kernels import kept
+from tests.support.processes import CHECKOUT
+from tools.compiled_wheel import TAG, CompiledWheel
+
+MARK = kept.fingerprint()
+ON_LEVEL = pytest.mark.skipif(
+    MARK is None or not MARK.startswith(kept.LEVEL), reason="a wheel brings none for this machine"
+)
+
+
+@pytest.fixture
+def built(monkeypatch, tmp_path):
+    """What the hook adds to a wheel, from a folder of kernels."""
+    monkeypatch.setenv("SIMDB_KERNELS", str(tmp_path))
+    project = SimpleNamespace(
+        dependencies=["numpy>=2"], optional_dependencies={"compile": ["numba>=0.61"]}
+    )
+    metadata: Any = SimpleNamespace(core=project)
+    hook = CompiledWheel(str(CHECKOUT), {}, None, metadata, str(tmp_path / "dist"), "wheel")  # type: ignore[arg-type] # it has no settings
+
+    def build(version: str = "standard") -> dict[str, Any]:
+        data: dict[str, Any] = {"dependencies": [], "force_include": {}, "pure_python": True}
+        hook.initialize(version, data)
+        hook.finalize(version, data, "the.whl")
+        return data
+
+    build.hook = hook  # type: ignore[attr-defined]
+    return build
+
+
+@ON_LEVEL
+def test_it_brings_those_of_its_sources_alone_for_all_versions_of_python(built, tmp_path):
+    for name in (f"a.b-{MARK}-1.so", f"a.c-{MARK}-2.so", "a.b-x86-64-v3-0-1.so", "a.b.pyc"):
+        (tmp_path / name).touch()
+    data = built()
+    assert data["force_include"] == {
+        str(tmp_path / name): f"simdb/kernels/compiled/{name}"
+        for name in (f"a.b-{MARK}-1.so", f"a.c-{MARK}-2.so")
+    }
+    assert (data["tag"], data["pure_python"], data["dependencies"]) == (TAG, False, [])
+    assert TAG.startswith("py3-none-")
+
+
+def test_what_is_edited_or_has_none_requires_numba(built):
+    for data in (built("editable"), built()):
+        assert (data["dependencies"], data["force_include"]) == (["numba>=0.61"], {})
+        assert data["pure_python"]
+        assert "tag" not in data
+
+
+def test_building_needs_all_that_compiles(built):
+    assert built.hook.dependencies() == ["numpy>=2", "numba>=0.61"]
