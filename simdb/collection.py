@@ -28,6 +28,7 @@ from simdb.errors import (
 from simdb.evidence import PairExplanation
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
+from simdb.extras import require
 from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
@@ -658,6 +659,8 @@ class CollectionView:
         """
         require_whole("budget", budget, 1)
         _require_choice("method", method, (*answers.entities.METHODS,))
+        if method == "average":
+            require("statistics", "the method average needs", "scipy")
         kept_apart = _listed(apart)
         work = Work(budget)
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall)
@@ -824,6 +827,8 @@ class CollectionView:
             answers.choose.require_alike(left.settings, right.settings)
             method = _method(right, "join", asked, resume, left=left)
             _require_candidates(right, method, left)
+        if one_to_one:
+            require("statistics", "one to one needs", "scipy")
         kept_apart = _listed(apart)
         if kept_apart and not one_to_one:
             raise ConfigurationError("apart= needs one_to_one=True")

@@ -23,6 +23,8 @@ def of_extra(name: str, wanted: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
+        if str(error.name).partition(".")[0] == __package__:  # a fault of our own
+            raise
         raise MissingExtraError(
             f'{wanted} the {name} extra: pip install "simdb-store[{name}]"'
         ) from error

@@ -15,17 +15,7 @@ from tests.support.sources import tree_of
 PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
-BOTTOM = {
-    "arrays",
-    "arrow",
-    "errors",
-    "extras",
-    "policies",
-    "ragged",
-    "results",
-    "unfinished",
-    "work",
-}
+BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
 BOTTOM |= {"differences", "evidence", "extras", "forest", "late", "notebooks", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}

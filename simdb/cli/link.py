@@ -31,6 +31,7 @@ from simdb.cli.proposing import (
 )
 from simdb.cli.settings import KindOptions
 from simdb.errors import NothingAlikeError, UsageError
+from simdb.extras import require
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.inputs import require_there
 from simdb.files.tables import write_table
@@ -166,6 +167,8 @@ def link(
         raise UsageError("--threshold and --probability contradict each other")
     if probability is not None and not 0 < probability < 1:
         raise UsageError(f"--probability must be between 0 and 1, not {probability:g}")
+    if least is None:
+        require("statistics", "learning weights needs", "scipy")
     outputs = telling.require_files(output, save_settings)
     require_fitting_name(output, "jsonl", *_SEPARATED, *TABLES)
     if STANDARD_STREAM in (left, right):

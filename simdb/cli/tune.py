@@ -17,6 +17,7 @@ from simdb.cli.inputs import Inputs, UnstoredInputs
 from simdb.cli.output import Working, console, counted, note, print_json, print_table
 from simdb.cli.report import require_page, write_page
 from simdb.errors import UsageError
+from simdb.extras import require
 from simdb.files.inputs import require_there
 from simdb.files.writing import promised_form
 from simdb.kinds import Text
@@ -77,6 +78,8 @@ def tune(
     """
     if ask is not None and telling.as_json:
         raise UsageError("--ask asks questions: leave out --json")
+    if ask is not None:
+        require("statistics", "--ask needs", "scipy")
     if page is not None:
         require_page(page)
     texts = list(_texts(inputs, reading, sample))

@@ -22,13 +22,14 @@ import os
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simdb.errors import MissingExtraError
 from simdb.kernels import kept
+from simdb.kernels.register import ENTRIES
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -67,7 +68,7 @@ class Inlined:
         return (self.compiled_to_keep if target.is_current() else self.compiled)._numba_type_
 
     def _dispatcher(self, *, is_kept: bool) -> Any:
-        return _compiling().dispatcher(
+        return _compiling(self.py_func.__name__).dispatcher(
             self.py_func,
             is_kept=is_kept,
             is_inlined=self.is_inlined,
@@ -103,21 +104,23 @@ class Kernel(Inlined):
     def _otherwise(self, arguments: tuple[Any, ...]) -> Any:
         """Load what is kept; or compile, for types that were not seen before.
 
-        Nothing is compiled for arrays of subclasses, or such as have gaps or their axes in another
-        order: these are copied.
+        Nothing is compiled for arrays of subclasses, or that are not aligned, have gaps or their
+        axes in another order: a kernel gets plain ones, and what it wrote is copied back.
         """
         if self.variants is None:
             self.variants = () if self.name is None else tuple(kept.find(self.name))
             return self(*arguments)
-        plain: list[tuple[NDArray[Any], NDArray[Any]]] = []
-        given = _plain(arguments, plain)
-        if plain:
+        replaced: list[_Replaced] = []
+        names = self.py_func.__code__.co_varnames  # and then those of what is not an argument
+        given = [_plain(name, of, replaced) for name, of in zip(names, arguments, strict=False)]
+        if replaced:
             found = self(*given)
-            for array, instead in plain:
-                if array.flags.writeable and not array.flags.c_contiguous:
+            writes = {entry.name: entry.writes.split() for entry in ENTRIES}.get(self.name, [])
+            for name, array, instead in replaced:
+                if {name, name.partition(".")[0]} & set(writes):
                     array[...] = instead
             return found
-        compiling = _compiling()
+        compiling = _compiling(self.name)
         made = compiling.kept_kernel(self.compiled_to_keep, self.name, arguments, self._weighed)
         for variant in made:
             found = variant(*arguments)
@@ -130,21 +133,35 @@ class Kernel(Inlined):
         return found
 
 
-def _plain(of: Any, replaced: list[tuple[NDArray[Any], NDArray[Any]]]) -> Any:
-    """Return what is given with arrays as kernels take them; list others with what is instead."""
-    if isinstance(of, np.ndarray) and not (type(of) is np.ndarray and of.flags.c_contiguous):
-        plain = np.asarray(of, order="C")
+class _Replaced(NamedTuple):
+    """An argument, or a field of one, and the plain array that a kernel gets in its place."""
+
+    name: str
+    array: NDArray[Any]
+    instead: NDArray[Any]
+
+
+def _plain(name: str, of: Any, replaced: list[_Replaced]) -> Any:
+    """Return an argument with arrays as kernels take them, and note which are not as they came."""
+    if isinstance(of, np.ndarray):
+        if type(of) is np.ndarray and of.flags.c_contiguous and of.flags.aligned:
+            return of
+        plain = np.require(np.asarray(of), requirements=("C", "A"))
         if plain.flags.writeable != of.flags.writeable:  # a copy
             plain.flags.writeable = False
-        replaced.append((of, plain))
+        replaced.append(_Replaced(name, of, plain))
         return plain
     if isinstance(of, tuple):
-        parts = [_plain(part, replaced) for part in of]
+        fields = getattr(of, "_fields", map(str, range(len(of))))
+        parts = [
+            _plain(f"{name}.{field}", part, replaced)
+            for field, part in zip(fields, of, strict=True)
+        ]
         return type(of)(*parts) if hasattr(of, "_fields") else tuple(parts)
     return of
 
 
-def _compiling() -> ModuleType:
+def _compiling(name: str | None) -> ModuleType:
     """Import what compiles; MissingExtraError where numba is not installed."""
     try:
         from simdb.kernels import compiling
@@ -152,8 +169,8 @@ def _compiling() -> ModuleType:
         if error.name not in {"numba", "llvmlite"}:
             raise
         raise MissingExtraError(
-            "simdb came without loops that are compiled for this Python and this processor (it "
-            f"brings them for {kept.LEVEL}), and numba, which compiles them, is missing: "
+            f"the kernel {name!r} is not compiled for this Python, processor or types of arrays, "
+            "and numba, which compiles it, is not installed: "
             'pip install "simdb-store[compile]"'
         ) from None
     return compiling

@@ -22,6 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ CALL, CONTEXT = "simdb_call", "simdb_context"
 NOT_THESE, ARRAY, NEW_ARRAY, SET_BASE, FIRST_TYPE = range(5)
 CONTEXT_SIZE = 64
 # Where objects have their fields, in bytes: of CPython, and of NumPy since 1.7.
-TYPE, VALUE, TUPLE_SIZE, TUPLE_ITEMS = 8, 16, 16, 24
+TYPE, VALUE, TUPLE_SIZE = 8, 16, 16
 DATA, DIMENSION_COUNT, DIMENSIONS, STRIDES, DTYPE, FLAGS = 16, 24, 32, 40, 56, 64
 C_ORDER, FORTRAN_ORDER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
@@ -45,7 +46,7 @@ _FEATURES_OF_LEVEL = {  # as Linux names them; those that they imply are left ou
 }
 
 _SOURCES = Path(__file__).parent
-_BROUGHT = _SOURCES / "compiled"  # in a wheel
+_BROUGHT = _SOURCES / "compiled"  # the folder of what a wheel brings
 _TAIL = struct.Struct("<QQ")  # bytes of the description, and the checksum of all before it
 _NEW_FROM_DTYPE, _SET_BASE_OBJECT = 94, 282  # in NumPy's table of functions
 _FASTCALL = 0x80  # METH_FASTCALL
@@ -68,10 +69,10 @@ class _Method(ctypes.Structure):
 
 @cache
 def fingerprint() -> str | None:
-    """Say for which processors and sources what is compiled here is; None if unknown.
+    """Name the processors and the sources that what is compiled here is for, joined by a dash.
 
-    Joined by a dash. Where objects lie in memory otherwise than kept code reads them, or the
-    machine is not known, nothing is kept.
+    None, and nothing is kept, where objects lie in memory otherwise than kept code reads them, or
+    the machine is not known.
     """
     is_known = (
         *(sys.platform == "linux", platform.machine() == "x86_64"),
@@ -80,27 +81,30 @@ def fingerprint() -> str | None:
     )
     if not all(is_known) or not _lies_as_expected():
         return None
+    target = processors()
     try:
         sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.py"))]
-        return f"{processors()}-{_name(sources)}"
     except OSError:
         return None
+    return None if target is None else f"{target}-{_name(sources)}"
 
 
 @cache
-def processors() -> str:
+def processors() -> str | None:
     """Name those that kernels are compiled for here: ``LEVEL``, or such as this one.
 
-    OSError: it is not known what this one is.
+    None if that is not known. What is chosen for numba counts only where there is numba.
     """
-    with _CPU_INFO.open("rb") as file:
-        told = file.read(8192).split(b"\n\n")[0].split(b"\n")
+    try:
+        with _CPU_INFO.open("rb") as file:
+            told = file.read(8192).split(b"\n\n")[0].split(b"\n")
+    except OSError:
+        return None
     features = [line for line in told if line.startswith((b"model name", b"flags"))]
     choices = [os.environ.get(name, "").encode() for name in _CHOICES]
     has = {word for line in features for word in line.decode(errors="replace").split()}
-    if not any(choices) and has >= _FEATURES_OF_LEVEL:
-        return LEVEL
-    return _name(features + choices)
+    is_chosen = any(choices) and find_spec("numba") is not None
+    return LEVEL if has >= _FEATURES_OF_LEVEL and not is_chosen else _name(features + choices)
 
 
 def _name(parts: list[bytes]) -> str:
@@ -113,7 +117,6 @@ def _lies_as_expected() -> bool:
     at = id(array)
     words, numbers = ctypes.c_uint64.from_address, ctypes.c_int32.from_address
     shape, strides = (words(at + place).value for place in (DIMENSIONS, STRIDES))
-    pair = (array, None)
     return (
         (words(at + TYPE).value, words(at + DATA).value) == (id(np.ndarray), array.ctypes.data)
         and (numbers(at + DIMENSION_COUNT).value, words(at + DTYPE).value) == (2, id(array.dtype))
@@ -122,7 +125,7 @@ def _lies_as_expected() -> bool:
         and numbers(at + FLAGS).value & 0x503 == C_ORDER | ALIGNED | WRITEABLE
         and words(id(np.uint64(2**63 + 5)) + VALUE).value == 2**63 + 5
         and ctypes.c_double.from_address(id(1.5) + VALUE).value == 1.5
-        and (words(id(pair) + TUPLE_SIZE).value, words(id(pair) + TUPLE_ITEMS).value) == (2, at)
+        and words(id((array, None)) + TUPLE_SIZE).value == 2
     )
 
 
@@ -163,7 +166,7 @@ def keep(name: str, types: str, library: bytes, named: list[str]) -> list[Loaded
     """Keep a kernel, and load it; for this process alone where it cannot be written, and say so.
 
     ``named`` are the types it must be told, by their places in the context. Those of the kernel
-    that are of other sources, for this Python and processor, are removed.
+    that are of other sources, for the same processors, are removed.
     """
     mark = fingerprint()
     assert mark is not None

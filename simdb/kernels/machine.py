@@ -255,8 +255,9 @@ class _Wrapper:
             self._require(self._is(self._field(given, kept.TYPE, _OBJECT), kind))
             size = self._field(given, kept.TUPLE_SIZE, _WORD)
             self._require(self._builder.icmp_signed("==", size, _WORD(len(of))))
+            item = self._python("PyTuple_GetItem", _OBJECT, [_OBJECT, _WORD])
             parts = [
-                self._taken(self._field(given, kept.TUPLE_ITEMS + 8 * place, _OBJECT), part)
+                self._taken(self._builder.call(item, [given, _WORD(place)]), part)
                 for place, part in enumerate(parts_of(of))
             ]
             return self._context.make_tuple(self._builder, of, parts)

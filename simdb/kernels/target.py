@@ -63,12 +63,12 @@ class _Codegen(JITCPUCodegen):
     _library_class = _Library
 
     def _get_host_cpu_name(self) -> Any:
-        name = kept.processors()
-        return name if name == kept.LEVEL else super()._get_host_cpu_name()
+        is_level = kept.processors() == kept.LEVEL
+        return kept.LEVEL if is_level else super()._get_host_cpu_name()
 
     def _get_host_cpu_features(self) -> Any:
-        of_level = kept.processors() == kept.LEVEL
-        return "" if of_level else super()._get_host_cpu_features()
+        is_level = kept.processors() == kept.LEVEL
+        return "" if is_level else super()._get_host_cpu_features()
 
 
 class _Context(cpu.CPUContext):

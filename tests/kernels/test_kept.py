@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import platform
 import shutil
 import sys
 import threading
@@ -19,11 +20,12 @@ from simdb import kernels
 from simdb.errors import MissingExtraError
 from simdb.kernels import kept
 from simdb.kernels.compiler import IS_INTERPRETED
+from tests.support.processes import interpreted
 
-pytestmark = [
-    pytest.mark.skipif(IS_INTERPRETED, reason="nothing is compiled"),
-    pytest.mark.skipif(kept.fingerprint() is None, reason="nothing is kept on this machine"),
-]
+pytestmark = pytest.mark.skipif(IS_INTERPRETED, reason="nothing is compiled")
+HAS_GIL = "t" not in sys.abiflags
+if not (sys.platform == "linux" and platform.machine() == "x86_64" and HAS_GIL):
+    pytest.skip("nothing is kept on this machine", allow_module_level=True)
 
 DATA = np.arange(300, dtype=np.uint8)
 BEGINS, ENDS = np.array([0, 17], np.int64), np.array([5, 300], np.int64)
@@ -96,9 +98,44 @@ def test_without_numba_what_is_not_compiled_is_told(monkeypatch):
     kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "simdb.kernels.compiling", raising=False)
-    with pytest.raises(MissingExtraError, match=r"x86-64-v3.*simdb-store\[compile\]"):
+    with pytest.raises(MissingExtraError, match=r"'checksums\.checksums'.*simdb-store\[compile\]"):
         kernels.checksums.checksums(DATA.astype(np.uint16), BEGINS, ENDS, SEEDS)
     kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
+
+
+def test_what_is_read_and_overlaps_what_is_written_does_not_undo_it():
+    parents = np.arange(8, dtype=np.uint32)
+    kernels.forest.connect(parents, parents[::2], np.zeros(4, np.uint32))
+    assert parents.tolist() == [0, 1, 0, 3, 0, 5, 0, 7]
+
+
+def test_arrays_that_are_not_aligned_are_copied():
+    keys = np.ndarray((3,), np.uint64, bytearray(25), 1)
+    keys[:] = [3, 1, 2]
+    kernels.order.sort_sets(keys, np.array([0, 3]), np.uint64(0))
+    assert keys.tolist() == [1, 2, 3]
+
+
+UNKNOWN = """
+import pathlib
+import sys
+
+import numpy as np
+
+from simdb import kernels
+from simdb.kernels import kept
+
+kept._CPU_INFO = pathlib.Path(sys.argv[1])
+parents = np.arange(3, dtype=np.uint32)
+kernels.forest.connect(parents, parents[1:2], parents[2:])
+print(kept.fingerprint(), parents.tolist())
+"""
+
+
+@pytest.mark.heavy
+def test_kernels_run_where_it_is_not_known_what_the_processor_is(tmp_path):
+    said = interpreted(UNKNOWN, tmp_path / "none", variables={"NUMBA_CACHE_DIR": str(tmp_path)})
+    assert said.stdout == "None [0, 1, 1]\n"
 
 
 @pytest.mark.parametrize(
@@ -115,6 +152,9 @@ def test_code_is_for_all_processors_of_the_level_or_for_one(
     kept.processors.cache_clear()
     try:
         assert (kept.processors() == kept.LEVEL) == is_level
+        kept.processors.cache_clear()
+        monkeypatch.setattr(kept, "find_spec", lambda _: None)  # what is chosen is for numba
+        assert (kept.processors() == kept.LEVEL) == (is_level or bool(chosen))
     finally:
         kept.processors.cache_clear()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simdb.kernels import kept
+from simdb.kernels.register import ENTRIES
 from tests.support.processes import CHECKOUT
 from tools.compiled_wheel import TAG, CompiledWheel
 
@@ -39,23 +40,36 @@ def built(monkeypatch, tmp_path):
 
 @ON_LEVEL
 def test_it_brings_those_of_its_sources_alone_for_all_versions_of_python(built, tmp_path):
-    for name in (f"a.b-{MARK}-1.so", f"a.c-{MARK}-2.so", "a.b-x86-64-v3-0-1.so", "a.b.pyc"):
+    all_of_them = [f"{entry.name}-{MARK}-1.so" for entry in ENTRIES]
+    for name in (*all_of_them, "a.b-x86-64-v3-0-1.so", "a.b.pyc"):
         (tmp_path / name).touch()
     data = built()
     assert data["force_include"] == {
-        str(tmp_path / name): f"simdb/kernels/compiled/{name}"
-        for name in (f"a.b-{MARK}-1.so", f"a.c-{MARK}-2.so")
+        str(tmp_path / name): f"simdb/kernels/compiled/{name}" for name in all_of_them
     }
     assert (data["tag"], data["pure_python"], data["dependencies"]) == (TAG, False, [])
     assert TAG.startswith("py3-none-")
 
 
-def test_what_is_edited_or_has_none_requires_numba(built):
-    for data in (built("editable"), built()):
+@ON_LEVEL
+def test_it_is_not_built_with_some_of_them(built, tmp_path):
+    for entry in ENTRIES[1:]:
+        (tmp_path / f"{entry.name}-{MARK}-1.so").touch()
+    with pytest.raises(RuntimeError, match=f"has no compiled {ENTRIES[0].name}$"):
+        built()
+
+
+def test_what_is_edited_or_has_none_requires_numba(built, monkeypatch):
+    edited = built("editable")
+    monkeypatch.setattr(kept, "fingerprint", lambda: "of-another-processor-0")
+    for data in (edited, built()):
         assert (data["dependencies"], data["force_include"]) == (["numba>=0.61"], {})
         assert data["pure_python"]
         assert "tag" not in data
 
 
-def test_building_needs_all_that_compiles(built):
+def test_building_needs_all_that_compiles_where_that_can_be(built, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
     assert built.hook.dependencies() == ["numpy>=2", "numba>=0.61"]
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert built.hook.dependencies() == []

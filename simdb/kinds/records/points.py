@@ -22,7 +22,6 @@ import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s
 from simdb.exact.thresholds import Threshold, exact_fraction
-from simdb.extras import of_extra
 from simdb.kinds.base import Compared, PairedMeasure
 from simdb.kinds.distances import (
     StringDistance,
@@ -290,9 +289,6 @@ def _cosines(
     field: Field, one: RecordColumn, other: RecordColumn, left: Int64s, right: Int64s
 ) -> Shares:
     """Compare texts by the cosine of their words, each counted and weighed by how rare it is."""
-    with of_extra("statistics", "comparing texts by their words needs"):
-        from scipy.sparse import csr_array
-
     frequent = dict(cast("tuple[tuple[str, int], ...]", field.frequencies))
     places: dict[str, int] = {}
     weights: list[int] = []
@@ -309,18 +305,59 @@ def _cosines(
                     places[word] = len(places)
                     weights.append(_rarity(frequent, word))
                 words.append(places[word])
-        sides.append((np.array(words, np.int64), sizes, rows))
-    matrices, lengths = [], np.ones(left.size)
-    for columns, sizes, rows in sides:
-        values = np.array(weights, np.float64)[columns]  # whole numbers, and sums of products
-        ends = offsets_of(np.array(sizes, np.int64))
-        matrix = csr_array((values, columns, ends), shape=(len(sizes), len(places)))
-        matrix.sum_duplicates()
-        squares: Float64s = np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel()
-        matrices.append(matrix[rows])
-        lengths = lengths * np.sqrt(squares[rows])
-    products: Float64s = np.asarray(matrices[0].multiply(matrices[1]).sum(axis=1)).ravel()
+        sides.append((np.array(words, np.int64), np.array(sizes, np.int64), rows))
+    rarities = np.array(weights, np.float64)  # whole numbers, as are all sums of products
+    one_side, other_side = (_Words.of(words, sizes, rarities) for words, sizes, _ in sides)
+    lefts, rights = sides[0][2], sides[1][2]
+    lengths = np.sqrt(one_side.squares[lefts]) * np.sqrt(other_side.squares[rights])
+    products = one_side.products(other_side, lefts, rights)
     return _of_reals(np.minimum(1.0, products / np.maximum(lengths, 1.0)))
+
+
+class _Words(NamedTuple):
+    """The words of some texts: each word of a text once, with how much it weighs there."""
+
+    keys: Int64s  # of text and word, ascending
+    texts: Int64s
+    weights: Float64s
+    offsets: Int64s  # of the words of each text
+    vocabulary: int
+
+    @classmethod
+    def of(cls, words: Int64s, sizes: Int64s, rarities: Float64s) -> _Words:
+        """Count the words of texts, of which each has so many; they weigh as much as they are rare.
+
+        Args:
+            words: of one text after the other, by number.
+            sizes: how many each text has.
+            rarities: of each word.
+        """
+        vocabulary = max(1, rarities.size)
+        keys = np.repeat(np.arange(sizes.size), sizes) * vocabulary + words
+        keys, counts = np.unique(keys, return_counts=True)
+        texts, words = np.divmod(keys, vocabulary)
+        offsets = offsets_of(np.bincount(texts, minlength=sizes.size))
+        return cls(keys, texts, counts * rarities[words], offsets, vocabulary)
+
+    @property
+    def squares(self) -> Float64s:
+        """The squares of the lengths of the texts as vectors."""
+        return _sums(self.texts, self.weights**2, self.offsets.size - 1)
+
+    def products(self, other: _Words, left: Int64s, right: Int64s) -> Float64s:
+        """Multiply each text of ``left`` with that of the others in ``right``, as vectors."""
+        sizes = np.diff(self.offsets)[left]
+        pairs = np.repeat(np.arange(left.size), sizes)  # one entry for each word of a left text
+        places = self.offsets[left][pairs] + np.arange(pairs.size) - offsets_of(sizes)[pairs]
+        wanted = self.keys[places] + (right - left)[pairs] * self.vocabulary
+        at = np.searchsorted(other.keys, wanted)
+        shared = np.flatnonzero(np.append(other.keys, -1)[at] == wanted)
+        values = self.weights[places[shared]] * other.weights[at[shared]]
+        return _sums(pairs[shared], values, left.size)
+
+
+def _sums(places: Int64s, values: Float64s, size: int) -> Float64s:
+    return np.bincount(places, values, size).astype(np.float64, copy=False)
 
 
 def _rarity(frequent: Mapping[str, int], word: str) -> int:
