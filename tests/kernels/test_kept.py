@@ -98,6 +98,7 @@ def test_without_numba_what_is_not_compiled_is_told(monkeypatch):
     kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "simdb.kernels.compiling", raising=False)
+    monkeypatch.delattr(kernels, "compiling", raising=False)
     with pytest.raises(MissingExtraError, match=r"'checksums\.checksums'.*simdb-store\[compile\]"):
         kernels.checksums.checksums(DATA.astype(np.uint16), BEGINS, ENDS, SEEDS)
     kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)
