@@ -1,9 +1,11 @@
-"""What an installation is: the packages that simdb needs, their files, and how large they are."""
+"""What an installation of the wheel is: the packages that it needs, their files, their sizes."""
 
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
+import tomllib
 from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, files, requires
 from pathlib import Path
@@ -11,8 +13,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 import simdb
+from simdb.kernels import kept
 
 PACKAGE = "simdb-store"
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 
 def sizes() -> dict[str, int]:
@@ -24,10 +28,15 @@ def sizes() -> dict[str, int]:
 def files_of(name: str) -> list[Path]:
     """Return the files of a package; of simdb those of its folder, also where that is a checkout.
 
-    What Python and numba make of the sources counts: an installation has it after its first call.
+    There kernels of other sources lie beside those of the present ones, which alone count.
     """
     if name == PACKAGE:
-        return [path for path in Path(simdb.__file__).parent.rglob("*") if path.is_file()]
+        ends = ".py", ".html", ".css", ".js", f"{sys.implementation.cache_tag}.pyc"
+        return [
+            path
+            for path in Path(simdb.__file__).parent.rglob("*")
+            if path.name.endswith(ends) or f"-{kept.fingerprint()}-" in path.name
+        ]
     located = (Path(str(file.locate())) for file in files(name) or ())
     return [path for path in located if path.is_file()]
 
@@ -35,7 +44,12 @@ def files_of(name: str) -> list[Path]:
 def _needed(name: str, known: dict[str, None]) -> dict[str, None]:
     """Return the names of a package and of all that it requires, without extras."""
     known[name] = None
-    for wanted in map(Requirement, requires(name) or ()):
+    if name == PACKAGE:  # where it is installed to be edited it requires what compiles, too
+        project = tomllib.loads(PROJECT.read_text(encoding="utf-8"))["project"]
+        required: list[str] = project["dependencies"]
+    else:
+        required = requires(name) or []
+    for wanted in map(Requirement, required):
         met = wanted.marker is None or wanted.marker.evaluate({"extra": ""})
         if met and wanted.name not in known:
             try:
