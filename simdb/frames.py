@@ -34,6 +34,7 @@ from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, O
 from simdb.database import open_database, open_throwaway
 from simdb.errors import NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike
+from simdb.extras import require
 from simdb.kinds import Kind, Record, Text
 from simdb.kinds.records.proposal import all_equal, propose_record
 from simdb.policies import Policy, PolicyLike
@@ -214,6 +215,10 @@ def link(
     ]
     tables = [one for one in given if isinstance(one, _Table)]
     learns = kind is None and not any(isinstance(one.item, str) for one in columns)
+    if one_to_one:
+        require("statistics", "one to one needs", "scipy")
+    if learns and not bound:
+        require("statistics", "learning weights needs", "scipy")
     if learns:
         kind, bound = _proposed(tables, bound)
         tables = [one.of_fields(kind) for one in tables]
@@ -273,6 +278,8 @@ def _records_of(
     table: _Table, bound: dict[str, Any], on_bad: OnBad
 ) -> tuple[_Table, Kind, dict[str, Any]]:
     """Return one table and settings for its records; weights are learnt without a bound."""
+    if not bound:
+        require("statistics", "learning weights needs", "scipy")
     kind, bound = _proposed([table], bound)
     table = table.of_fields(kind)
     if bound:

@@ -27,7 +27,7 @@ def audit(
     """Measure the recall of a collection on a sample.
 
     It compares each sampled item with all others, and counts how many of the similar ones the index
-    finds.
+    finds. Needs the extra 'statistics'.
 
     Example: simdb audit corpus.simdb documents --sample 500
     """

@@ -73,7 +73,7 @@ def calibrate(
     It needs no labels, but a field that is not scored. If this field differs by h0 on average
     between true matches and by h1 between random pairs, then (h1 - h) / (h1 - h0) of the pairs that
     differ by h match. A warning on standard error says if the pairs contradict the assumption that
-    the field depends on the match alone.
+    the field depends on the match alone. Needs the extra 'statistics'.
 
     Example: simdb calibrate people.simdb persons birth_year
     """

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import typer
@@ -21,7 +21,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import simdb
-from simdb import kinds
+from simdb import extras, kinds
 from simdb.arrays import Bools, Int64s
 from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
@@ -60,10 +60,11 @@ from simdb.files.writing import (
 )
 from simdb.kinds.contrast import contrast
 from simdb.policies import Policy
-from simdb.reports import Removed
-from simdb.reports import report as page_of
 from simdb.results import AddReport, Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
+
+if TYPE_CHECKING:
+    from simdb.reports import Removed
 
 Measure = Literal["jaccard", "containment", "both"]
 
@@ -355,9 +356,11 @@ def _proposed(
             "input: give a file, or --settings"
         )
     require_there(*inputs)
+    given: Fraction | None = bound.given().get("threshold")
+    if given is None:
+        extras.require("statistics", "learning weights needs", "scipy")
     side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
     opened = replace(places, store=None).opened
-    given: Fraction | None = bound.given().get("threshold")
     try:
         kind, least = proposed_for_one(side, choices, given, opened, telling)
     except NothingAlikeError as error:
@@ -570,6 +573,8 @@ class _Job:
         feed, reading, bound = self.feed, self._asked.reading, self._asked.wanted.bound
         page = self._asked.places.report
         if page is not None:
+            from simdb.reports import Removed  # with all that makes pages
+
             splitting.seen = Removed(target.kind.is_distance, by=wanted.by)
         try:
             report = target.dedupe(
@@ -611,7 +616,7 @@ class _Job:
         seen.counts = {words: counts[name] for name, words in names.items()}
         named = ", ".join(Path(name).name for name in self._asked.inputs[:3])
         sample = min(_MOST_SAMPLED, max(_LEAST_SAMPLED, counts["rows"] // _ROWS_A_SAMPLE))
-        return page_of(
+        return simdb.report(
             target,
             sample=sample,
             title=f"Near duplicates of {named}",

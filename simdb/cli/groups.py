@@ -50,7 +50,8 @@ def groups(
     """Print the groups of items that similar pairs connect.
 
     --method chain puts all connected items in one group; star groups the items within the threshold
-    of a centre, which is the representative; average those within the threshold on average;
+    of a centre, which is the representative; average those within the threshold on average, which
+    needs the extra 'statistics';
     correlation separates few similar items and joins few dissimilar ones.
 
     One group per line, separated by tabs: its size, the representative (the item inserted first),

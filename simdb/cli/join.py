@@ -47,7 +47,8 @@ def join(
         bool,
         typer.Option(
             "--one-to-one",
-            help="Put each item in at most one pair, with the largest sum of similarities.",
+            help="Put each item in at most one pair, with the largest sum of similarities. "
+            "Needs the extra 'statistics'.",
         ),
     ] = False,
     apart: Apart,

@@ -80,7 +80,7 @@ def learn(
 
     For each level of agreement of a field it prints the evidence in bits and, without labels, the
     shares of the matches and of the other pairs at that level. The settings it writes give 100
-    points per bit. The collection is not changed.
+    points per bit. The collection is not changed. Needs the extra 'statistics'.
 
     Example: simdb learn people.simdb persons --probability 0.9 -o settings.json
     """

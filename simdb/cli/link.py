@@ -115,7 +115,8 @@ def link(
         bool,
         typer.Option(
             "--one-to-one",
-            help="Put each row in at most one pair, with the largest sum of similarities.",
+            help="Put each row in at most one pair, with the largest sum of similarities. "
+            "Needs the extra 'statistics'.",
         ),
     ] = False,
     apart: Apart,
@@ -158,7 +159,8 @@ def link(
     It compares the columns that both tables have, each by its content, and learns weights without
     labels; its choices are printed on standard error. Keys are the columns named id, or else the
     first columns. Each table is read twice. A line of the output has the left key, the right key,
-    the similarity and, if weights are learnt, the probability of a match.
+    the similarity and, if weights are learnt, the probability of a match. Learning needs the extra
+    'statistics'; with --threshold nothing is learnt.
 
     Example: simdb link customers.csv orders.csv --one-to-one -o matches.csv
     """
@@ -169,6 +171,8 @@ def link(
         raise UsageError(f"--probability must be between 0 and 1, not {probability:g}")
     if least is None:
         require("statistics", "learning weights needs", "scipy")
+    if one_to_one:
+        require("statistics", "--one-to-one needs", "scipy")
     outputs = telling.require_files(output, save_settings)
     require_fitting_name(output, "jsonl", *_SEPARATED, *TABLES)
     if STANDARD_STREAM in (left, right):

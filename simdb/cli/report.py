@@ -9,12 +9,13 @@ from typing import Annotated
 
 import typer
 
+import simdb
 from simdb.cli.output import Working
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
+from simdb.extras import require
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.writing import written_together
-from simdb.reports import report as page
 
 FORMS = (".html", ".htm")
 
@@ -45,13 +46,15 @@ def report(
     with stored.viewed() as source, telling.bar() as bar:
         bar.advance("searching for a sample", 0, 1)
         title = f"{Path(stored.path).name}: {source.name}"
-        text = page(source, sample=sample, seed=seed, title=title, command=as_given())
+        text = simdb.report(source, sample=sample, seed=seed, title=title, command=as_given())
     write_page(output, text)
     telling.tell({"output": output, "bytes": len(text.encode())}, f"wrote {output}")
 
 
 def require_page(name: str) -> None:
-    """Raise UsageError unless a file is named like a page; a device can have any name."""
+    """Raise UsageError unless a page can be made, and is named like one; a device has any name."""
+    require("report", "a report needs", "jinja2")
+    require("report", "a report needs", "matplotlib")
     is_page = Path(plain_name(name)).suffix.lower() in FORMS
     is_device = Path(name).exists() and not Path(name).is_file()
     if not (is_page or is_device or name == STANDARD_STREAM):

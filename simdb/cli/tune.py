@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from msgspec import structs
 
+import simdb
 from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_side
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import Inputs, UnstoredInputs
@@ -21,7 +22,6 @@ from simdb.extras import require
 from simdb.files.inputs import require_there
 from simdb.files.writing import promised_form
 from simdb.kinds import Text
-from simdb.reports import tuning_report
 from simdb.tuning import BIN, LOWEST, THRESHOLDS, Example, Judged, Trial, Tuning, judge, to_judge
 from simdb.tuning import tune as tuned
 
@@ -51,7 +51,8 @@ def tune(
             "--ask",
             min=1,
             metavar="N",
-            help="Ask whether N pairs are the same, and print the resulting precision and recall.",
+            help="Ask whether N pairs are the same, and print the resulting precision and recall. "
+            "Needs the extra 'statistics'.",
         ),
     ] = None,
     page: Annotated[
@@ -88,7 +89,7 @@ def tune(
     command = _command(inputs, reading, found)
     if page is not None:
         named = ", ".join(Path(name).name for name in inputs[:3])
-        write_page(page, tuning_report(found, title=f"Settings for {named}", command=command))
+        write_page(page, simdb.tuning_report(found, title=f"Settings for {named}", command=command))
     if telling.as_json:
         print_json({**_plain(found, examples, texts), "command": command})
         return

@@ -38,7 +38,7 @@ def warm(
     for name in warming([own[name] for name in names or own]):
         ready.append(name)
         if not quiet:
-            note(f"{name}: compiled")
+            note(f"{name}: ready")
     if as_json:
         print_json({"kinds": ready})
     elif not quiet:

@@ -104,8 +104,9 @@ class Kernel(Inlined):
     def _otherwise(self, arguments: tuple[Any, ...]) -> Any:
         """Load what is kept; or compile, for types that were not seen before.
 
-        Nothing is compiled for arrays of subclasses, or that are not aligned, have gaps or their
-        axes in another order: a kernel gets plain ones, and what it wrote is copied back.
+        Nothing is compiled for arrays of subclasses, or that were pickled, are not aligned, have
+        gaps or their axes in another order: a kernel gets plain ones, and what it wrote is copied
+        back.
         """
         if self.variants is None:
             self.variants = () if self.name is None else tuple(kept.find(self.name))
@@ -144,9 +145,11 @@ class _Replaced(NamedTuple):
 def _plain(name: str, of: Any, replaced: list[_Replaced]) -> Any:
     """Return an argument with arrays as kernels take them, and note which are not as they came."""
     if isinstance(of, np.ndarray):
-        if type(of) is np.ndarray and of.flags.c_contiguous and of.flags.aligned:
+        dtype = np.dtype(of.dtype.type)  # an array that was pickled has a copy of it
+        is_plain = type(of) is np.ndarray and of.flags.c_contiguous and of.flags.aligned
+        if (is_plain and of.dtype is dtype) or of.dtype != dtype:
             return of
-        plain = np.require(np.asarray(of), requirements=("C", "A"))
+        plain = np.require(np.asarray(of), requirements=("C", "A")).view(dtype)
         if plain.flags.writeable != of.flags.writeable:  # a copy
             plain.flags.writeable = False
         replaced.append(_Replaced(name, of, plain))

@@ -13,6 +13,7 @@ from typing import Any
 from simdb.collection import CollectionView
 from simdb.errors import ConfigurationError, SimdbError
 from simdb.evidence import in_words
+from simdb.extras import require
 from simdb.reports import charts
 from simdb.reports.pages import Section, Shown, beside, rendered, texts_beside
 from simdb.results import Key
@@ -122,6 +123,8 @@ def report(
     Raises:
         MissingExtraError: jinja2 or matplotlib is not installed (the extra ``report``).
     """
+    require("report", "a report needs", "jinja2")
+    require("report", "a report needs", "matplotlib")
     page = _Page(collection, sample, seed, removed)
     groups, drawn = page.groups(), page.charts()
     if groups is not None:

@@ -86,7 +86,9 @@ def test_nothing_is_compiled_for_arrays_with_gaps_or_of_subclasses(tmp_path):
     known = checksums.variants  # type: ignore[attr-defined]
     mapped = np.memmap(tmp_path / "data", np.uint8, "w+", shape=DATA.shape)
     mapped[:] = DATA
-    for data in (DATA.repeat(3)[::3], mapped):
+    pickled = DATA.view(np.dtype(np.uint8, copy=True))  # as pickling makes it
+    assert pickled.dtype is not DATA.dtype
+    for data in (DATA.repeat(3)[::3], mapped, pickled):
         assert checksums(data, BEGINS, ENDS, SEEDS).tolist() == expected
     wide = np.array([3, 0, 1, 0, 2, 0], np.uint64)
     kernels.order.sort_sets(wide[::2], np.array([0, 3]), np.uint64(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import venv
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from simdb.kernels import kept
 from simdb.kernels.register import ENTRIES
-from tests.support.processes import CHECKOUT
+from tests.support.processes import CHECKOUT, ended
 from tools.compiled_wheel import TAG, CompiledWheel
 
 MARK = kept.fingerprint()
@@ -73,3 +74,17 @@ def test_building_needs_all_that_compiles_where_that_can_be(built, monkeypatch):
     assert built.hook.dependencies() == ["numpy>=2", "numba>=0.61"]
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert built.hook.dependencies() == []
+
+
+@ON_LEVEL
+@pytest.mark.slow
+def test_what_pip_builds_of_the_sources_runs_without_a_compiler(tmp_path):
+    venv.create(tmp_path / "clean", with_pip=True)
+    python, simdb = (tmp_path / "clean" / "bin" / name for name in ("python", "simdb"))
+    outside: dict[str, Any] = {"cwd": tmp_path}
+    outside["variables"] = {"PYTHONPATH": "", "SIMDB_KERNELS": ""}
+    ended(python, "-m", "pip", "install", "--quiet", CHECKOUT, **outside)
+    ended(python, "-m", "pip", "check", **outside)
+    said = ended(python, "-c", "import numba", code=1, **outside).stderr
+    assert "No module named 'numba'" in said
+    ended(simdb, "warm", **outside)

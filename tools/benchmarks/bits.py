@@ -126,7 +126,7 @@ def stored(count: int, seed: int, work: str, memory: int = COUNTS[0]) -> dict[st
             many = [row.tobytes() for row in sparse[:: max(1, count // AT_ONCE)]]
             together = processor(lambda: alike.search_many(many, guarantee="exact"))
             timed["tanimoto, many at once"] = together / len(many)
-    timed |= _faiss(vectors, int(BitsMeasure("hamming").scan(vectors[:1], vectors, LIMIT)[0].size))
+    timed |= _faiss(vectors, int(BitsMeasure("hamming").scan(vectors[0], vectors, LIMIT)[0].size))
     large = generator.integers(0, 2**64, (memory, LENGTH // 64), dtype=np.uint64)
     timed["reading"] = processor(large.sum) / large.nbytes * vectors.nbytes
     return timed

@@ -1,0 +1,75 @@
+"""What needs a library that is not installed says so before it begins, and leaves nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import simdb
+from simdb.errors import MissingExtraError
+from simdb.extras import of_extra
+from tests.support.commands import failed, run, write_rows
+
+ROWS = [{"id": "a", "text": "one two three four"}, {"id": "b", "text": "one two three four!"}]
+PEOPLE = [{"id": 1, "name": "Ann Lee", "city": "York"}, {"id": 2, "name": "Bob Ray", "city": "Ely"}]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("link", "ROWS", "ROWS", "-o", "OUT"),
+        ("link", "ROWS", "ROWS", "-o", "OUT", "--one-to-one", "--threshold", "0.8"),
+        ("dedupe", "ROWS", "-o", "OUT", "--kind", "record", "--id-field", "id"),
+        ("tune", "ROWS", "--text-field", "text", "--ask", "3"),
+    ],
+    ids=" ".join,
+)
+def test_commands_that_need_scipy_say_so_and_read_nothing(tmp_path, monkeypatch, words):
+    rows = write_rows(tmp_path / "rows.jsonl", ROWS)
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    places = {"ROWS": rows, "OUT": tmp_path / "out.jsonl"}
+    said = run(*(places.get(word, word) for word in words)).stderr
+    assert 'needs the statistics extra: pip install "simdb-store[statistics]"' in said
+    assert said.count("\n") == 1  # nothing was told before
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+@pytest.mark.parametrize("library", ["jinja2", "matplotlib"])
+def test_a_run_with_a_report_says_what_that_needs_and_leaves_nothing(
+    tmp_path, monkeypatch, library
+):
+    rows = write_rows(tmp_path / "rows.jsonl", ROWS)
+    monkeypatch.setitem(sys.modules, library, None)
+    page = ("--report", tmp_path / "page.html")
+    store = ("--store", tmp_path / "s.simdb")
+    for words in (
+        ("dedupe", rows, "-o", tmp_path / "out.jsonl", "--id-field", "id", *store, *page),
+        ("tune", rows, "--text-field", "text", *page),
+    ):
+        assert 'needs the report extra: pip install "simdb-store[report]"' in failed(*words)
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+def test_calls_that_need_scipy_say_so_at_once(monkeypatch):
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    named: dict[str, Any] = {"key": "id", "item": ["name", "city"]}
+    calls: tuple[Callable[[], Any], ...] = (
+        lambda: simdb.link(PEOPLE, PEOPLE, **named, threshold=0.8, one_to_one=True),
+        lambda: simdb.link(PEOPLE, PEOPLE, **named),
+        lambda: simdb.dedupe(PEOPLE, **named),
+    )
+    for call in calls:
+        with pytest.raises(MissingExtraError, match="statistics"):
+            call()
+
+
+def test_a_fault_of_simdb_is_no_missing_extra():
+    with pytest.raises(ModuleNotFoundError, match=r"simdb\.nothing") as raised, of_extra("a", "b"):
+        __import__("simdb.nothing")
+    assert not isinstance(raised.value, MissingExtraError)
+    told = pytest.raises(MissingExtraError, match=r'b the a extra: pip install "simdb-store\[a\]"')
+    with told, of_extra("a", "b"):
+        __import__("nothing_of_that_name")
