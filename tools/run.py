@@ -401,7 +401,8 @@ def coverage(arguments: list[str]) -> int:
 def build_release(_arguments: list[str]) -> int:
     """Build what a release consists of into build/dist and check it; nothing is uploaded.
 
-    The wheel brings the kernels that are kept in the checkout.
+    The wheel brings the kernels that are kept in the checkout, and is built by its environment,
+    which has all that building needs.
 
     Returns:
         the exit code of the first step that failed, 0 if none did.
@@ -412,7 +413,9 @@ def build_release(_arguments: list[str]) -> int:
     if code := compile_kernels():
         return code
     kernels = {"SIMDB_KERNELS": str(CHECKOUT / "simdb" / "kernels" / "__pycache__")}
-    if code := run(python, "-m", "build", "--outdir", folder, CHECKOUT, variables=kernels):
+    if code := run(
+        *(python, "-m", "build", "--no-isolation", "--outdir", folder, CHECKOUT), variables=kernels
+    ):
         return code
     built = sorted(folder.iterdir())
     wheels = [path for path in built if path.suffix == ".whl"]
