@@ -30,7 +30,8 @@ def of_extra(name: str, wanted: str) -> Iterator[None]:
         ) from error
 
 
-def require(name: str, wanted: str, library: str) -> None:
+def require(name: str, wanted: str, *libraries: str) -> None:
     """Raise MissingExtraError, before long work that would end with it; see ``of_extra``."""
     with of_extra(name, wanted):
-        import_module(library)
+        for library in libraries:
+            import_module(library)

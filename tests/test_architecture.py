@@ -39,7 +39,7 @@ ALLOWED_IMPORTS = {
     "ragged": {"arrays", "kernels"},
     "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
     "evidence": {"results"},
-    "kernels": {"arrays", "errors", "starting"},
+    "kernels": {"arrays", "errors", "extras", "starting"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
     "forest": {"arrays", "kernels"},

@@ -716,7 +716,7 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/compiler.py",
-        'if {name, name.partition(".")[0]} & set(writes):',
+        "if entry is None or entry.is_written(name):",
         "if array.flags.writeable:",
         "tests/kernels/test_kept.py",
     ),

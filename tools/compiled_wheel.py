@@ -82,10 +82,12 @@ class CompiledWheel(BuildHookInterface[WheelBuilderConfig]):
         mark = _mark()
         if mark is None:
             return []
+        from simdb.kernels.register import BY_NAME  # from the checkout, as in ``_mark``
+
         given = os.environ.get("SIMDB_KERNELS")
         folder = Path(given) if given else self._compiled()
         found = sorted(folder.glob(f"*-{mark}-*.so"))
-        missing = _names() - {library.name.partition("-")[0] for library in found}
+        missing = BY_NAME.keys() - {library.name.partition("-")[0] for library in found}
         if missing:
             raise RuntimeError(f"{folder} has no compiled {', '.join(sorted(missing))}")
         return found
@@ -108,9 +110,3 @@ class CompiledWheel(BuildHookInterface[WheelBuilderConfig]):
         if any(codes):
             raise RuntimeError("the kernels could not be compiled; see above")
         return Path(self._scratch.name) / "simdb"
-
-
-def _names() -> set[str]:
-    from simdb.kernels.register import ENTRIES  # which ``_mark`` has imported from here
-
-    return {entry.name for entry in ENTRIES}

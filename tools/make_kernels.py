@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import numpy as np
 
 from simdb import kernels
-from simdb.kernels.register import ENTRIES, Entry
+from simdb.kernels.register import BY_NAME
 
 
 class Compiled(NamedTuple):
@@ -82,14 +82,8 @@ def _numbers(element: Any) -> tuple[str, ...]:
     return ("float32", "float64") if element is np.floating else (np.dtype(element).name,)
 
 
-def _use_of(name: str, entry: Entry) -> str:
-    is_written = {name, name.partition(".")[0]} & set(entry.writes.split())
-    return " (written)" if is_written else ""
-
-
 def document() -> str:
     """Write docs/kernels.md."""
-    listed = {entry.name: entry for entry in ENTRIES}
     lines = [
         "# Kernels",
         "",
@@ -97,8 +91,9 @@ def document() -> str:
         "`python -m tools.make_kernels`. An entry is called by Python; its twin in "
         "`tests/support/twins.py` computes the same the obvious way, and a test compares the two. "
         "Inner functions are called by kernels alone, and inlined ones are compiled into them. All "
-        "are compiled when they are first called, run with the GIL released, and are kept on the "
-        "disk (`simdb/kernels/kept.py`), from where a later process loads them without numba. "
+        "run with the GIL released unless they have little to do. A wheel brings them compiled; "
+        "elsewhere they are compiled when they are first called, and kept on the disk "
+        "(`simdb/kernels/kept.py`), from where a later process loads them without numba. "
         "Sections are those of *Mining of Massive Datasets*.",
     ]
     module = ""
@@ -112,16 +107,17 @@ def document() -> str:
             module, inner = one.module, []
             summary = str(importlib.import_module(f"simdb.kernels.{module}").__doc__)
             lines += ["", f"## {module}", "", summary.partition("\n")[0]]
-            if any(name.startswith(f"{module}.") for name in listed):
+            if any(name.startswith(f"{module}.") for name in BY_NAME):
                 lines += ["", "| entry | arrays in | arrays out | work | section |"]
                 lines += ["|---|---|---|---|---|"]
-        entry = listed.get(f"{one.module}.{one.name}")
+        entry = BY_NAME.get(f"{one.module}.{one.name}")
         if entry is None:
             inner.append(f"`{one.name}`" + (" (inlined)" if one.inlined else ""))
             continue
         taken, returned = arrays(one.function)
         into = ", ".join(
-            f"{name} {' or '.join(kinds)}{_use_of(name, entry)}" for name, kinds in taken.items()
+            f"{name} {' or '.join(kinds)}{' (written)' if entry.is_written(name) else ''}"
+            for name, kinds in taken.items()
         )
         out = ", ".join(" or ".join(kinds) for kinds in returned)
         lines.append(f"| `{one.name}` | {into} | {out} | {entry.work} | {entry.section} |")

@@ -53,8 +53,7 @@ def report(
 
 def require_page(name: str) -> None:
     """Raise UsageError unless a page can be made, and is named like one; a device has any name."""
-    require("report", "a report needs", "jinja2")
-    require("report", "a report needs", "matplotlib")
+    require("report", "a report needs", "jinja2", "matplotlib")
     is_page = Path(plain_name(name)).suffix.lower() in FORMS
     is_device = Path(name).exists() and not Path(name).is_file()
     if not (is_page or is_device or name == STANDARD_STREAM):

@@ -27,9 +27,9 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simdb.errors import MissingExtraError
+from simdb.extras import of_extra
 from simdb.kernels import kept
-from simdb.kernels.register import ENTRIES
+from simdb.kernels.register import BY_NAME
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -116,9 +116,9 @@ class Kernel(Inlined):
         given = [_plain(name, of, replaced) for name, of in zip(names, arguments, strict=False)]
         if replaced:
             found = self(*given)
-            writes = {entry.name: entry.writes.split() for entry in ENTRIES}.get(self.name, [])
+            entry = BY_NAME.get(str(self.name))
             for name, array, instead in replaced:
-                if {name, name.partition(".")[0]} & set(writes):
+                if entry is None or entry.is_written(name):
                     array[...] = instead
             return found
         compiling = _compiling(self.name)
@@ -165,17 +165,10 @@ def _plain(name: str, of: Any, replaced: list[_Replaced]) -> Any:
 
 
 def _compiling(name: str | None) -> ModuleType:
-    """Import what compiles; MissingExtraError where numba is not installed."""
-    try:
+    """Import what compiles a kernel; MissingExtraError where numba is not installed."""
+    missing = f"the kernel {name!r} is not compiled for this Python, processor or types of arrays"
+    with of_extra("compile", f"{missing}, which needs"):
         from simdb.kernels import compiling
-    except ModuleNotFoundError as error:
-        if error.name not in {"numba", "llvmlite"}:
-            raise
-        raise MissingExtraError(
-            f"the kernel {name!r} is not compiled for this Python, processor or types of arrays, "
-            "and numba, which compiles it, is not installed: "
-            'pip install "simdb-store[compile]"'
-        ) from None
     return compiling
 
 

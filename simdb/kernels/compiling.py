@@ -26,11 +26,9 @@ from numba.extending import intrinsic
 from simdb import starting
 from simdb.kernels import kept, target
 from simdb.kernels.machine import NotPossibleError, library_of, parts_of
-from simdb.kernels.register import ENTRIES
+from simdb.kernels.register import BY_NAME, Entry
 
 Function: TypeAlias = Callable[..., Any]
-
-_CALLED = {entry.name: entry for entry in ENTRIES}  # by Python
 
 # What a kernel that returns arrays calls last, at every call, for their type. As a function of
 # Python it is the first place after a long kernel where Ctrl-C is raised, which numba does not
@@ -81,32 +79,35 @@ def kept_kernel(
     Nothing where that is not possible: it is no kernel that is kept, or these are no types that can
     be told without numba, or nothing is kept on this machine.
     """
-    if name not in _CALLED or kept.fingerprint() is None:
+    entry = None if name is None else BY_NAME.get(name)
+    if entry is None or kept.fingerprint() is None:
         return []
     while starting.before_compiling:
         starting.before_compiling.pop()()
-    writes = _CALLED[name].writes.split()
-    named_arguments = zip(kernel.py_func.__code__.co_varnames, arguments, strict=False)
-    taken = tuple(_used(name, kernel.typeof_pyval(one), writes) for name, one in named_arguments)
+    names = kernel.py_func.__code__.co_varnames  # and then those of what is not an argument
+    taken = tuple(
+        _as_used(argument, kernel.typeof_pyval(one), entry)
+        for argument, one in zip(names, arguments, strict=False)
+    )
     try:
         with global_compiler_lock, target_override(target.NAME):
             kernel.compile(taken)
             library, named = library_of(kernel.overloads[taken], weighed)
     except (numba.errors.NumbaError, NotPossibleError):
         return []
-    return kept.keep(name, repr(taken), library, named)
+    return kept.keep(entry.name, repr(taken), library, named)
 
 
-def _used(name: str, of: Any, writes: list[str]) -> Any:
-    """The type of an argument whose arrays, but for those that it ``writes``, are only read."""
-    if name in writes:
+def _as_used(name: str, of: Any, entry: Entry) -> Any:
+    """The type of an argument, or a field of one, whose arrays are read only unless written."""
+    if entry.is_written(name):
         return of
     if isinstance(of, types.Array):
         return of.copy(readonly=True)
     if isinstance(of, types.BaseTuple):
         fields = getattr(of, "fields", map(str, range(len(of))))
         named = zip(fields, parts_of(of), strict=True)
-        parts = tuple(_used(f"{name}.{field}", part, writes) for field, part in named)
+        parts = tuple(_as_used(f"{name}.{field}", part, entry) for field, part in named)
         return types.BaseTuple.from_types(parts, getattr(of, "instance_class", None))
     return of
 

@@ -28,6 +28,10 @@ class Entry(NamedTuple):
     section: str = ""
     writes: str = ""
 
+    def is_written(self, name: str) -> bool:
+        """Whether it writes into an argument, or a field of one (``found.left``)."""
+        return not {name, name.partition(".")[0]}.isdisjoint(self.writes.split())
+
 
 # n: items, vectors or rows; m: pairs or values; other words are those of the function's arguments.
 ENTRIES = (
@@ -155,3 +159,5 @@ ENTRIES = (
     Entry("weighted.prefix_ends", "symbols of prefixes", "3.9.4, of weights"),
     Entry("weighted.near_candidates", "postings of prefixes, symbols of what fits", "3.9.4"),
 )
+
+BY_NAME = {entry.name: entry for entry in ENTRIES}

@@ -123,8 +123,7 @@ def report(
     Raises:
         MissingExtraError: jinja2 or matplotlib is not installed (the extra ``report``).
     """
-    require("report", "a report needs", "jinja2")
-    require("report", "a report needs", "matplotlib")
+    require("report", "a report needs", "jinja2", "matplotlib")
     page = _Page(collection, sample, seed, removed)
     groups, drawn = page.groups(), page.charts()
     if groups is not None:
