@@ -173,6 +173,29 @@ def read_only(array: Array) -> Array:
     return view
 
 
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Return where the elements of an array lie."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+class Pieces(NamedTuple):
+    """Rows of one width that lie in several pieces of memory, which the caller keeps.
+
+    Attributes:
+        counts: how many rows each piece has.
+        addresses: where its first one lies.
+    """
+
+    counts: npt.NDArray[np.int64]
+    addresses: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, rows: npt.NDArray[Any]) -> Pieces:
+        """Return one piece: an array of adjacent rows."""
+        return cls(np.array([len(rows)], np.int64), np.array([address_of(rows)], np.int64))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteStrings(Sequence[memoryview]):
     """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, Future, wait
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
 
 T = TypeVar("T")
 
@@ -31,6 +33,5 @@ def done_ahead(calls: Iterable[Callable[[], T]], pool: Executor | None) -> Gener
         while begun:
             yield begun.popleft().result()
     finally:
-        for future in begun:
-            future.cancel()
-        wait(begun)
+        for future in [future for future in begun if not future.cancel()]:
+            future.exception()  # waits for its end

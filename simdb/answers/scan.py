@@ -6,14 +6,15 @@ makes it quadratic. Items of one width lie in blocks of their own and are compar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from simdb.answers.compare import Ranked, live_features
 from simdb.answers.method import Batches, Method
-from simdb.arrays import UInt32s
+from simdb.arrays import Int64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.kinds import Compared, Measure
 from simdb.opened.opened import Opened
@@ -23,6 +24,7 @@ from simdb.storage.collection.reader import LiveBatch, live_batches
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for items that are kept arranged
+BYTES_AT_ONCE = 2**26  # of the map, which are looked at before an interruption is
 
 
 class Scan(Method):
@@ -42,21 +44,20 @@ class Scan(Method):
         finders = [measure.finder(opened.signer.features([item]), self.bound) for item in items]
         numbers = [[np.empty(0, np.uint32)] for _ in items]
         found: list[list[Compared]] = [[] for _ in items]
-        total = 0
-        for some, scanned in _arranged(opened, len(items)):
-            total += some.size
+        for portion in _portions(opened, len(items)):
             for own_numbers, own_found, within in zip(numbers, found, finders, strict=True):
-                places, compared = within(scanned)
+                places, compared = within(portion.features)
                 if places.size:
-                    own_numbers.append(some[places])
+                    own_numbers.append(portion.numbers_at(places))
                     own_found.append(compared)
-        opened.work.looked_at += sum(getattr(finder, "looked_at", total) for finder in finders)
+        live = opened.reader.manifest.live
+        opened.work.looked_at += sum(getattr(finder, "looked_at", live) for finder in finders)
         answers = []
         for own_numbers, own_found in zip(numbers, found, strict=True):
-            compared = Compared.together(own_found)
-            met = np.arange(compared.numerators.size)
-            ranked = Ranked(np.concatenate(own_numbers), compared.values(), met, None)
-            answers.append(self.matches(opened, ranked, limit, candidates=total))
+            of_all, compared = np.concatenate(own_numbers), Compared.together(own_found)
+            met = np.flatnonzero(opened.reader.alive(of_all))
+            ranked = Ranked(of_all, compared.values(), met, None)
+            answers.append(self.matches(opened, ranked, limit, candidates=live))
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
@@ -99,6 +100,31 @@ class Scan(Method):
         if lefts:
             columns = np.concatenate(lefts), np.concatenate(rights), np.concatenate(values)
             yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
+
+
+class _Portion(NamedTuple):
+    """Some items that are looked at in one call.
+
+    Attributes:
+        features: of items, or ``Pieces`` of items as they lie in the map, dead ones among them.
+        numbers_at: tells the item numbers of rising rows.
+    """
+
+    features: Any
+    numbers_at: Callable[[Int64s], UInt32s]
+
+
+def _portions(opened: Opened, probes: int) -> Iterator[_Portion]:
+    """Yield all live items, where they lie if the measure reads them there."""
+    if not opened.signer.measure.reads_pieces:
+        for numbers, features in _arranged(opened, probes):
+            yield _Portion(features, numbers.__getitem__)
+        return
+    if (blocks := opened.reader.item_blocks()) is None:
+        return
+    for before, pieces in blocks.pieces(BYTES_AT_ONCE):
+        opened.reader.transaction.require_open()
+        yield _Portion(pieces, partial(blocks.numbers_at, before))
 
 
 def _arranged(opened: Opened, probes: int) -> Iterator[tuple[UInt32s, Any]]:

@@ -70,7 +70,7 @@ class Threshold(_Rational, frozen=True, order=True):
         >>> Threshold.parse(0.8).needed_overlap(19)
         9
         """
-        return _parsed(cls, value, name) if type(value) is float else cls._read(value, name)
+        return _parsed(cls, value, name) if type(value) in _PLAIN else cls._read(value, name)
 
     @classmethod
     def _read(cls, value: ThresholdLike, name: str) -> Self:
@@ -179,7 +179,7 @@ class MaximumDistance(_Rational, frozen=True, order=True):
     @classmethod
     def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> Self:
         """Read a distance as ``Threshold.parse`` reads a threshold; ConfigurationError below 0."""
-        return _parsed(cls, value, name) if type(value) is float else cls._read(value, name)
+        return _parsed(cls, value, name) if type(value) in _PLAIN else cls._read(value, name)
 
     @classmethod
     def _read(cls, value: ThresholdLike, name: str) -> Self:
@@ -229,6 +229,8 @@ class MaximumDistance(_Rational, frozen=True, order=True):
 
 Bound: TypeAlias = Threshold | MaximumDistance
 _AnyBound = TypeVar("_AnyBound", Threshold, MaximumDistance)
+
+_PLAIN = float, int  # and no truth values, which are of another type
 
 
 @lru_cache(maxsize=256)  # search after search asks for the same

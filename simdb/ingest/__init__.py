@@ -10,12 +10,16 @@ if TYPE_CHECKING:
     from simdb.ingest import (
         add,
         contained,
+        dedupe,
+        grouping,
         ordered,
     )
 
 __all__ = [
     "add",
     "contained",
+    "dedupe",
+    "grouping",
     "ordered",
 ]
 

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from simdb.answers.choose import Question, choose
-from simdb.answers.method import ProgressCallback
+from simdb import answers, ingest
 from simdb.arrays import Bools, Float64s, Int64s
 from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
@@ -29,9 +28,7 @@ from simdb.errors import (
 )
 from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
-from simdb.ingest.dedupe import Challenge, Deduplicator
 from simdb.ingest.given import GivenSignatures
-from simdb.ingest.grouping import Keeper
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, joined, read_batches
 from simdb.ingest.standing import Standing
@@ -49,6 +46,8 @@ from simdb.storage.tables.views import KeyFilter
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
+
+    from simdb.answers.method import ProgressCallback
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
@@ -318,9 +317,9 @@ class BatchAdder:
         with writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
             opened = Opened(self._settings, self._signer, before)
-            deduplicator = Deduplicator(
+            deduplicator = ingest.dedupe.Deduplicator(
                 opened,
-                choose(self._settings, Question("add", bound)),
+                answers.choose.choose(self._settings, answers.choose.Question("add", bound)),
                 fates.batch.items,
                 signed._replace(comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,
@@ -328,7 +327,9 @@ class BatchAdder:
                 stored_keys=self._stored_keys,
                 challenge=None
                 if standing is None
-                else Challenge(standing.before, np.array(positions, np.int64), self.since),
+                else ingest.dedupe.Challenge(
+                    standing.before, np.array(positions, np.int64), self.since
+                ),
             )
             fates.decisions = deduplicator.decide()
             if fates.decisions is None:
@@ -350,14 +351,14 @@ class BatchAdder:
         gone = [*(fates.stored[row] for row in replaced), *fates.superseded]
         keeper = None
         if self._settings.groups is not None:
-            keeper = Keeper(writer, self._settings, self._signer, self._access)
+            keeper = ingest.grouping.Keeper(writer, self._settings, self._signer, self._access)
             keeper.leave(gone)
             items = [fates.batch.items[row] for row in kept]
             coming = signed.select(np.array(kept, np.int64))
             found = keeper.arrive(items, coming, writer.manifest.next_number, self._stored_keys)
         if gone:
             writer.remove(gone)
-        first = insert_rows(writer, fates.batch, signed, kept, self._access.pool())
+        first = insert_rows(writer, fates.batch, signed, kept, self._access.pool_for(len(kept)))
         if keeper is not None:
             keeper.settle(found, first)
         if signed.prefixes is not None:
@@ -512,7 +513,7 @@ def delete_keys(
         if present and not (absent and all_or_nothing):
             keeper = None
             if settings.groups is not None:
-                keeper = Keeper(writer, settings, Signer(settings), access)
+                keeper = ingest.grouping.Keeper(writer, settings, Signer(settings), access)
                 keeper.leave(present)
             writer.remove(present)
             if keeper is not None:
@@ -634,12 +635,11 @@ def store(
     """Add batches of rows, each in a transaction of its own; see ``load``."""
     adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
     packer = Packer(access, known.settings)
-    pool = access.pool()
 
-    def sign(batch: RowBatch) -> Signing:
+    def sign(batch: RowBatch, pool: Executor | None) -> Signing:
         return signer.start(batch.items, pool) if given is None else given.start(batch, signer)
 
-    for batch, signing, packing in _made_ahead(batches, sign, packer, pool):
+    for batch, signing, packing in _made_ahead(batches, sign, packer, access):
         if batch.bad and not policy.skip_bad:
             raise first_problem(batch)
         batch.packed = None if packing is None else packing.result()
@@ -659,21 +659,21 @@ def store(
 
 def _made_ahead(
     batches: Iterator[RowBatch],
-    sign: Callable[[RowBatch], Signing],
+    sign: Callable[[RowBatch, Executor | None], Signing],
     packer: Packer,
-    pool: Executor | None,
+    access: WriteAccess,
 ) -> Iterator[tuple[RowBatch, Signing, Packing | None]]:
-    """Yield batches, signed and compressed; with a pool that is done to the next one meanwhile.
+    """Yield batches, signed and compressed; threads, if any, do that to the next one meanwhile.
 
     Where the caller's iterable raises, the batches before come first.
     """
-    ahead = 0 if pool is None else 1
     begun: deque[tuple[RowBatch, Signing, Packing | None]] = deque()
     try:
         for batch in batches:
             batch.items = ByteStrings.of(batch.items)  # which else each of those who read them does
-            begun.append((batch, sign(batch), packer.start(batch, pool)))
-            if len(begun) > ahead:
+            pool = access.pool_for(len(batch.items))
+            begun.append((batch, sign(batch, pool), packer.start(batch, pool)))
+            if pool is None or len(begun) > 1:
                 yield begun.popleft()
     except Exception:
         yield from begun

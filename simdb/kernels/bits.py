@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Int64s, UInt16s, UInt64s
-from simdb.kernels.compiler import inlined, kernel, set_bit_count
+from simdb.kernels.columns import with_room
+from simdb.kernels.compiler import inlined, kernel, set_bit_count, words_at
 from simdb.kernels.hashes import mixed
 
 _ONE = np.uint64(1)
 _LANES = 16  # first words that are compared without a branch
 _BLOCK = 256  # vectors that are looked at together
+_PART = 8_192  # vectors that room is kept for
 _WORD_BITS = 16  # of a word of a signature
 
 
@@ -63,45 +65,71 @@ def compare_rows(
     return common, united
 
 
-@kernel
-def scan_hamming(probe: UInt64s, words: UInt64s, limit: int) -> tuple[Int64s, Int64s]:
-    """Find every vector in which at most ``limit`` bits differ from the probe's.
-
-    Args:
-        probe: the words of a vector.
-        words: of all vectors, one after another.
-
-    Returns:
-        their rows, rising; their Hamming distances.
-    """
-    count = words.size // probe.size
-    rows = np.empty(count, np.int64)
-    distances = np.empty(count, np.int64)
-    found = 0
+@inlined
+def _near_in(
+    probe: UInt64s, vectors: UInt64s, limit: int, rows: Int64s, distances: Int64s
+) -> np.int64:
+    """Write the rows of the near vectors, and their distances; return how many they are."""
+    count = vectors.shape[0]
+    found = np.int64(0)
     if probe.size == 1:  # several at once by the processor, and few are near
         for begin in range(0, count, _BLOCK):
             end = min(begin + _BLOCK, count)
             nearest = np.int64(64)
             for row in range(begin, end):
-                nearest = min(nearest, set_bit_count(words[row] ^ probe[0]))
+                nearest = min(nearest, set_bit_count(vectors[row, 0] ^ probe[0]))
             if nearest > limit:
                 continue
             for row in range(begin, end):
-                distance = set_bit_count(words[row] ^ probe[0])
+                distance = set_bit_count(vectors[row, 0] ^ probe[0])
                 if distance <= limit:
                     rows[found] = row
                     distances[found] = distance
                     found += 1
-        return rows[:found].copy(), distances[:found].copy()
+        return found
     for row in range(count):
         distance = np.int64(0)
         for word in range(probe.size):
-            distance += set_bit_count(words[row * probe.size + word] ^ probe[word])
+            distance += set_bit_count(vectors[row, word] ^ probe[word])
         if distance <= limit:
             rows[found] = row
             distances[found] = distance
             found += 1
-    return rows[:found].copy(), distances[:found].copy()
+    return found
+
+
+@kernel
+def scan_hamming(
+    probe: UInt64s, counts: Int64s, addresses: Int64s, limit: int
+) -> tuple[Int64s, Int64s]:
+    """Find every vector in which at most ``limit`` bits differ from the probe's.
+
+    Args:
+        probe: the words of a vector.
+        counts: of the vectors in each piece of memory.
+        addresses: where the words of these begin, one vector after another.
+
+    Returns:
+        their rows, counted through all pieces, rising; their Hamming distances.
+    """
+    # Few are near: to ask the system for room for all takes longer than to look at them.
+    rows, distances = np.empty(_PART, np.int64), np.empty(_PART, np.int64)
+    all_rows, all_distances = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    total = np.int64(0)
+    before = np.int64(0)
+    for piece in range(counts.size):
+        vectors = words_at(addresses[piece], counts[piece], probe.size)
+        for begin in range(0, counts[piece], _PART):
+            part = vectors[begin : min(begin + _PART, counts[piece])]
+            found = _near_in(probe, part, limit, rows, distances)
+            all_rows = with_room(all_rows, total + found)
+            all_distances = with_room(all_distances, total + found)
+            for place in range(found):
+                all_rows[total + place] = before + begin + rows[place]
+                all_distances[total + place] = distances[place]
+            total += found
+        before += counts[piece]
+    return all_rows[:total].copy(), all_distances[:total].copy()
 
 
 @kernel

@@ -6,7 +6,10 @@ documents go to the file without an object for each.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.checksums import checksum
@@ -253,6 +256,16 @@ def _place_of(first: int, last: int, count: int, numbers: int, wanted: int) -> i
         else:
             end = middle
     return place if load_uint32(numbers, place) == wanted else -1
+
+
+@inlined
+def with_room(column: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
+    """Return a column with room for so many, and with what it holds."""
+    if count <= column.size:
+        return column
+    longer = np.empty(max(count, 2 * column.size), column.dtype)
+    longer[: column.size] = column
+    return longer
 
 
 @kernel

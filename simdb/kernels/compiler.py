@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from simdb.arrays import Float32s, UInt64s
 from simdb.extras import of_extra
 from simdb.kernels import kept
 from simdb.kernels.register import BY_NAME
@@ -250,6 +251,20 @@ def load_uint32(address: int, position: int) -> int:
 def load_uint8(address: int, position: int) -> int:
     """Read a byte."""
     return ctypes.c_uint8.from_address(int(address) + int(position)).value
+
+
+@_instruction
+def words_at(address: int, count: int, width: int) -> UInt64s:
+    """Take what lies at an address for rows of uint64, which keep nothing in memory."""
+    memory = (ctypes.c_uint64 * int(count * width)).from_address(int(address))
+    return np.ndarray((int(count), int(width)), np.uint64, memory)
+
+
+@_instruction
+def singles_at(address: int, count: int, width: int) -> Float32s:
+    """Take what lies at an address for rows of float32, which keep nothing in memory."""
+    memory = (ctypes.c_float * int(count * width)).from_address(int(address))
+    return np.ndarray((int(count), int(width)), np.float32, memory)
 
 
 @_instruction

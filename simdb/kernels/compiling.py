@@ -22,6 +22,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 from numba.core.target_extension import target_override
 from numba.extending import intrinsic
+from numba.np.arrayobj import populate_array
 
 from simdb import starting
 from simdb.kernels import kept, target
@@ -158,6 +159,33 @@ def _loader(element: Any) -> Any:
     return load
 
 
+def _taker(element: Any) -> Any:
+    """Make an intrinsic that takes what lies at ``address`` for rows that nobody writes to."""
+
+    @intrinsic
+    def take(_context: Any, address: Any, count: Any, width: Any) -> Any:
+        of = types.Array(element, 2, "C", readonly=True)
+
+        def generate(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+            begin, *shape = arguments
+            size = context.get_abi_sizeof(context.get_data_type(element))
+            itemsize = context.get_constant(types.intp, size)
+            array = context.make_array(of)(context, builder)
+            populate_array(
+                array,
+                data=builder.inttoptr(begin, array.data.type),
+                shape=shape,
+                strides=[builder.mul(shape[1], itemsize), itemsize],
+                itemsize=itemsize,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return of(types.int64, types.int64, types.int64), generate
+
+    return take
+
+
 @intrinsic
 def set_bit_count(_typing: object, _word: object) -> tuple[object, object]:
     """Count the bits of a word that are set: one instruction, on eight words where it can."""
@@ -247,3 +275,5 @@ def add_stripe(
 load_uint64 = _loader(types.uint64)
 load_uint32 = _loader(types.uint32)
 load_uint8 = _loader(types.uint8)
+words_at = _taker(types.uint64)
+singles_at = _taker(types.float32)

@@ -17,7 +17,8 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Bools, Float32s, Float64s, Floats, Int64s, UInt16s, UInt32s
-from simdb.kernels.compiler import in_any_order, inlined, kernel
+from simdb.kernels.columns import with_room
+from simdb.kernels.compiler import in_any_order, inlined, kernel, singles_at
 
 ANGLE, EUCLIDEAN, MANHATTAN, MAXIMUM = range(4)
 
@@ -123,7 +124,10 @@ def compare_rows(
 
 # -- scans ---------------------------------------------------------------------------------------
 
-AT_ONCE = 256  # components, between two looks at whether a vector is far already
+# Components between two looks at whether a vector is far already: a sum takes long to look at.
+AT_ONCE = 128
+MAXIMA_AT_ONCE = 32
+_PART = 8_192  # vectors that room is kept for
 _SINGLE = 2.0**-24  # half the distance of 1 from the next float32, and the least there is
 _LEAST_SINGLE = 2.0**-149
 _SHORTEST, _LONGEST = 1e-15, 1e15  # lengths whose squares float32 has with all its digits
@@ -172,8 +176,9 @@ def _product_about(one: Float32s, others: Float32s, row: int) -> tuple[np.float3
 def _is_far(one: Float32s, others: Float32s, row: int, measure: int, most: float) -> bool:
     """Tell whether vectors are apart by more than a limit, of which ``most`` allows for errors."""
     total = np.float32(0)
-    for begin in range(0, one.size, AT_ONCE):
-        places = begin, min(begin + AT_ONCE, one.size)
+    step = MAXIMA_AT_ONCE if measure == MAXIMUM else AT_ONCE
+    for begin in range(0, one.size, step):
+        places = begin, min(begin + step, one.size)
         if measure == EUCLIDEAN:
             total += _squares_apart(one, others, row, places)
         elif measure == MANHATTAN:
@@ -201,13 +206,11 @@ def _allowed(limit: float, dimension: int, measure: int) -> np.float64:
     return np.float64(reached * (1 + 2 * (dimension + 16) * _SINGLE) + lost)
 
 
-@kernel
-def scan(probe: Float32s, vectors: Float32s, measure: int, limit: float) -> tuple[Int64s, Float64s]:
-    """Find every vector at most ``limit`` from the probe, exactly as ``compare_rows`` has it.
-
-    Returns int64 (m,), their rows, rising, and float64 (m,), their distances. These are computed of
-    vectors that one reading in float32, with a bound of its error, does not tell to be far.
-    """
+@inlined
+def _near_in(
+    probe: Float32s, vectors: Float32s, measure: int, limit: float
+) -> tuple[Int64s, Float64s, int]:
+    """Return the rows of the near vectors, their distances, and how many they are."""
     rows = np.empty(vectors.shape[0], np.int64)
     distances = np.empty(vectors.shape[0], np.float64)
     sums = np.empty(LANES, np.float64)
@@ -233,7 +236,42 @@ def scan(probe: Float32s, vectors: Float32s, measure: int, limit: float) -> tupl
             rows[found] = row
             distances[found] = value
             found += 1
-    return rows[:found].copy(), distances[:found].copy()
+    return rows, distances, found
+
+
+@kernel
+def scan(
+    probe: Float32s, counts: Int64s, addresses: Int64s, measure: int, limit: float
+) -> tuple[Int64s, Float64s]:
+    """Find every vector at most ``limit`` from the probe, exactly as ``compare_rows`` has it.
+
+    The distances are computed of vectors that one reading in float32, with a bound of its error,
+    does not tell to be far.
+
+    Args:
+        probe: (d,).
+        counts: of the vectors in each piece of memory.
+        addresses: where the components of these begin, one vector after another.
+
+    Returns:
+        their rows, counted through all pieces, rising; their distances.
+    """
+    rows, distances = np.empty(0, np.int64), np.empty(0, np.float64)
+    total = 0
+    before = np.int64(0)
+    for piece in range(counts.size):
+        vectors = singles_at(addresses[piece], counts[piece], probe.size)
+        for begin in range(0, counts[piece], _PART):
+            part = vectors[begin : min(begin + _PART, counts[piece])]
+            some, apart, found = _near_in(probe, part, measure, limit)
+            rows = with_room(rows, total + found)
+            distances = with_room(distances, total + found)
+            for place in range(found):
+                rows[total + place] = before + begin + some[place]
+                distances[total + place] = apart[place]
+            total += found
+        before += counts[piece]
+    return rows[:total].copy(), distances[:total].copy()
 
 
 # -- projections ---------------------------------------------------------------------------------

@@ -176,6 +176,11 @@ class Compared(NamedTuple):
         return result
 
     @classmethod
+    def whole(cls, values: npt.NDArray[Any]) -> Compared:
+        """The values themselves, each over 1."""
+        return cls(values, np.ones_like(values) if values.size else values)
+
+    @classmethod
     def together(cls, parts: Sequence[Compared]) -> Compared:
         """The values of several parts, or of none."""
         if len(parts) == 1:
@@ -250,11 +255,13 @@ class Measure(ABC):
 
     Attributes:
         arranges: ``arranged`` returns another form.
+        reads_pieces: a finder takes ``Pieces`` of items of one width, too.
         is_slow_to_prepare: the features of an item cost more than comparing a pair; so batches
             are prepared once for many pairs, and compared by ``compare_between``.
     """
 
     arranges: bool = False
+    reads_pieces: bool = False
     is_slow_to_prepare: bool = False
 
     @abstractmethod

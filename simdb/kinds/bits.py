@@ -47,7 +47,7 @@ from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.lsh.projections import BitSampling
-from simdb.ragged import ByteStrings, Column, cut_rows, read_only
+from simdb.ragged import ByteStrings, Column, Pieces, cut_rows, read_only
 from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
@@ -433,6 +433,7 @@ class BitsMeasure(PairedMeasure):
     def __init__(self, measure: Literal["hamming", "tanimoto"]) -> None:
         self._hamming = measure == "hamming"
         self.arranges = not self._hamming
+        self.reads_pieces = self._hamming
 
     def finder(self, probe: UInt64s, bound: Bound) -> Finder:
         """The finder: it reads all at about the speed of memory, and writes only what matches."""
@@ -464,11 +465,15 @@ class BitsMeasure(PairedMeasure):
         places = np.argsort(counts, kind="stable")
         return ByCount(features.T.take(places, axis=1), counts[places], places)
 
-    def scan(self, probe: UInt64s, features: UInt64s, limit: int) -> tuple[Int64s, Compared]:
+    def scan(
+        self, probe: UInt64s, features: UInt64s | Pieces, limit: int
+    ) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` bits from a probe's words, exactly."""
-        words = read_only(features.reshape(-1))
-        rows, distances = kernels.bits.scan_hamming(probe, words, limit)
-        return rows, Compared(distances, np.ones(distances.size, np.int64))
+        if not isinstance(features, Pieces):
+            features = np.ascontiguousarray(features)
+            return self.scan(probe, Pieces.of(features), limit)
+        rows, distances = kernels.bits.scan_hamming(probe, *features, limit)
+        return rows, Compared.whole(distances)
 
     def scan_tanimoto(
         self, probe: UInt64s, features: UInt64s, needed: Int64s
@@ -484,7 +489,7 @@ class BitsMeasure(PairedMeasure):
     ) -> Compared:
         common, united = kernels.bits.compare_rows(read_only(ones), read_only(others), left, right)
         if self._hamming:
-            return Compared(united - common, np.ones_like(common))
+            return Compared.whole(united - common)
         return Compared(common, united)
 
 

@@ -375,7 +375,7 @@ class StringMeasure(PairedMeasure):
 
     def _compared(self, distances: Int64s, longer: Int64s) -> Compared:
         if self._settings.is_distance:
-            return Compared(distances, np.ones_like(distances))
+            return Compared.whole(distances)
         longer = np.maximum(longer, 1)  # two empty strings are equal
         return Compared(longer - distances, longer)
 

@@ -44,7 +44,7 @@ from simdb.kinds.base import (
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
-from simdb.ragged import ByteStrings, Column, cut_rows, read_only
+from simdb.ragged import ByteStrings, Column, Pieces, cut_rows, read_only
 from simdb.work import Work
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
@@ -307,19 +307,24 @@ class VectorMeasure(PairedMeasure):
     same distance in every batch and on every machine, whichever comes first; equal ones have 0.
     """
 
+    reads_pieces = True
+
     def __init__(self, measure: VectorMeasureName) -> None:
         self._number = VECTOR_MEASURES.index(measure)
 
     def finder(self, probe: Float32s, bound: Bound) -> Finder:
         """The finder: it reads all at about the speed of memory, and writes only what matches."""
-        return partial(self.scan, probe, limit=float(bound.fraction))
+        return partial(self.scan, read_only(probe[0]), limit=float(bound.fraction))
 
-    def scan(self, probe: Float32s, features: Float32s, limit: float) -> tuple[Int64s, Compared]:
+    def scan(
+        self, probe: Float32s, features: Float32s | Pieces, limit: float
+    ) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` away, and how far each is: exact."""
-        rows, distances = kernels.vectors.scan(
-            read_only(probe[0]), read_only(features), self._number, float(limit)
-        )
-        return rows, Compared(distances, np.ones(distances.size))
+        if not isinstance(features, Pieces):
+            features = np.ascontiguousarray(features)
+            return self.scan(probe, Pieces.of(features), limit)
+        rows, distances = kernels.vectors.scan(probe, *features, self._number, limit)
+        return rows, Compared.whole(distances)
 
     def compare_between(
         self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s
@@ -327,7 +332,7 @@ class VectorMeasure(PairedMeasure):
         distances = kernels.vectors.compare_rows(
             read_only(ones), read_only(others), left, right, self._number
         )
-        return Compared(distances, np.ones_like(distances))
+        return Compared.whole(distances)
 
 
 class ProductMeasure(VectorMeasure):

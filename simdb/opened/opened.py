@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct, field
 
-from simdb.batches.signer import Signer
+from simdb.batches.signer import LEAST_SHARED, Signer
 from simdb.errors import DatabaseClosedError, ReadOnlyError
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.together import Together
@@ -50,6 +50,10 @@ class WriteAccess(Struct, frozen=True):
     busy_timeout: float | None
     memory: int
     pool: Callable[[], Executor | None]
+
+    def pool_for(self, items: int) -> Executor | None:
+        """The threads to spread a batch of items over; None for few, which wake none."""
+        return None if items < LEAST_SHARED else self.pool()
 
     def read(self) -> AbstractContextManager[ReadTransaction]:
         """Hold a snapshot of the last commit."""

@@ -16,7 +16,7 @@ from simdb.kernels import bits as kernels
 from simdb.kinds import Bits
 from simdb.kinds.bits import BitsItems, BitsMeasure, ByCount
 from simdb.kinds.distances import hamming_distance
-from simdb.ragged import read_only
+from simdb.ragged import Pieces, read_only
 from tests.support.similarities import jaccard
 
 LENGTH = 150
@@ -103,7 +103,7 @@ def test_every_width_of_words_is_counted_whole():
     for words in range(1, 41):
         vectors = read_only(generator.integers(0, 2**64, (3, words), dtype=np.uint64))
         numbers = [int.from_bytes(vector.astype("<u8").tobytes(), "little") for vector in vectors]
-        _, distances = kernels.scan_hamming(vectors[0], vectors.reshape(-1), 64 * words)
+        _, distances = kernels.scan_hamming(vectors[0], *Pieces.of(vectors), 64 * words)
         assert distances.tolist() == [(number ^ numbers[0]).bit_count() for number in numbers]
         assert kernels.counts_of_rows(vectors).tolist() == [n.bit_count() for n in numbers]
 

@@ -49,7 +49,7 @@ def test_pairs_probes_and_scans_agree_with_the_slow_distance(measure, dimension,
     assert measured.compare_pairs(vectors, first, rows).values().tolist() == values.tolist()
     assert measured.compare_pairs(vectors, rows, first).values().tolist() == values.tolist()
     for limit in (*values.tolist(), -1.0, 0.0, float(np.median(values)) * 1.01, 1e9):
-        found, distances = measured.scan(vectors[:1], vectors, limit)
+        found, distances = measured.scan(vectors[0], vectors, limit)
         assert found.tolist() == np.flatnonzero(values <= limit).tolist()
         assert distances.values().tolist() == values[found].tolist()
 
@@ -105,10 +105,10 @@ def test_nothing_overflows_or_vanishes_at_the_ends_of_float32():
 def test_limits_of_angles_at_both_ends():
     vectors = np.array([[1, 0], [-1, 0], [0, 1], [-1, 1e-4]], np.float32)
     measured = VectorMeasure("cosine")
-    assert measured.scan(vectors[:1], vectors, 180)[0].tolist() == [0, 1, 2, 3]
-    assert measured.scan(vectors[:1], vectors, 1e9)[0].tolist() == [0, 1, 2, 3]
-    assert measured.scan(vectors[:1], vectors, 179.9999)[0].tolist() == [0, 2, 3]
-    assert measured.scan(vectors[:1], vectors, 90)[0].tolist() == [0, 2]
-    assert measured.scan(vectors[:1], vectors, 0)[0].tolist() == [0]
-    assert measured.scan(vectors[:1], vectors, -1)[0].tolist() == []
-    assert measured.scan(vectors[:1], vectors[:0], 90)[0].tolist() == []
+    assert measured.scan(vectors[0], vectors, 180)[0].tolist() == [0, 1, 2, 3]
+    assert measured.scan(vectors[0], vectors, 1e9)[0].tolist() == [0, 1, 2, 3]
+    assert measured.scan(vectors[0], vectors, 179.9999)[0].tolist() == [0, 2, 3]
+    assert measured.scan(vectors[0], vectors, 90)[0].tolist() == [0, 2]
+    assert measured.scan(vectors[0], vectors, 0)[0].tolist() == [0]
+    assert measured.scan(vectors[0], vectors, -1)[0].tolist() == []
+    assert measured.scan(vectors[0], vectors[:0], 90)[0].tolist() == []

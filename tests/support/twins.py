@@ -47,7 +47,7 @@ from simdb.kernels.postings import (
 from simdb.kinds.characters import CODE_POINTS
 from simdb.kinds.words import breaks
 from simdb.lsh.family import poisson_counts
-from simdb.ragged import read_only
+from simdb.ragged import Pieces, read_only
 from simdb.storage.tables import runs
 from simdb.storage.tables.layout import Table
 from simdb.storage.tables.runs import MergeCounters, RunDirectory, RunWriter, due_merges
@@ -348,21 +348,30 @@ def near_pairs_of_bits(random: np.random.Generator) -> None:
     assert found == expected
 
 
+def some_pieces(random: np.random.Generator, rows: npt.NDArray[Any]) -> Pieces:
+    """Cut rows into pieces, some of them empty, which one after the other are the rows."""
+    cuts = np.sort(random.integers(0, len(rows) + 1, 3)).tolist()
+    begins, ends = [0, *cuts], [*cuts, len(rows)]
+    parts = [rows[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    return Pieces(*map(np.concatenate, zip(*map(Pieces.of, parts), strict=True)))
+
+
 @twin_of("bits.scan_hamming", "bits.scan_tanimoto", "bits.scan_columns")
 def bit_scans(random: np.random.Generator) -> None:
     vectors = read_only(some_bits(random, 40))
     probe = vectors[random.integers(40)]
     limit = int(random.integers(0, 120))
     apart = [len(bits_of(probe) ^ bits_of(vector)) for vector in vectors]
-    rows, distances = kernels.bits.scan_hamming(probe, vectors.reshape(-1), limit)
+    rows, distances = kernels.bits.scan_hamming(probe, *Pieces.of(vectors), limit)
     assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
     assert distances.tolist() == [apart[row] for row in rows]
-    words = read_only(random.integers(0, 2**64, (600, 1), dtype=np.uint64))
-    most = int(random.integers(0, 30))
-    rows, distances = kernels.bits.scan_hamming(words[599], words.reshape(-1), most)
-    apart = [(word ^ int(words[599, 0])).bit_count() for word in words[:, 0].tolist()]
-    assert rows.tolist() == [row for row in range(600) if apart[row] <= most]
-    assert distances.tolist() == [apart[row] for row in rows]
+    words = read_only(random.integers(0, 2**64, (9_000, 1), dtype=np.uint64))
+    most = int(random.choice([12, 20, 33]))
+    pieces = some_pieces(random, words)
+    rows, distances = kernels.bits.scan_hamming(words[8_999], *pieces, most)
+    apart = np.bitwise_count(words[:, 0] ^ words[8_999, 0])
+    assert rows.tolist() == np.flatnonzero(apart <= most).tolist()
+    assert distances.tolist() == apart[rows].tolist()
     least = Fraction(int(random.integers(1, 20)), 20)
     sets = [*map(bits_of, vectors)]
     similar = []
@@ -1565,12 +1574,21 @@ def distances_of_vectors(random: np.random.Generator) -> None:
     long = random.standard_normal((scales.size, 300)).astype(np.float32)
     long[::3] = long[0] + long[::3] * np.float32(1e-3)
     long = read_only(long * scales[:, None])
+    many = random.standard_normal((9_000, 3)).astype(np.float32)
     for measure in range(4):
+        own = kernels.vectors.compare_rows(
+            read_only(many), read_only(many), np.full(9_000, 7), np.arange(9_000), measure
+        )
+        limit = float(np.quantile(own, 0.01))
+        rows, near = kernels.vectors.scan(many[7], *some_pieces(random, many), measure, limit)
+        assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
+        assert near.tolist() == own[rows].tolist()
         for probe in range(0, len(long), 7):
             of_one = np.full(len(long), probe), np.arange(len(long))
             own = kernels.vectors.compare_rows(long, long, *of_one, measure)
             for limit in random.choice(own, 3).tolist():
-                rows, near = kernels.vectors.scan(long[probe], long, measure, limit)
+                pieces = some_pieces(random, long)
+                rows, near = kernels.vectors.scan(long[probe], *pieces, measure, limit)
                 assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
                 assert near.tolist() == own[rows].tolist()
         expected = by(measure)
@@ -1578,7 +1596,7 @@ def distances_of_vectors(random: np.random.Generator) -> None:
         found = kernels.vectors.compare_rows(vectors, vectors, left, right, measure)
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-9, atol=3e-6)
         limit = float(np.median(found))
-        rows, near = kernels.vectors.scan(vectors[5], vectors, measure, limit)
+        rows, near = kernels.vectors.scan(vectors[5], *Pieces.of(vectors), measure, limit)
         own = kernels.vectors.compare_rows(vectors, vectors, np.full(12, 5), every, measure)
         assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
         assert near.tolist() == own[rows].tolist()

@@ -47,7 +47,7 @@ def scans(count: int, seed: int) -> dict[str, Any]:
     generator = np.random.default_rng(seed)
     vectors = generator.integers(0, 2**64, (count, LENGTH // 64), dtype=np.uint64)
     hamming, tanimoto = BitsMeasure("hamming"), BitsMeasure("tanimoto")
-    probe = vectors[:1].copy()
+    probe = vectors[0].copy()
     found = hamming.scan(probe, vectors, LIMIT)[0].size
     timed = {
         "reading": processor(vectors.sum),

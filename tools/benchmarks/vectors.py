@@ -64,7 +64,7 @@ def scans(dimension: int, seed: int) -> dict[str, Any]:
     timed: dict[str, Any] = {"count": count, "reading": processor(vectors.view(np.uint64).sum)}
     for name in ("cosine", "euclidean", "manhattan", "maximum"):
         measured = VectorMeasure(name)
-        timed[name] = processor(lambda: measured.scan(vectors[:1], vectors, limits[name]))  # noqa: B023
+        timed[name] = processor(lambda: measured.scan(vectors[0], vectors, limits[name]))  # noqa: B023
     try:
         faiss = importlib.import_module("faiss")
     except ModuleNotFoundError:

@@ -14,7 +14,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, as_bytes, cut_rows, picked, slices_of
+from simdb.ragged import ByteStrings, address_of, as_bytes, cut_rows, picked, slices_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -30,7 +30,6 @@ from simdb.storage.tables.blocks import (
     BlockReader,
     ItemBlocks,
     Tail,
-    address_of,
 )
 from simdb.storage.tables.layout import (
     ITEM_NUMBER,

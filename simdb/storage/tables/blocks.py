@@ -40,7 +40,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -51,7 +51,7 @@ from msgspec import Meta
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, picked, sizes_of, slices_of
+from simdb.ragged import ByteStrings, Pieces, address_of, picked, sizes_of, slices_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
@@ -576,12 +576,6 @@ class ItemRows(NamedTuple):
         return ItemRows(self.numbers.copy(), self.rows.copy()) if is_small else self
 
 
-def address_of(array: npt.NDArray[Any]) -> int:
-    """Return where the elements of an array lie."""
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
 class ItemBlocks:
     """The blocks, at least one, in the order of item numbers, dead items included."""
 
@@ -600,6 +594,7 @@ class ItemBlocks:
             self._firsts = np.append(before._firsts, self._firsts)
             self._lasts = np.append(before._lasts, self._lasts)
             self._places = np.append(before._places, self._places, axis=1)
+        self._ends = self._places[0].cumsum()  # of the rows of each, counted through all
         self.lasting: ItemBlocks | None = None
 
     @classmethod
@@ -625,6 +620,28 @@ class ItemBlocks:
     def __iter__(self) -> Iterator[ItemRows]:
         """Yield the blocks."""
         return iter(self._blocks)
+
+    def pieces(self, most: int) -> Iterator[tuple[int, Pieces]]:
+        """Yield how many rows come before, and rows where they lie, some bytes at a time."""
+        counts, _, addresses = self._places
+        width = self._blocks[0].rows.shape[1]
+        if width * self._ends[-1] <= most:
+            yield 0, Pieces(counts, addresses)
+            return
+        for some in slices_of(width * counts, most):
+            before = int(self._ends[some.start] - counts[some.start])
+            yield before, Pieces(counts[some], addresses[some])
+
+    def numbers_at(self, before: int, rows: Int64s) -> UInt32s:
+        """Return the item numbers of rising rows, at least one, which so many rows come before."""
+        rows = rows + before
+        numbers, begin = [], 0
+        for block, found in groupby(self._ends.searchsorted(rows, side="right").tolist()):
+            end = begin + len([*found])
+            first = self._ends[block] - self._places[0, block]
+            numbers.append(self._blocks[block].numbers[rows[begin:end] - first])
+            begin = end
+        return np.concatenate(numbers)
 
     def pick(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""

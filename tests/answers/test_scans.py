@@ -1,0 +1,86 @@
+"""Scans of items of one width, which are read where they lie in the map: all, and no dead ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.answers import scan
+from simdb.storage.tables import blocks
+
+WORDS, DIMENSION = 3, 24
+
+
+def bit_vectors(generator: np.random.Generator, count: int) -> list[bytes]:
+    base = np.uint64(0x9E3779B97F4A7C15)
+    flips = generator.integers(0, 2**64, (3, count, WORDS), dtype=np.uint64)
+    return [row.tobytes() for row in base ^ (flips[0] & flips[1] & flips[2])]
+
+
+def bits_apart(one: bytes, other: bytes) -> float:
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).bit_count()
+
+
+def vectors(generator: np.random.Generator, count: int) -> list[Any]:
+    return [*generator.standard_normal((count, DIMENSION)).astype(np.float32)]
+
+
+def sum_apart(one: Any, other: Any) -> float:
+    return float(np.abs(one.astype(np.float64) - other).sum())
+
+
+CASES = {
+    "bits": (simdb.Bits(64 * WORDS), bit_vectors, bits_apart, 38),
+    "vectors": (simdb.Vector(DIMENSION, "manhattan"), vectors, sum_apart, 26.0),
+}
+
+
+@pytest.fixture(params=CASES)
+def scanned(
+    path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[simdb.Collection, Any]]:
+    """An empty collection whose items lie in many small blocks, which are read some at a time."""
+    monkeypatch.setattr(blocks, "ITEM_BLOCK_BYTES", 512)
+    monkeypatch.setattr(scan, "BYTES_AT_ONCE", 2_000)
+    kind, *case = CASES[request.param]
+    with simdb.open(path, sync="batch", threads=1) as database:
+        yield database.collection("items", kind), case
+
+
+def test_a_scan_finds_what_a_loop_over_the_live_items_does(scanned):
+    collection, (made, apart, most) = scanned
+    generator = np.random.default_rng(7)
+    stored: dict[int, Any] = {}
+    probes = made(generator, 3)
+    for turn in range(4):
+        new = dict(enumerate(made(generator, 150), 1_000 * turn))
+        collection.add_many(new.items())
+        stored |= new
+        if turn:  # first without any dead ones
+            for key in [*stored][turn :: 7 - turn]:
+                collection.delete(key)
+                del stored[key]
+        for probe in [*probes, *[*new.values()][:2]]:
+            expected = {
+                key: found for key, item in stored.items() if (found := apart(probe, item)) <= most
+            }
+            matches = collection.search(probe, max_distance=most, guarantee="exact")
+            assert {match.key: match.distance for match in matches} == pytest.approx(expected)
+            assert matches.candidates == len(stored)
+            assert [match.distance for match in matches] == sorted(m.distance for m in matches)
+    assert len(expected) > 5
+
+
+def test_a_scan_of_nothing_finds_nothing(scanned):
+    collection, (made, _, most) = scanned
+    (probe,) = made(np.random.default_rng(0), 1)
+    assert len(collection.search(probe, max_distance=most, guarantee="exact")) == 0
+    collection.add("only", probe)
+    collection.delete("only")
+    found = collection.search(probe, max_distance=most, guarantee="exact")
+    assert (len(found), found.candidates) == (0, 0)
