@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from simdb.arrays import Int64s, UInt8s
-from simdb.errors import BadItemError, MissingExtraError, UsageError
+from simdb.errors import BadItemError, MissingExtraError, UsageError, WrongTypeError
 from simdb.extras import of_extra
 from simdb.ragged import ByteStrings, Column
 
@@ -269,7 +270,10 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
 
     Raises:
         UsageError: as ``rows_of``; or an item is null.
+        WrongTypeError: it is a single text, or bytes.
     """
+    if isinstance(data, str | bytes):
+        raise WrongTypeError(f"several items are searched for, not one {type(data).__name__}")
     rows, of_table = rows_of(data, None, item, ()), is_table(data)
     for number, row in enumerate(rows):
         if isinstance(row, BadItemError):
@@ -377,7 +381,12 @@ class _TablePart(Part):
         if not isinstance(item, str) or self.has_nulls:
             return None
         keys, column = self._key_column(), column_of(self.batch.column(item))
-        return None if keys is None or column is None else (keys, column, self._metadata())
+        if keys is None or column is None:
+            return None
+        try:
+            return keys, column, self._metadata()
+        except UnicodeDecodeError:  # which ``rows`` tells of the row
+            return None
 
     def _key_column(self) -> Int64s | ByteStrings | None:
         """Return the keys as they lie in the table, None where one of them is none."""
@@ -401,8 +410,11 @@ class _TablePart(Part):
             items = values(self.batch.column(item))
         else:
             items = list(map(plain, self.batch.select(list(item)).to_pylist()))
-        metadata = self._metadata()
-        read = [self._keys(), items, *([] if metadata is None else [metadata])]
+        read = [self._keys(), items]
+        if self.named.metadata:
+            names = list(self.named.metadata)
+            columns = [map(plain, _listed(self.batch.column(name))) for name in names]
+            read.append([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
         return map(self._sound, zip(*read, strict=True))
 
     def _sound(self, row: tuple[Any, ...]) -> Any:
@@ -410,6 +422,9 @@ class _TablePart(Part):
         for value, name in zip(row, (self.named.key, self.named.item), strict=False):
             if value is None:
                 return BadItemError(f"the column {name!r} is null")
+            if isinstance(value, UnicodeDecodeError):
+                return BadItemError(f"the column {name!r} is not UTF-8: {value}")
+        for name, value in row[2].items() if self.named.metadata else ():
             if isinstance(value, UnicodeDecodeError):
                 return BadItemError(f"the column {name!r} is not UTF-8: {value}")
         return row
@@ -462,7 +477,9 @@ def _key_column(array: Any) -> Int64s | ByteStrings | None:
     """Return keys as they lie in a table, None where one of them is none."""
     kind = _plain_type(array.type)
     if library().types.is_integer(kind):
-        given = array.dictionary_decode() if array.type != kind else array
+        given = decoded(array)
+        if given.null_count:
+            return None
         found: npt.NDArray[Any] = given.to_numpy(zero_copy_only=False)
         fits = found.dtype != np.uint64 or not (found >> np.uint64(63)).any()
         return found.astype(np.int64) if fits else None
@@ -470,15 +487,31 @@ def _key_column(array: Any) -> Int64s | ByteStrings | None:
     return None if texts is None else ByteStrings(texts.values, texts.offsets)
 
 
-def column_of(array: Any) -> Column | None:
-    """Return an Arrow array without nulls as a column; its bytes or numbers are not copied.
+def decoded(array: Any) -> Any:
+    """Return an Arrow array, or one of the values that the numbers of a dictionary stand for."""
+    arrow = library()
+    types = arrow.types
+    if not types.is_dictionary(array.type):
+        return array
+    of_dictionary = array.type.value_type
+    if types.is_string_view(of_dictionary) or types.is_binary_view(of_dictionary):
+        is_text = types.is_string_view(of_dictionary)  # Arrow cannot take some of either
+        whole = array.dictionary.cast(arrow.large_string() if is_text else arrow.large_binary())
+        array = arrow.DictionaryArray.from_arrays(array.indices, whole)
+    return array.dictionary_decode()
 
-    None for what is neither text nor bytes nor lists of numbers, and where it is not sound.
+
+def column_of(array: Any) -> Column | None:
+    """Return an Arrow array as a column; its bytes or numbers are not copied.
+
+    None for what is neither text nor bytes nor lists of numbers, where there are nulls, and where
+    it is not sound.
     """
     arrow = library()
     types = arrow.types
-    if types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+    array = decoded(array)
+    if array.null_count:  # of a dictionary its values may have some, too
+        return None
     if types.is_string_view(array.type):
         array = array.cast(arrow.large_string())
     elif types.is_binary_view(array.type) or types.is_fixed_size_binary(array.type):
@@ -530,7 +563,7 @@ def values(column: Any) -> list[Any]:
     arrow = library()
     kind = column.type
     if arrow.types.is_dictionary(kind):
-        return values(column.dictionary_decode())
+        return values(decoded(column))
     if arrow.types.is_map(kind):
         return [None if value is None else dict(value) for value in column.to_pylist()]
     if _is_list(kind) and arrow.types.is_primitive(kind.value_type):
@@ -546,6 +579,11 @@ def values(column: Any) -> list[Any]:
                     part if is_there else None for part, is_there in zip(parts, valid, strict=True)
                 ]
             return parts
+    return _listed(column)
+
+
+def _listed(column: Any) -> list[Any]:
+    """Return the values of an Arrow array, and why one cannot be read in its place."""
     try:
         found: list[Any] = column.to_pylist()
     except UnicodeDecodeError:  # Arrow does not look at what others hand to it
@@ -685,26 +723,55 @@ def reader_of(rows: Callable[[], Iterable[Mapping[str, Any]]], *names: str) -> A
     for columns in _columns_of(rows()):
         for name, values in columns.items():
             place = schema.get_field_index(name)
-            try:
-                found = arrow.schema([(name, arrow.array(values).type)])
-                known = arrow.schema([schema.field(place)] if place >= 0 else [])
-                unified = arrow.unify_schemas([known, found], promote_options="permissive")
-            except (arrow.ArrowException, OverflowError) as error:
-                raise UsageError(
-                    f"the values of {name!r} have types that no one Arrow column can "
-                    "hold: write lines "
-                    f"of JSON instead ({error})"
-                ) from error
-            field = unified.field(0)
+            with _told_of_types(name):
+                known = arrow.null() if place < 0 else schema.field(place).type
+                field = arrow.field(name, _type_of_both(known, _type_of(values)))
             schema = schema.append(field) if place < 0 else schema.set(place, field)
 
     def batches() -> Iterator[Any]:
         for columns in _columns_of(rows()):
             count = len(next(iter(columns.values())))
-            whole = {name: columns.get(name, [None] * count) for name in schema.names}
-            yield arrow.record_batch(whole, schema=schema)
+            arrays = []
+            for field in schema:
+                with _told_of_types(field.name):
+                    arrays.append(arrow.array(columns.get(field.name, [None] * count), field.type))
+            yield arrow.record_batch(arrays, schema=schema)
 
     return arrow.RecordBatchReader.from_batches(schema, batches())
+
+
+@contextmanager
+def _told_of_types(name: str) -> Iterator[None]:
+    """Raise UsageError where Arrow has no column for the values of a field."""
+    try:
+        yield
+    except (library().ArrowException, OverflowError) as error:
+        raise UsageError(
+            f"the values of {name!r} have types that no one Arrow column can hold: write lines of "
+            f"JSON instead ({error})"
+        ) from error
+
+
+def _type_of(values: list[Any]) -> Any:
+    """Return the type of a column of values; of whole numbers it is int64 if these have room."""
+    arrow = library()
+    try:
+        return arrow.array(values).type
+    except OverflowError:
+        lists = any(isinstance(value, list) for value in values)
+        wide = arrow.list_(arrow.uint64()) if lists else arrow.uint64()
+        return arrow.array(values, wide).type
+
+
+def _type_of_both(one: Any, other: Any) -> Any:
+    """Return the type of a column that has values of both types."""
+    arrow = library()
+    whole, wide = arrow.int64(), arrow.uint64()
+    for plain, unsigned in ((whole, wide), (arrow.list_(whole), arrow.list_(wide))):
+        if plain in (one, other) and unsigned in (one, other):
+            return unsigned
+    schemas = [arrow.schema([("", one)]), arrow.schema([("", other)])]
+    return arrow.unify_schemas(schemas, promote_options="permissive").field(0).type
 
 
 def _columns_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, list[Any]]]:

@@ -587,6 +587,11 @@ class CollectionView:
         with self._sides(other, work) as (whole, other_whole):
             left = among[0].of(whole)
             right = left if other is None else among[1].of(other_whole)
+            if not method.is_served_by(right.settings):
+                raise ConfigurationError(
+                    f"collection {right.settings.name!r} was rebuilt after these pairs were asked "
+                    "for, and its index does not serve them as promised: ask again"
+                )
             if apart is not None:
                 found = answers.entities.assigned(method, left, right, apart)
             else:
@@ -1343,7 +1348,7 @@ class Collection(CollectionView):
         Args:
             key: str or whole number; 1 and "1" are different keys.
             item: the item to store.
-            metadata: any JSON-like value; ``get`` returns it.
+            metadata: a dictionary of what JSON can express; ``get`` returns it.
             on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored.
             on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
                 ``"merge"`` replaces the stored item, under its key, by the result of ``merge``, in
@@ -1543,7 +1548,9 @@ class Collection(CollectionView):
         with self._handle.writing() as access:
             if not by_containment and order is not None:
                 return ingest.ordered.dedupe(access, self._known, how, order, found, **telling)
-            share = self._contained_bound(containment or threshold, max_distance)
+            share = self._contained_bound(
+                threshold if containment is None else containment, max_distance
+            )
             similar = None
             if containment is not None:
                 similar = self._contained_bound(threshold, max_distance)

@@ -220,7 +220,7 @@ class Database:
         asked = IndexRequest(
             threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
         )
-        asked_groups = groups, None if groups_at is None else tuple(groups_at)
+        asked_groups = groups, None if groups_at is None else answers.kept.listed(groups_at)
         if recipe is not None:
             if kind is not None or asked != replace(UNASKED, compression=compression):
                 raise ConfigurationError(

@@ -7,6 +7,7 @@ quoted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 
@@ -42,6 +43,16 @@ class Remedy(Struct, frozen=True):
 
 class SimdbError(Exception):
     """The base of every exception that simdb raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Tell how it is copied: as it is, since a message is not what it was made of."""
+        return _copied, (type(self), self.args, self.__dict__)
+
+
+def _copied(of: type[SimdbError], given: tuple[Any, ...], fields: dict[str, Any]) -> SimdbError:
+    error = of.__new__(of, *given)
+    error.__dict__.update(fields)
+    return error
 
 
 class UsageError(SimdbError):

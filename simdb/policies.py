@@ -27,6 +27,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
 from msgspec import Struct
 
 from simdb.errors import BadItemError, UsageError, WrongTypeError
@@ -164,7 +165,8 @@ class Policy:
             value = self._function(row)
         except Exception as error:
             raise BadItemError(f"the policy failed for key {row.key!r}: {error}") from error
-        return (_MISSING if value is None else (0, _Greatest(value)),)
+        is_missing = value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+        return (_MISSING if is_missing else (0, _Greatest(value)),)
 
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""

@@ -150,12 +150,14 @@ class Matches(Brief, Tabular, Sequence[Match]):
             for more similar items it is higher. 1.0 when exact; nan if no probability can be
             stated (``self_audit`` then measures it).
         candidates: how many stored items were compared in full.
+        is_distance: whether the collection measures distances.
     """
 
     matches: tuple[Match, ...]
     guarantee: Guarantee
     expected_recall: float = field(compare=False)  # nan is not equal to itself
     candidates: int = 0
+    is_distance: bool = field(default=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.matches)
@@ -178,7 +180,7 @@ class Matches(Brief, Tabular, Sequence[Match]):
         best = self.matches[: notebooks.SHOWN]
         return notebooks.table(
             f"{told}; {_promise(self.guarantee, self.expected_recall)}",
-            ("key", "distance" if best and best[0].similarity is None else "similarity"),
+            ("key", _measured(self)),
             [(match.key, match.value) for match in best],
         )
 
@@ -192,7 +194,7 @@ class Matches(Brief, Tabular, Sequence[Match]):
         Raises:
             MissingExtraError: pyarrow is not installed.
         """
-        return arrow.table(_columns_of_matches(self.matches), _promised(self))
+        return arrow.table(_columns_of_matches(self.matches, _measured(self)), _promised(self))
 
 
 class Answers(list[Matches], Tabular):
@@ -207,12 +209,16 @@ class Answers(list[Matches], Tabular):
             MissingExtraError: pyarrow is not installed.
         """
         probes = np.repeat(np.arange(len(self)), list(map(len, self)))
-        columns = _columns_of_matches([match for found in self for match in found])
+        measured = _measured(self[0]) if self else "similarity"
+        columns = _columns_of_matches([match for found in self for match in found], measured)
         return arrow.table({"probe": probes, **columns}, _promised(self[0]) if self else None)
 
 
-def _columns_of_matches(matches: Sequence[Match]) -> dict[str, Any]:
-    measured = "distance" if matches and matches[0].similarity is None else "similarity"
+def _measured(matches: Matches) -> str:
+    return "distance" if matches.is_distance else "similarity"
+
+
+def _columns_of_matches(matches: Sequence[Match], measured: str) -> dict[str, Any]:
     values = np.array([match.value for match in matches], np.float64)
     columns = {"key": arrow.keys_column([match.key for match in matches]), measured: values}
     if any(match.metadata is not None for match in matches):

@@ -44,6 +44,7 @@ from simdb.errors import CorruptionError
 from simdb.forest import Forest
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
+from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.ragged import distinct_of, slices_of
 from simdb.results import Guarantee, Matches, PairBatch, Progress
@@ -103,6 +104,10 @@ class Buckets(Method):
     guarantee: ClassVar[Guarantee] = "probable"
     name: ClassVar[str] = "buckets"
 
+    def is_served_by(self, settings: CollectionSettings) -> bool:
+        """Whether there is a probable index that finds as many."""
+        return settings.is_probable and not settings.expected_recall(self.bound) < self.recall
+
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Find the stored items that are similar to one item."""
         signer = opened.signer
@@ -116,7 +121,7 @@ class Buckets(Method):
         candidates = propose(opened.reader, probing, signer.agreement(self.bound))
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
-            return Matches((), self.promise(opened.settings.kind), self.recall, 0)
+            return self.answer(opened, (), 0)
         found = compare_probe_with_stored(opened, probe, candidates.numbers, self.bound)
         return self.matches(opened, found, limit)
 

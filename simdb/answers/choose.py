@@ -94,6 +94,10 @@ class Asked(NamedTuple):
             raise ConfigurationError(
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
             )
+        if min_recall is not None and (
+            not isinstance(min_recall, int | float) or not 0 <= min_recall <= 1
+        ):
+            raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
         wanted = SetSimilarity.JACCARD
         try:
             if type(measure) is not str or measure != wanted:  # as of few questions
@@ -354,11 +358,7 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
 
 def _is_permitted(recall: float, min_recall: float | None) -> bool:
     """Whether the caller permits a recall below that of the collection."""
-    if min_recall is None:
-        return False
-    if not isinstance(min_recall, int | float) or not 0 <= min_recall <= 1:
-        raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
-    return recall >= min_recall
+    return min_recall is not None and recall >= min_recall
 
 
 def require_resumable(method: Method, question: Question) -> None:

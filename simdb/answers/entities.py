@@ -207,6 +207,11 @@ def grouped(
     never = SimilarPairs.between(*numbers_of(opened, opened, apart))
     since, pairs, before = 0, SimilarPairs.none(), None
     if earlier is not None:
+        if not isinstance(earlier, Groups | bytes):
+            raise WrongTypeError(
+                "earlier must be the groups of an earlier call or their state(), not "
+                f"{type(earlier).__name__}"
+            )
         made = Grouped.of_state(earlier) if isinstance(earlier, bytes) else earlier.made
         own = settings, scale, clusters
         if not isinstance(made, Grouped) or (made.settings, made.scale, made.method) != own:

@@ -18,6 +18,7 @@ from simdb.errors import (
     GroupNotFoundError,
     Remedy,
     ThresholdTooLowError,
+    WrongTypeError,
 )
 from simdb.exact.thresholds import Bound, ThresholdLike
 from simdb.kinds import Kind
@@ -58,6 +59,13 @@ def kept_by(settings: CollectionSettings) -> KeptGroups:
     return settings.groups
 
 
+def listed(bounds: Iterable[ThresholdLike]) -> list[ThresholdLike]:
+    """Return the bounds that a caller asks for; WrongTypeError: it is no list of them."""
+    if isinstance(bounds, str) or not isinstance(bounds, Iterable):
+        raise WrongTypeError(f"groups_at takes several bounds, such as [{bounds}], not {bounds!r}")
+    return [*bounds]
+
+
 def kept_groups_of(
     settings: CollectionSettings,
     method: GroupMethod | None,
@@ -82,7 +90,7 @@ def kept_groups_of(
         )
     if method not in GROUP_METHODS:
         raise ConfigurationError(f"groups must be 'chain' or 'star', not {method!r}")
-    kind, given = settings.kind, None if bounds is None else list(bounds)
+    kind, given = settings.kind, None if bounds is None else listed(bounds)
     if given == [] or (given is not None and len(given) > MOST_LEVELS):
         raise ConfigurationError(
             f"groups are kept at 1 to {MOST_LEVELS} bounds, not at {len(given)}"

@@ -28,6 +28,7 @@ from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound
 from simdb.forest import Forest
 from simdb.kinds import Kind
+from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.ragged import distinct_of
 from simdb.results import (
@@ -114,6 +115,10 @@ class Method(ABC):
                 progress(Progress("comparing", opened.work.looked_at, None))
         return forest.groups()
 
+    def is_served_by(self, settings: CollectionSettings) -> bool:
+        """Whether a collection, perhaps rebuilt meanwhile, has the index for what is promised."""
+        return True
+
     def prober(self, opened: Opened) -> Prober | None:
         """What looks items up in the exact index, if that is what answers."""
         return None
@@ -143,9 +148,8 @@ class Method(ABC):
         """
         numbers, values, met, documents = found
         compared = values.size if candidates is None else candidates
-        kind = opened.settings.kind
         if not met.size:
-            return Matches((), self.promise(kind), self.recall, compared)
+            return self.answer(opened, (), compared)
         ranked = met
         if met.size > 1:
             ranked = met[self.bound.order(values[met]).argsort(kind="stable")]
@@ -154,7 +158,13 @@ class Method(ABC):
         best = ranked[:limit]
         chosen = None if documents is None else [documents[place] for place in best.tolist()]
         rows = self._rows(opened, numbers[best], values[best], chosen)
-        return Matches(tuple(rows), self.promise(kind), self.recall, compared)
+        return self.answer(opened, rows, compared)
+
+    def answer(self, opened: Opened, rows: Sequence[Match], compared: int) -> Matches:
+        """Make an answer of matches, the best first, and of how many items were compared."""
+        kind = opened.settings.kind
+        promise = self.promise(kind)
+        return Matches(tuple(rows), promise, self.recall, compared, is_distance=kind.is_distance)
 
     def matches_of_many(
         self,
@@ -178,10 +188,9 @@ class Method(ABC):
             kept = np.arange(ranked.size) - starts[probes[ranked]] < limit
             ranked, ends = ranked[kept], np.cumsum(np.minimum(np.diff(ends, prepend=0), limit))
         rows = self._rows(opened, numbers[ranked], values[ranked], None)
-        promise = self.promise(opened.settings.kind)
         answers, begin = [], 0
         for end, count in zip(ends.tolist(), candidates, strict=True):
-            answers.append(Matches(tuple(rows[begin:end]), promise, self.recall, count))
+            answers.append(self.answer(opened, rows[begin:end], count))
             begin = end
         return answers
 

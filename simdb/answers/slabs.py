@@ -24,8 +24,9 @@ from simdb.answers.method import Batches, ProgressCallback
 from simdb.answers.scan import Scan
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact.joins import Workers
-from simdb.exact.thresholds import Bound
+from simdb.exact.thresholds import Bound, admits
 from simdb.forest import Forest
+from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.ragged import Ragged
 from simdb.results import Guarantee, Matches, PairBatch, Progress
@@ -92,7 +93,11 @@ class Slabs(Scan):
 
         The others of a slab are connected with it there.
         """
-        slabs = partial(slabs_of, opened) if forest is None else partial(_distinct, opened, forest)
+        slabs = (
+            partial(slabs_of, opened)
+            if forest is None
+            else partial(_distinct, self.bound, opened, forest)
+        )
         begin = 0
         while (left := next(slabs(begin), None)) is not None:
             for right in slabs(max(begin, since)):
@@ -150,6 +155,10 @@ class ChunkIndex(Buckets):
     guarantee: ClassVar[Guarantee] = "exact"
     name: ClassVar[str] = "chunk index"
     sorts: ClassVar[bool] = True
+
+    def is_served_by(self, settings: CollectionSettings) -> bool:
+        """Whether the index is complete, and wide enough."""
+        return settings.is_complete and admits(settings.bound, self.bound)
 
     @property
     def _sorting(self) -> Pigeonhole:
@@ -248,12 +257,17 @@ def _taken(features: Any, places: Int64s) -> Any:
     return features.select(places) if isinstance(features, Ragged) else features[places]
 
 
-def _distinct(opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
-    """Yield the first of equal items of each slab, and connect the others with it."""
+def _distinct(bound: Bound, opened: Opened, forest: Forest, start: int = 0) -> Iterator[Slab]:
+    """Yield the first of equal items of each slab, and connect the others with it.
+
+    But for those with nothing to compare, which are similar to nothing, not to their equals either.
+    """
+    measure = opened.signer.measure
     for numbers, rows, end in slabs_of(opened, start):
-        firsts = opened.signer.measure.first_equal(rows)
+        firsts = measure.first_equal(rows)
         own = np.arange(firsts.size)
         copies, chosen = np.flatnonzero(firsts != own), np.flatnonzero(firsts == own)
         if copies.size:
-            forest.connect(numbers[firsts[copies]], numbers[copies])
+            met = bound.meets_many(*measure.compare_pairs(rows, firsts[copies], copies))
+            forest.connect(numbers[firsts[copies[met]]], numbers[copies[met]])
         yield Slab(numbers[chosen], _taken(rows, chosen), end)

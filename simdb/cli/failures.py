@@ -123,7 +123,9 @@ def _message(error: Exception, about: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _of_parser(error: Any) -> str:
-    message, context = " ".join(error.format_message().split()), getattr(error, "ctx", None)
+    # What is wrong with a value comes from pydantic, in words that are not for users.
+    words = error.format_message().replace(": Value error, ", ": ").split()
+    message, context = " ".join(words), getattr(error, "ctx", None)
     if context is None:
         return message
     misplaced = _before_the_command(context, getattr(error, "option_name", None))

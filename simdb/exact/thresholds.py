@@ -24,7 +24,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from simdb.arrays import Bools, Float64s, Int64s
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, WrongTypeError
 
 ThresholdLike: TypeAlias = int | float | str | Fraction | Decimal
 
@@ -65,7 +65,7 @@ class Threshold(_Rational, frozen=True, order=True):
 
         ``0.8`` is 4/5 and not the binary number next to it. Text may be a decimal number or a
         fraction (``"4/5"``). Messages call it by ``name``. ConfigurationError: it is not above 0
-        and at most 1, not a number, or a truth value; TypeError: no kind of number and no text.
+        and at most 1, not a number, or a truth value; WrongTypeError: no number and no text.
 
         >>> Threshold.parse(0.8).needed_overlap(19)
         9
@@ -75,7 +75,7 @@ class Threshold(_Rational, frozen=True, order=True):
     @classmethod
     def _read(cls, value: ThresholdLike, name: str) -> Self:
         if not isinstance(value, int | float | str | Fraction | Decimal | np.number | np.bool_):
-            raise TypeError(f"{name} must be a number or text, not {type(value).__name__}")
+            raise WrongTypeError(f"{name} must be a number or text, not {type(value).__name__}")
         fraction = _fraction_of(value)
         if not 0 < fraction <= 1:
             raise _out_of_range(name, value)

@@ -24,6 +24,7 @@ from simdb.errors import (
     KeyExistsError,
     KeyNotFoundError,
     Remedy,
+    UsageError,
     WrongTypeError,
 )
 from simdb.exact.thresholds import Bound
@@ -240,12 +241,18 @@ class BatchAdder:
             raise WrongTypeError(
                 f"merge must return a simdb.Entry or None, not a {type(made).__name__}"
             )
+        row = fates.batch.rows[0]
+        try:
+            item, metadata = items.encode(made.item), encode_metadata(made.metadata)
+        except (UsageError, TypeError, ValueError, OverflowError) as error:
+            problem = f"row {row}: what merge made of it cannot be stored: {error}"
+            raise BadItemError(problem, row=row) from error
         batch = RowBatch(
             fates.batch.rows,
             [fates.targets[number]],
             ByteStrings.of([bytes(stored.key)]),
-            [items.encode(made.item)],
-            [encode_metadata(made.metadata)],
+            [item],
+            [metadata],
         )
         if self._settings.compression is not None:
             batch.packed = started(batch, writer.number, writer.codec()).result()

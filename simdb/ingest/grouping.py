@@ -302,7 +302,7 @@ class Keeper:
         kind = self._settings.kind
         nothing = np.zeros(values.size, np.uint32)
         told = values if kind.is_distance else kind.outer_values(values)
-        batch = PairBatch(nothing, nothing, told)
+        batch = PairBatch.of(nothing, nothing, told, is_distance=kind.is_distance)
         return self._scale(bound).weights(batch)
 
     def _scale(self, bound: Bound) -> Scale:

@@ -228,7 +228,10 @@ class BitsItems(Items):
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         shape = (self._length,)
-        if all(type(i) is np.ndarray and i.dtype.kind in "biu" and i.shape == shape for i in items):
+        are_plain = (
+            type(i) is np.ndarray and i.dtype.kind in "biu" and i.shape == shape for i in items
+        )
+        if items and all(are_plain):
             rows = self._packed(np.array(items))
             if rows is not None:
                 return cut_rows(rows)

@@ -219,7 +219,8 @@ class VectorItems(Items):
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         shape, known = (self._dimension,), np.dtype(np.float32)
-        if all(type(i) is np.ndarray and i.dtype == known and i.shape == shape for i in items):
+        are_plain = (type(i) is np.ndarray and i.dtype == known and i.shape == shape for i in items)
+        if items and all(are_plain):
             vectors = np.array(items, "<f4") + np.float32(0)
             if self._sound(vectors).all():
                 return cut_rows(vectors)

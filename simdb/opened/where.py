@@ -39,19 +39,23 @@ def read_where(where: Where) -> Accepts:
     for name in where:
         if not isinstance(name, str):
             raise ConfigurationError(f"the names in where must be texts, not {name!r}")
-    wanted = list(where.items())
+    wanted = [
+        (name, [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])])
+        for name, value in where.items()
+    ]
 
     def holds(metadata: Mapping[str, Any] | None) -> bool:
         known = metadata or {}
-        return all(_is_one_of(known.get(name), value) for name, value in wanted)
+        return all(known.get(name) in values for name, values in wanted)
 
     return holds
 
 
-def _is_one_of(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, set | frozenset):
-        return any(value == one for one in wanted)
-    return bool(value == wanted)
+def _as_stored(value: Any) -> Any:
+    """Return a value as metadata have it: arrays and tuples are lists there."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return list(map(_as_stored, value)) if isinstance(value, tuple) else value
 
 
 class Chosen:

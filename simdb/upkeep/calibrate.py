@@ -515,7 +515,6 @@ def calibrate(
     progress: ProgressCallback | None = None,
 ) -> Calibration:
     """Estimate the fraction of true matches by score; see ``Collection.calibrate``."""
-    require("statistics", "calibrating needs", "scipy")
     settings = sides.right.settings
     require_alike(sides.left.settings, settings)
     if settings.kind.is_distance or not settings.is_probable:
@@ -523,6 +522,7 @@ def calibrate(
             f"collection {settings.name!r} has no probable index of similarities, which proposes "
             "the pairs to calibrate by"
         )
+    require("statistics", "calibrating needs", "scipy")
     bound = asked or settings.bound
     least = settings.kind.outer_bound(bound).fraction
     steps = list(map(float, (least, *(step for step in STEPS if step > least))))

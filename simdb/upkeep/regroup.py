@@ -162,6 +162,8 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
         yield bound, len(pairs.left), ""
         if _parts(chains) != _groups_of(pairs, "chain"):
             yield bound, 0, "groups are not what the pairs between their items connect"
+        if np.isnan(pairs.weights).any():
+            yield bound, 0, "pairs are not weighed; rebuild(groups='star') makes the groups anew"
         stars = labels[groups_of(level, kept.method)]
         if kept.method == "star" and _parts(stars) != _groups_of(pairs, "star"):
             yield bound, 0, "stars are not those of the pairs between their items"
@@ -200,8 +202,8 @@ def _parts(labels: Mapping[int, int]) -> set[frozenset[int]]:
 def all_pairs(
     opened: Opened, bound: Bound, progress: ProgressCallback | None = None
 ) -> tuple[SimilarPairs, Scale]:
-    """Return all pairs of a collection within a bound, with what weighs them."""
-    method = choose(opened.settings, Question("pairs", bound))
+    """Return all pairs of a collection that those find who keep its groups, with their weights."""
+    method = choose(opened.settings, Question("add", bound))
     scale = Scale.of(method, opened.settings.kind)
     parts = [PairBatch(np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0))]
     for batch, _, _ in answered(method, opened, opened, method.pairs(opened)):

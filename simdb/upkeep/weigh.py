@@ -231,6 +231,7 @@ def learn(
     progress: ProgressCallback | None = None,
 ) -> Weights:
     """Learn weights without labels; see ``Collection.learn``."""
+    agreement_of(sides)  # raises of what has no weights, before anything is asked for
     require("statistics", "learning weights needs", "scipy")
     found = _unlabelled(
         sides, sample=sample, seed=seed, one_to_one=one_to_one, earlier=earlier, progress=progress
@@ -368,8 +369,8 @@ def learn_from(
 
     Few labels, and those of uncertain pairs only, would say nothing of what nobody asks about.
     """
-    require("statistics", "learning weights needs", "scipy")
     agreement = agreement_of(sides)
+    require("statistics", "learning weights needs", "scipy")
     doubts: list[str] = []
     if isinstance(labels, str):
         labels, doubts = _stored(labels, sides)

@@ -108,3 +108,23 @@ def test_copies_are_grouped_with_the_first_of_them_in_memory_too(tmp_path):
         sets.add_many([(1, {1, 2, 3}), (2, {7, 8}), (3, {1, 2, 3}), (4, {1, 2, 3})])
         (group,) = sets.groups(threshold=0.9, guarantee="exact")
         assert group.keys == (1, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "nothing"),
+    [
+        (simdb.Text(), ""),
+        (simdb.Set(), []),
+        (simdb.Bag(), []),
+        (simdb.WeightedSet(), {}),
+        (simdb.Bits(8, "tanimoto"), 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("guarantee", ["auto", "exact"])
+def test_items_with_nothing_to_compare_are_in_no_group(tmp_path, kind, nothing, guarantee):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind, threshold=0.5)
+        collection.add_many([("a", nothing), ("b", nothing)])
+        assert not list(collection.pairs(guarantee=guarantee))
+        assert not list(collection.groups(guarantee=guarantee))

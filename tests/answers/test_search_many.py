@@ -9,7 +9,7 @@ import pytest
 
 import simdb
 from simdb.answers import buckets, compare
-from tests.support.kind_cases import CASES
+from tests.support.kind_cases import ALL, CASES
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -84,3 +84,22 @@ def test_what_fails_between_parts_ends_what_threads_have_begun(tmp_path, monkeyp
         with pytest.raises(ZeroDivisionError):
             collection.search_many([{1, 2, key} for key in range(20)])
         assert 0 < len(begun) == len(ended) < 20
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_items_have_no_answers(tmp_path, name):
+    case = ALL[name]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", case.kind, seed=1, **case.bound)
+        assert list(collection.search_many([])) == []
+        collection.add_many(enumerate(case.items))
+        for guarantee in ("auto", "probable") if case.kind.estimates else ("auto", "exact"):
+            assert list(collection.search_many(iter(()), guarantee=guarantee)) == []
+
+
+def test_one_text_is_not_taken_for_its_letters(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text())
+        for one in ("hello", b"hello"):
+            with pytest.raises(simdb.WrongTypeError, match="several items are searched for"):
+                collection.search_many(one)

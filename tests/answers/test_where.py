@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
@@ -193,3 +194,15 @@ def test_commands_filter_and_tell_metadata(db: simdb.Database, tmp_path: Path) -
     wrong = run("pairs", path, "c", "--where", "source")
     assert wrong.exit_code == 2
     assert "NAME=VALUE" in wrong.stderr
+
+
+def test_arrays_and_tuples_are_compared_as_metadata_have_them(db: simdb.Database) -> None:
+    collection = db.collection("c", simdb.Set())
+    collection.add_many([("a", [1], {"at": (1, 2)}), ("b", [1], {"at": [3]}), ("c", [1])])
+
+    def found(value: object) -> list[object]:
+        return [match.key for match in collection.search([1], where={"at": value})]
+
+    assert found((1, 2)) == found([1, 2]) == found(np.array([1, 2])) == ["a"]
+    assert found({(1, 2), (3,)}) == ["a", "b"]
+    assert found(None) == ["c"]

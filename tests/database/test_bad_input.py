@@ -217,3 +217,29 @@ def test_metadata_that_cannot_be_given_back_is_a_bad_item(collection, metadata):
 def test_metadata_comes_back_as_it_was_given(collection, metadata):
     collection.add("a", "x", metadata=metadata)
     assert collection.get("a").metadata == metadata
+
+
+def test_what_has_the_wrong_type_is_told_as_such(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as opened:
+        db: Any = opened
+        collection = db.collection("c", simdb.Set(), threshold=0.5, exact_floor=0.5)
+        collection.add_many([("a", {1, 2}), ("b", {1, 2, 3})])
+        calls: list[tuple[str, Any]] = [
+            ("threshold must be a number", lambda: collection.search({1}, threshold=[0.5])),
+            (
+                "a resume token is a str",
+                lambda: collection.pairs(guarantee="exact", resume=b"x").count(),
+            ),
+            ("earlier must be the groups", lambda: collection.groups(method="star", earlier="x")),
+            (
+                "groups_at takes several",
+                lambda: db.collection("d", simdb.Set(), groups="chain", groups_at=0.6),
+            ),
+            (
+                "groups_at takes several",
+                lambda: collection.rebuild(groups="chain", groups_at="0.6"),
+            ),
+        ]
+        for told, call in calls:
+            with pytest.raises(simdb.WrongTypeError, match=told):
+                call()

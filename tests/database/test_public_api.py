@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import pickle  # noqa: TID251 - that users may pickle answers
@@ -182,6 +183,23 @@ def test_every_error_derives_from_what_one_would_expect():
     for name, bases in expected.items():
         assert issubclass(getattr(simdb, name), bases)
         assert not issubclass(getattr(simdb, name), KeyError)
+
+
+def test_every_error_survives_being_sent_to_another_process():
+    remedies = [simdb.Remedy("threshold", 0.5, "plans for it", "rebuild")]
+    errors: list[simdb.SimdbError] = [
+        simdb.UnknownKindError("lab.Thing", "collection 'c' cannot be used: "),
+        simdb.UnknownTokeniserError("stems", "2"),
+        simdb.BadItemError("no text", row=3),
+        simdb.KeyExistsError("there", remedies=remedies, row=1, key="a", within_input=True),
+        simdb.KeyNotFoundError("not there", stored=7),
+        simdb.MissingExtraError("no pyarrow"),
+        *(getattr(simdb, name)("it") for name in simdb.__all__ if name.endswith("FoundError")),
+    ]
+    for error in errors:
+        for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+            assert (type(other), str(other)) == (type(error), str(error))
+            assert other.__dict__ == error.__dict__
 
 
 def loaded_by(script: str) -> set[str]:

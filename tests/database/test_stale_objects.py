@@ -80,3 +80,35 @@ def test_a_collection_made_anew_of_the_same_kind_is_the_one_of_that_name(tmp_pat
         stale.add("a", "hello world")
         assert db["c"].get("a").item == "hello world"
         assert db.check(deep=True).sound
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "bound", "narrow"),
+    [
+        (
+            simdb.Set(),
+            lambda n: {n % 7, n % 5 + 10, n % 3 + 20},
+            {"threshold": 0.5},
+            {"threshold": 0.9},
+        ),
+        (simdb.Vector(2), lambda n: [n % 7, 1], {"max_distance": 30}, {"max_distance": 1}),
+    ],
+    ids=["set", "vector"],
+)
+def test_pairs_that_the_index_serves_no_more_are_refused(tmp_path, kind, item, bound, narrow):
+    """They are found when they are read: a rebuild in between must not make them fewer."""
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", kind, seed=1, **bound)
+        collection.add_many((n, item(n)) for n in range(60))
+        pairs = collection.pairs(guarantee="probable")
+        joined = collection.join(collection, guarantee="probable")
+        count = pairs.count()
+        assert count
+        assert joined.count() == 2 * count + 60
+        collection.rebuild(**bound)
+        assert pairs.count() == count
+        collection.rebuild(**narrow)
+        for stale in (pairs, joined):
+            with pytest.raises(simdb.ConfigurationError, match=r"'c' was rebuilt .* ask again"):
+                stale.count()
+        assert collection.pairs(guarantee="probable").count() < count

@@ -34,9 +34,12 @@ def texts(path: Path) -> Iterator[simdb.Collection]:
         pa.array([A, B], pa.large_string()),
         pa.array([A, B], pa.string_view()),
         pa.array([A, B, A]).dictionary_encode()[:2],
+        pa.array([A, B, A])
+        .dictionary_encode()
+        .cast(pa.dictionary(pa.int8(), pa.string_view()))[:2],
         pa.array(["-", A, B])[1:],
     ],
-    ids=["string", "large_string", "string_view", "dictionary", "slice"],
+    ids=["string", "large_string", "string_view", "dictionary", "dictionary of views", "slice"],
 )
 def test_texts_of_every_type_are_read(texts, column):
     texts.add_many(pa.table({"text": column}), item="text")
@@ -122,6 +125,55 @@ def test_a_column_with_a_wrong_item_is_told_row_by_row(path, kind, column):
     assert report.added + report.bad == 3
     assert report.bad_rows
     assert 1 in {row for row, _ in report.bad_rows}
+
+
+def test_a_null_among_the_values_of_a_dictionary_is_a_null(texts):
+    places = pa.array([0, 1, 2])
+    values = pa.DictionaryArray.from_arrays(places, pa.array([A, None, B]))
+    numbers = pa.DictionaryArray.from_arrays(places, pa.array([7, 8, None]))
+    report = texts.add_many(pa.table({"text": values}), item="text", on_bad="skip")
+    assert report.bad_rows == ((1, "the column 'text' is null"),)
+    table = pa.table({"id": numbers, "text": [A, A, B]})
+    report = texts.add_many(table, key="id", item="text", on_bad="skip")
+    assert report.bad_rows == ((2, "the column 'id' is null"),)
+    assert [(entry.key, entry.item) for entry in texts.items()] == [(0, A), (2, B), (7, A), (8, A)]
+
+
+def test_metadata_that_are_not_utf_8_make_a_bad_row_of_their_own(texts):
+    told = pa.array([b"one", b"\xff", b"three"]).view(pa.string())
+    lists = pa.array([[1, 2], [3], None])
+    table = pa.table({"text": [A, A, B], "told": told, "lists": lists})
+    report = texts.add_many(table, item="text", metadata=["told", "lists"], on_bad="skip")
+    ((row, problem),) = report.bad_rows
+    assert row == 1
+    assert problem.startswith("the column 'told' is not UTF-8")
+    assert [entry.metadata for entry in texts.items()] == [
+        {"told": "one", "lists": [1, 2]},
+        {"told": "three", "lists": None},
+    ]
+
+
+def test_signatures_of_64_bits_are_a_column_of_unsigned_numbers(path):
+    collection = collection_of(path, simdb.Signature(2, 64), threshold=0.5)
+    collection.add_many([("a", [1, 2]), ("b", [2**63 + 5, 3])])
+    column = collection.to_arrow()["item"]
+    assert column.type == pa.list_(pa.uint64())
+    assert column.to_pylist() == [[1, 2], [2**63 + 5, 3]]
+    mixed = [{"a": 2**63}, {"a": -1}]
+    with pytest.raises(simdb.UsageError, match="the values of 'a' have types"):
+        arrow.reader_of(lambda: iter(mixed)).read_all()
+
+
+def test_an_answer_without_matches_has_the_columns_of_any_other(path):
+    collection = collection_of(path, simdb.Bits(8), max_distance=1)
+    collection.add("x", 0)
+    near, none = collection.search(0), collection.search(170)
+    assert near.is_distance
+    assert none.is_distance
+    assert none.to_arrow().schema.names == near.to_arrow().schema.names == ["key", "distance"]
+    assert collection.search_many([170]).to_arrow().schema.names == ["probe", "key", "distance"]
+    assert "distance" in none._repr_html_()
+    assert pa.concat_tables([near.to_arrow(), none.to_arrow()]).num_rows == 1
 
 
 def test_small_batches_are_stored_together_and_large_ones_in_parts(texts):

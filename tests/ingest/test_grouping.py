@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
 from simdb.ingest import add as adding
-from simdb.storage.collection.groups import GroupWriter
+from simdb.storage.collection.groups import Edges, GroupWriter
 from simdb.storage.tables.layout import Table
 from tests.support.grouping import (
     METHODS,
@@ -45,7 +47,7 @@ def test_kept_groups_are_those_computed_anew(tmp_path, monkeypatch, long_form, m
                 apply(collection, step)
                 require_fresh(collection, BOUNDS, method)
                 now = state_of(collection, BOUNDS[0])
-                require_inherited(before, now)
+                require_inherited(before, now, step)
                 replay.take(collection.changes(replay.last))
                 assert replay.present(BOUNDS[0]) == now
                 assert replay.present(BOUNDS[1]) == state_of(collection, BOUNDS[1])
@@ -221,3 +223,57 @@ def test_groups_of_every_kind(database, method):
         assert collection.check(deep=True).sound, name
         grouped += bool(fresh)
     assert grouped > len(ALL) - 3
+
+
+DISTANCES: dict[str, tuple[simdb.kinds.Kind, dict[str, Any], Callable[[random.Random], Any]]] = {
+    "line": (simdb.Vector(1, "euclidean"), {"max_distance": 2}, lambda one: [one.randrange(25)]),
+    "bits": (simdb.Bits(12), {"max_distance": 2}, lambda one: one.getrandbits(6)),
+    "sampled": (
+        simdb.Bits(12),
+        {"max_distance": 1, "recall": 0.5},
+        lambda one: one.getrandbits(5),
+    ),
+    "edits": (
+        simdb.String(),
+        {"max_distance": 1},
+        lambda one: "abcdefgh"[: one.randrange(3, 8)],
+    ),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", DISTANCES)
+def test_kept_groups_by_distance_are_those_computed_anew(tmp_path, name, method):
+    """Also where the nearest centre decides, and where the index does not find all pairs."""
+    kind, options, item = DISTANCES[name]
+    for seed in range(6):
+        generator = random.Random(f"{name} {seed}")
+        with simdb.open(tmp_path / f"{seed}.simdb", sync="batch", threads=1) as db:
+            collection = db.create_collection("c", kind, groups=method, seed=seed, **options)
+            for step, (action, given) in enumerate(steps(generator, 12)):
+                plain = [row if action == "delete" else (row[0], item(generator)) for row in given]
+                apply(collection, (action, plain))
+                made = collection.groups(method=method, guarantee="probable")
+                fresh = {frozenset(group.keys) for group in made}
+                kept = {frozenset(group.keys) for group in collection.kept_groups()}
+                assert kept == fresh, (seed, step)
+            assert collection.check(deep=True).sound
+            db.dump(tmp_path / f"{seed}")
+        simdb.load(tmp_path / f"{seed}", tmp_path / f"{seed} again.simdb")
+        with simdb.open(tmp_path / f"{seed} again.simdb") as db:
+            assert {frozenset(group.keys) for group in db["c"].kept_groups()} == kept
+
+
+def test_pairs_without_weights_are_found(tmp_path):
+    """As stars by distance had them, before they were weighed by it."""
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        kind = simdb.Vector(1, "euclidean")
+        collection = db.create_collection("c", kind, max_distance=2, groups="star")
+        collection.add_many([("a", [0]), ("b", [1])])
+        with db._handle.write() as transaction:
+            edges = Edges(np.zeros(1, np.uint32), np.array([np.nan]))
+            GroupWriter(transaction, 1).set_edges(0, 1, edges)
+        (problem,) = collection.check().problems
+        assert "rebuild(groups='star')" in problem.problem
+        collection.rebuild(groups="star")
+        assert collection.check(deep=True).sound

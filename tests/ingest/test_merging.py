@@ -55,9 +55,17 @@ def test_what_goes_wrong_in_a_merge_changes_nothing(database):
         (lambda stored, row: Entry("a", {1}, {"n": float("nan")}), simdb.BadItemError),
         (lambda stored, row: 1 / 0, ZeroDivisionError),
     ]
+    cases.append((lambda stored, row: Entry("a", {1}, {"x": object()}), simdb.BadItemError))
     for merge, error in cases:
-        with pytest.raises(error):
+        with pytest.raises(error) as one:
             collection.add("b", {1, 2}, on_duplicate="merge", merge=merge)
+        rows = [("z", {7}), ("b", {1, 2})]
+        with pytest.raises(error) as many:
+            collection.add_many(rows, on_duplicate="merge", merge=merge)
+        if isinstance(many.value, simdb.BadItemError):
+            assert many.value.row == 1
+            assert str(one.value) in str(many.value)
+        collection.delete("z")
     with pytest.raises(simdb.ConfigurationError, match="needs merge="):
         collection.add("b", {1, 2}, on_duplicate="merge")
     with pytest.raises(simdb.ConfigurationError, match="needs merge="):

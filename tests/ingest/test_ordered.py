@@ -3,11 +3,13 @@ which no two are similar."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
@@ -214,3 +216,20 @@ def test_a_policy_that_fails_stores_nothing(tmp_path):
         like = [*rows, Entry(3, {3, 4}, {"n": "1"})]
         report, outcomes = run(collection, like, "number(n) desc", on_bad="skip")
         assert (report.bad, outcomes[1].duplicate_of) == (0, 3)
+
+
+def test_a_value_that_is_no_number_comes_last(tmp_path):
+    values = {"a": 1.0, "b": math.nan, "c": 3.0, "d": np.float32("nan")}
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.5)
+        rows = [(key, {1, 2}) for key in values]
+        collection.dedupe(rows, policy=lambda row: values[row.key])
+        assert [entry.key for entry in collection.items()] == ["c"]
+
+
+@pytest.mark.parametrize("least", [0, 0.0, "0", 2])
+def test_a_share_that_cannot_be_contained_is_refused(tmp_path, least):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.5)
+        with pytest.raises(simdb.ConfigurationError, match="above 0 and at most 1"):
+            collection.dedupe([("a", {1})], measure="both", containment=least)

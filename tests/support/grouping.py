@@ -71,9 +71,17 @@ def require_fresh(collection: Any, bounds: Iterable[Any], method: str) -> None:
         assert set(found) == expected, (bound, found, expected)
 
 
-def require_inherited(before: dict[int, set[Any]], now: dict[int, set[Any]]) -> None:
-    """Raise unless what stayed as it was, or only grew or shrank, kept its id."""
+def require_inherited(
+    before: dict[int, set[Any]], now: dict[int, set[Any]], step: tuple[str, list[Any]]
+) -> None:
+    """Raise unless what stayed as it was, or only grew or shrank, kept its id.
+
+    A key that was replaced in the step stands for another item; a group of no other has ended.
+    """
+    replaced = {row[0] for row in step[1]} if step[0] == "replace" else set()
     for label, keys in before.items():
+        if keys <= replaced:
+            continue
         alike = {other: own for other, own in now.items() if own & keys}
         touched = [
             other for other, own in before.items() if any(own & keys for own in alike.values())

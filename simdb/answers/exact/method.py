@@ -31,7 +31,7 @@ from simdb.answers.exact.probe import Prober
 from simdb.answers.exact.sweep import Sweep, room_of
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import UInt32s
-from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError
+from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError, WrongTypeError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Threshold
@@ -78,7 +78,7 @@ class Exact(Method):
         prober = Prober(opened, criterion)
         keys = prober.epoch.arrange(symbols).values
         if not keys.size:
-            return Matches((), self.promise(opened.settings.kind), self.recall, 0)
+            return self.answer(opened, (), 0)
         numbers = prober.candidates(keys, keys.size)
         documents = [document for _, document in opened.reader.documents_of(numbers)]
         probe = symbols if signer.kind.signs_what_it_compares else signer.features([item])
@@ -336,7 +336,7 @@ class Token(Struct, frozen=True):
     def parse(cls, text: str, threshold: Threshold) -> Token:
         """Read a token; ConfigurationError if it is not one, or of a join at another threshold."""
         if not isinstance(text, str):
-            raise TypeError(f"a resume token is a str, not {type(text).__name__}")
+            raise WrongTypeError(f"a resume token is a str, not {type(text).__name__}")
         try:
             way, fraction, *fields = text.split(":")
             one, other, since, reached, batches, counted, room = map(int, fields)
