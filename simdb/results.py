@@ -804,7 +804,8 @@ class Pairs(Tabular):
     Attributes:
         guarantee: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``, as for
             ``Matches``.
-        expected_recall: the share of the pairs *at the threshold* expected to be found.
+        expected_recall: the share of the pairs *at the threshold* expected to be found, by the
+            index as it was when they were asked for.
         token: for exact pairs, where ``pairs(..., resume=token)`` continues: after the last batch
             that ``batches`` has returned, or the last one whose pairs have all been iterated.
     """

@@ -310,8 +310,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/buckets.py",
-        "return settings.is_probable and not settings.expected_recall(self.bound) < self.recall",
-        "return settings.is_probable",
+        "is_planned = admits(settings.bound, self.bound)",
+        "is_planned = True",
         "tests/database/test_stale_objects.py -k serves_no_more",
     ),
     Fault(

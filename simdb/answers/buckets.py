@@ -41,6 +41,7 @@ from simdb.batches.meeting import (
 )
 from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
+from simdb.exact.thresholds import admits
 from simdb.forest import Forest
 from simdb.kinds import Compared
 from simdb.lsh.family import BucketKeys
@@ -105,8 +106,11 @@ class Buckets(Method):
     name: ClassVar[str] = "buckets"
 
     def is_served_by(self, settings: CollectionSettings) -> bool:
-        """Whether there is a probable index that finds as many."""
-        return settings.is_probable and not settings.expected_recall(self.bound) < self.recall
+        """Whether there is a probable index that is planned for the bound, or finds as many."""
+        if not settings.is_probable:
+            return False
+        is_planned = admits(settings.bound, self.bound)
+        return is_planned or settings.expected_recall(self.bound) >= self.recall
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Find the stored items that are similar to one item."""
