@@ -190,12 +190,15 @@ class Columns(Struct, frozen=True):
 
         Raises:
             UsageError: no column of items is named.
+            WrongTypeError: what is named cannot be the name of one.
         """
         if item is None:
             raise UsageError(
                 "for a table, item= must name the column of the items, or the columns of "
                 "their fields"
             )
+        if not isinstance(item, str | Sequence) or not all(isinstance(one, str) for one in item):
+            raise WrongTypeError(f"item= must be the name of a column, or several, not {item!r}")
         items = item if isinstance(item, str) else tuple(item)
         return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
 

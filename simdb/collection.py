@@ -85,7 +85,7 @@ if TYPE_CHECKING:
 DELETED_AT_ONCE = 10_000
 SIGNATURES_AT_ONCE = 50_000
 MOST_ITEMS = 2**32  # no item has this number, or a higher one
-OnExisting = Literal["error", "skip", "replace"]
+OnExisting = Literal["error", "skip", "replace", "same"]
 OnDuplicate = Literal["keep", "skip", "merge"]
 OnBad = Literal["error", "skip"]
 DedupeMeasure = Literal["jaccard", "containment", "both"]
@@ -1001,6 +1001,7 @@ class CollectionView:
         """
         wanted = upkeep.calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
         require_whole("sample", sample, 1, optional=False)
+        require_whole("seed", seed, 0, optional=False)
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
@@ -1051,6 +1052,7 @@ class CollectionView:
             KeyNotFoundError: a key of a label is not stored.
         """
         require_whole("sample", sample, 1, optional=False)
+        require_whole("seed", seed, 0, optional=False)
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             upkeep.stats.require_candidates(sides.right, None if sides.is_one else sides.left)
@@ -1232,6 +1234,7 @@ class CollectionView:
             progress: called now and then.
         """
         require_whole("sample", sample, 1, optional=False)
+        require_whole("seed", seed, 0, optional=False)
         with self._opened() as opened:
             settings = opened.settings
             wanted = settings.kind.parse_bound(threshold, max_distance)
@@ -1251,6 +1254,7 @@ class CollectionView:
             seed: of the random choice.
         """
         require_whole("sample", sample, 1, optional=False)
+        require_whole("seed", seed, 0, optional=False)
         with self._opened() as opened:
             return upkeep.survey.survey(opened, sample=sample, seed=seed)
 
@@ -1349,7 +1353,8 @@ class Collection(CollectionView):
             key: str or whole number; 1 and "1" are different keys.
             item: the item to store.
             metadata: a dictionary of what JSON can express; ``get`` returns it.
-            on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored.
+            on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored. ``"same"``
+                skips it if it is stored with an equal item, and is an error if not.
             on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
                 ``"merge"`` replaces the stored item, under its key, by the result of ``merge``, in
                 the same transaction.
@@ -1653,7 +1658,7 @@ class Collection(CollectionView):
         max_distance: ThresholdLike | None,
     ) -> AddPolicy:
         """Say what is to be done with rows."""
-        _require_choice("on_existing", on_existing, ("error", "skip", "replace"))
+        _require_choice("on_existing", on_existing, get_args(OnExisting))
         _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
         if (on_duplicate == "merge") is not callable(merge):
             raise ConfigurationError(

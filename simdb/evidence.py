@@ -130,6 +130,8 @@ class PairExplanation:
         """Count the facets that are common, those that differ, and those that one has alone."""
         counts = dict.fromkeys(("common", "different", "only_left", "only_right"), 0)
         for facet in self.facets:
+            if facet.left is None and facet.right is None:
+                continue
             if facet.left is None or facet.right is None:
                 counts["only_right" if facet.left is None else "only_left"] += 1
             else:
@@ -178,7 +180,8 @@ def _told(facet: Facet) -> str:
     if (facet.left is None) != (facet.right is None):
         side = "right" if facet.left is None else "left"
         return f"only {side}: {facet.what!r}"
-    share = f" ({facet.share:.2f} of {facet.weight:g})" if facet.weight != 1 or facet.share else ""
+    earned = f"{facet.share * facet.weight:.2f} of {facet.weight:g}"
+    share = f" ({earned})" if facet.weight != 1 or facet.share else ""
     return f"{facet.what!r}: {_side(facet.left)} and {_side(facet.right)}{share}"
 
 

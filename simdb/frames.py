@@ -32,7 +32,7 @@ from simdb import arrow
 from simdb.arrow import Columns
 from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, OnExisting
 from simdb.database import open_database, open_throwaway
-from simdb.errors import NothingAlikeError, UsageError
+from simdb.errors import KeyExistsError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
 from simdb.kinds import Kind, Record, Text
@@ -114,9 +114,11 @@ def dedupe(
         table, kind, bound = _records_of(table, bound, on_bad)
     planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
     with _collection_for(table, kind, planned, store, collection) as target:
+        table = table if kind is not None else table.fitting(target.kind)
         marks = _Marks()
         how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": policy}
-        target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
+        with _told_of_keys():
+            target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
         measured = "distance" if target.kind.is_distance else "similarity"
     if show == "kept":
         return table.select(np.array([of is None for of in marks.duplicate_of], np.bool_))
@@ -154,8 +156,10 @@ def pairs(
     if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
         table, kind, bound = _records_of(table, bound, on_bad)
     with _collection_for(table, kind, bound, store, collection) as target:
-        on_existing: OnExisting = "error" if store is None else "skip"
-        report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
+        table = table if kind is not None else table.fitting(target.kind)
+        on_existing: OnExisting = "error" if store is None else "same"
+        with _told_of_keys():
+            report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
         since = None if store is None else report.since
         return table.made_of(target.pairs(since=since, **bound))
 
@@ -213,6 +217,8 @@ def link(
         data if isinstance(data, CollectionView) else _Table(data, named)
         for data, named in zip((left, right), columns, strict=True)
     ]
+    if isinstance(given[1], _Table) and not isinstance(item, str):
+        given[1] = given[1].called(columns[0].item_names())
     tables = [one for one in given if isinstance(one, _Table)]
     learns = kind is None and not any(isinstance(one.item, str) for one in columns)
     if one_to_one:
@@ -237,6 +243,18 @@ def link(
                 one.rebuild(kind, **bound)
         found = sides[0].join(sides[1], one_to_one=one_to_one, apart=apart, **bound)
         return tables[0].made_of(found)
+
+
+@contextmanager
+def _told_of_keys() -> Iterator[None]:
+    """Say of a key that is stored what updates its item: these calls have no option for it."""
+    try:
+        yield
+    except KeyExistsError as error:
+        named: dict[str, Any] = {"row": error.row, "key": error.key}
+        helps = "" if error.within_input else "; Collection.replace updates it"
+        problem = f"{error.problem}{helps}"
+        raise KeyExistsError(problem, **named, within_input=error.within_input) from error
 
 
 def _proposed(tables: Sequence[_Table], bound: dict[str, Any]) -> tuple[Record, dict[str, Any]]:
@@ -395,6 +413,41 @@ class _Table:
         narrowed = copy(self)
         narrowed.columns = replace(self.columns, item=kind.field_names)
         return narrowed
+
+    def fitting(self, kind: Kind) -> _Table:
+        """Return the table with the fields of a stored kind, of which it may have more."""
+        is_record = isinstance(kind, Record) and not isinstance(self.columns.item, str)
+        return self.of_fields(cast("Record", kind)) if is_record else self
+
+    def called(self, names: Sequence[str]) -> _Table:
+        """Return the table with the columns of its items called as those of another, in turn.
+
+        Raises:
+            UsageError: these are more, or fewer.
+        """
+        own = self.columns.item_names()
+        if set(own) == set(names):
+            return self
+        if len(own) != len(names):
+            raise UsageError(
+                f"item names {len(names)} columns and right_item {len(own)}: each has its other"
+            )
+        key = self.columns.key
+        while key is not None and key in names:
+            key += "_"
+        wanted = {
+            **dict(zip(names, own, strict=True)),
+            **({} if key is None else {key: self.columns.key}),
+        }
+        other = copy(self)
+        other.columns = replace(self.columns, item=tuple(names), key=key)
+        if self._library:
+            other._read = arrow.library().table(
+                {new: self._read[old] for new, old in wanted.items()}
+            )
+        else:
+            other._read = [{new: row.get(old) for new, old in wanted.items()} for row in self._read]
+        return other
 
     def rows(self) -> Iterable[Any]:
         """Return the rows as ``add_many`` takes them."""

@@ -124,13 +124,15 @@ def plan_exact(
         containment: as for ``Database.collection``.
 
     Raises:
-        ConfigurationError: the floor is out of range.
+        ConfigurationError: the floor is out of range, or the kind has no exact index.
         BadItemError: an item cannot be stored; ``row`` says which, from 0.
 
     >>> import simdb
     >>> plan_exact([range(10), range(20)], simdb.Set(), exact_floor=0.7).postings
     11
     """
+    if not kind.has_symbols:
+        raise ConfigurationError(f"{kind} has no exact index: exact answers compare all items")
     floor, items = _floor(kind, exact_floor), kind.make_items(b"")
     count = item_bytes = symbols = postings = largest = 0
     nothing = np.empty(0, np.uint64)
@@ -145,7 +147,8 @@ def plan_exact(
         symbols += int(sizes.sum())
         postings += int(posted.sum())
         largest = max(largest, int(posted.max()))
-    return ExactPlan(floor.fraction, count, item_bytes, symbols, postings, largest)
+    least = kind.outer_bound(floor).fraction
+    return ExactPlan(least, count, item_bytes, symbols, postings, largest)
 
 
 @dataclass(frozen=True, slots=True)

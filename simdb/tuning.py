@@ -18,7 +18,7 @@ import numpy as np
 
 from simdb.arrays import Float64s
 from simdb.database import open_throwaway
-from simdb.errors import ConfigurationError
+from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds import Text
 from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
 from simdb.results import Progress
@@ -180,8 +180,12 @@ def tune(
         ConfigurationError: there are no two texts, or a threshold is out of range.
         BadItemError: an item is not a text.
     """
+    if not thresholds:
+        raise ConfigurationError("there is no threshold to try")
+    if type(sample) is not int or sample < 2:
+        raise ConfigurationError(f"sample must be a whole number of at least 2, not {sample!r}")
     for threshold in thresholds:
-        if not LOWEST < threshold <= 1:
+        if not isinstance(threshold, int | float) or not LOWEST < threshold <= 1:
             raise ConfigurationError(
                 f"thresholds must be above 0.5 and at most 1, not {threshold!r}"
             )
@@ -190,6 +194,9 @@ def tune(
         raise ConfigurationError(
             f"a sample needs at least two texts to compare, and there are {len(chosen)}"
         )
+    for row, text in enumerate(chosen):
+        if not isinstance(text, str):
+            raise BadItemError(f"row {row} is not a text, but {type(text).__name__}", row=row)
     sizes = np.array([len(text.encode("utf-8", "replace")) for text in chosen], np.int64)
     settings = list(tried or TRIED)
     trials: list[Trial] = []
@@ -260,7 +267,7 @@ def _tried(
         seconds = (time.process_time() - begun) * 1_000 / len(texts)
         found = [
             Example(int(pair.left), int(pair.right), pair.value)
-            for pair in collection.pairs(LOWEST, guarantee="exact")
+            for pair in collection.pairs(LOWEST - BIN, guarantee="exact")
         ]
         keys = collection.plan.keys
     found.sort(key=lambda one: (one.similarity, one.left, one.right))
@@ -268,7 +275,8 @@ def _tried(
     edges = np.append(np.arange(LOWEST, 1 - 1e-9, BIN), 1.0)
     removals = tuple(_removal(found, values, sizes, threshold) for threshold in thresholds)
     histogram = tuple(np.histogram(values, edges)[0].tolist())
-    return Trial(name, kind, removals, histogram, keys, seconds, tuple(found))
+    shown = tuple(found[int(np.searchsorted(values, LOWEST)) :])
+    return Trial(name, kind, removals, histogram, keys, seconds, shown)
 
 
 def _removal(

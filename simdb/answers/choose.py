@@ -259,11 +259,12 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
             f"collection {settings.name!r} was created without a max_distance to find pairs within",
             remedies=[Remedy("max_distance", ..., "says how far apart pairs may be")],
         )
-    bound = question.bound or settings.bound
+    by_jaccard = question.measure is SetSimilarity.JACCARD
+    own = settings.bound if by_jaccard else kind.outer_bound(settings.bound)
+    bound = question.bound or own
     if not kind.has_symbols:
         return _choose_without_symbols(settings, question, bound)
     exact = Exact(bound, measure=question.measure)
-    by_jaccard = question.measure is SetSimilarity.JACCARD
     joins_whole = question.verb == "pairs" and question.measure is SetSimilarity.OVERLAP
     serves = serves_exactly(settings, exact.criterion) and not joins_whole
     needs_index = not (question.is_many_many and question.measure in SYMMETRIC)

@@ -15,8 +15,10 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from msgspec import structs
@@ -28,6 +30,7 @@ from simdb.ingest.standing import Standing
 from simdb.opened.opened import Known, WriteAccess
 from simdb.policies import Policy
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes
+from simdb.storage.file.errors import translated
 from simdb.storage.tables.layout import decode_user_key
 
 
@@ -50,8 +53,11 @@ def dedupe(
     items = known.signer.items
     most_items, most_bytes = batch_limits(access, known)
     told = _InOrder()
-    with tempfile.TemporaryFile(dir=access.environment.path.parent, prefix=".simdb-") as file:
-        waiting = _Waiting(file)
+    folder = access.environment.path.parent
+    with ExitStack() as opened:
+        with translated(folder):
+            file = opened.enter_context(tempfile.TemporaryFile(dir=folder, prefix=".simdb-"))
+        waiting = _Waiting(file, folder)
         bad = RowBatch()
         for batch in read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes):
             if batch.bad and not policy.skip_bad:
@@ -71,18 +77,21 @@ def dedupe(
 class _Waiting:
     """Rows in a file, until their turn comes."""
 
-    def __init__(self, file: Any) -> None:
-        self._file = file
+    def __init__(self, file: Any, folder: Path) -> None:
+        self._file, self._folder = file, folder
         self._ends = array("q", [0])  # of the key, the item and the metadata of each row in turn
         self._numbers: dict[int, int] = {}
 
     def append(self, batch: RowBatch) -> None:
         """Add the good rows of a batch."""
-        for row, *parts in zip(batch.rows, batch.keys, batch.items, batch.metadata, strict=True):
-            self._numbers[row] = len(self._numbers)
-            for part in parts:
-                self._file.write(part)
-                self._ends.append(self._ends[-1] + len(part))
+        columns = zip(batch.rows, batch.keys, batch.items, batch.metadata, strict=True)
+        with translated(self._folder):
+            for row, *parts in columns:
+                self._numbers[row] = len(self._numbers)
+                for part in parts:
+                    self._file.write(part)
+                    self._ends.append(self._ends[-1] + len(part))
+            self._file.flush()
 
     def batches(
         self, sequence: Sequence[int], bad: RowBatch, most_items: int, most_bytes: int

@@ -129,10 +129,9 @@ class TokenHashes:
             tokens = None if isinstance(found, str) else set(found)
         except Exception as error:  # whatever the function does not like
             raise BadItemError(f"{named_so} failed on a text: {error!r}") from error
-        wrong = tokens is None or next((one for one in tokens if not isinstance(one, str)), None)
-        if tokens is None or wrong is not None:
-            given = shown(found if tokens is None else wrong)
-            raise BadItemError(f"{named_so} must return strings, not {given}")
+        wrong = [found] if tokens is None else [one for one in tokens if not isinstance(one, str)]
+        if tokens is None or wrong:
+            raise BadItemError(f"{named_so} must return strings, not {shown(wrong[0])}")
         return _FORM.stored(sorted(tokens))
 
     def symbols(self, sets: Sequence[bytes]) -> SymbolSets:

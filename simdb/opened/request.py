@@ -168,8 +168,22 @@ def _differing(name: str, present: CollectionSettings, wanted: CollectionSetting
     has, asked = (getattr(settings, name) for settings in (present, wanted))
     if name == "recall":
         has, asked = map(decimal, (has, asked))
-    elif isinstance(has, Fraction) and isinstance(asked, Fraction):
+    elif isinstance(has, Fraction | None) and isinstance(asked, Fraction | None):
         kind = present.kind
         name = "max_distance" if kind.is_distance else name
-        has, asked = (kind.outer_bound(kind.bound_of(value)) for value in (has, asked))
+        has, asked = (
+            None if value is None else kind.outer_bound(kind.bound_of(value))
+            for value in (has, asked)
+        )
+    elif name == "groups":
+        has, asked = map(_told_groups, (present, wanted))
     return f"{name} is {has}, not {asked}"
+
+
+def _told_groups(settings: CollectionSettings) -> str | None:
+    """Return the groups that a collection keeps in words, at bounds as the caller knows them."""
+    if settings.groups is None:
+        return None
+    kind = settings.kind
+    bounds = (kind.outer_bound(kind.bound_of(bound)).fraction for bound in settings.groups.bounds)
+    return str(replace(settings.groups, bounds=tuple(bounds)))

@@ -11,11 +11,15 @@ N.parquet      the items of one collection in order of insertion: key, item, met
 Items are as ``simdb export`` has them: texts and what else is written as text in a column of
 texts, everything else as JSON. Keys are int64 or texts, and JSON where a collection has both.
 Metadata is JSON, null where there is none.
+
+simdb.json has digests (BLAKE2b) of itself and of all files, so that damage is not loaded. A folder
+that something else has written may do without.
 """
 
 from __future__ import annotations
 
 import glob
+import hashlib
 import json
 import os
 import shutil
@@ -106,6 +110,8 @@ def write(
             forms = forms or _write_items(file, part, _JSON, progress)
             plain = layout.unpack(part.settings.encode())
             plain["secret"] = plain["secret"].hex()
+            groups = {} if part.groups is None else {"groups": _written(file, part.groups)}
+            written = [file, *(file.with_name(name) for name in groups.values())]
             described.append(
                 {
                     "name": part.settings.name,
@@ -114,11 +120,23 @@ def write(
                     **(forms or {}),
                     "settings": plain,
                     **({"labels": sorted(part.labels, key=repr)} if part.labels else {}),
-                    **({} if part.groups is None else {"groups": _written(file, part.groups)}),
+                    **groups,
+                    "digests": {one.name: _digest_of_file(one) for one in written},
                 }
             )
-        document = {"format": FORMAT, "collections": described}
+        document = {"format": FORMAT, "collections": described, "digest": _digest(described)}
         (temporary / _CATALOGUE).write_text(json.dumps(document, indent=1), encoding="utf-8")
+
+
+def _digest_of_file(file: Path) -> str:
+    with file.open("rb") as written:
+        return hashlib.file_digest(written, "blake2b").hexdigest()
+
+
+def _digest(described: Any) -> str:
+    """Return the digest of what is said of the collections, as it is when read again."""
+    again = json.loads(json.dumps(described))
+    return hashlib.blake2b(json.dumps(again).encode()).hexdigest()
 
 
 @contextmanager
@@ -210,21 +228,30 @@ def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
             raise FormatVersionError(
                 f"{source} has format {document['format']!r}; this version reads {FORMAT}"
             )
-        return _collections(source, document["collections"])
-    except UnknownKindError:
+        del document["format"]
+        return _collections(source, **document)  # which knows no other names
+    except (UnknownKindError, StorageError):
         raise
     except (*_WRONG, OSError, LookupError, AttributeError) as error:
         raise StorageError(f"{source} is not a dump of a store: {error!r}") from error
 
 
-def _collections(source: Path, described: Any) -> list[DumpedCollection]:
-    found = [_collection(source, one) for one in described]
+def _collections(
+    source: Path, *, collections: Any, digest: str | None = None
+) -> list[DumpedCollection]:
+    if digest not in (None, _digest(collections)):
+        raise StorageError(f"{source / _CATALOGUE} is damaged: it is not as it was written")
+    found = [_collection(source, one) for one in collections]
     if len({one.settings.name for one in found}) < len(found):
         raise ValueError("two collections have one name")
     return found
 
 
 def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
+    for name, digest in described.get("digests", {}).items():
+        file = source / Path(name).name
+        if _digest_of_file(file) != digest:
+            raise StorageError(f"{file} is damaged: it is not as it was written")
     plain = {**described["settings"]}
     plain["secret"] = bytes.fromhex(plain["secret"])
     settings = CollectionSettings.decode(check_name(described["name"]), layout.pack(plain))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from simdb.errors import ConfigurationError, CorruptionError, StorageError
 from simdb.results import Progress
@@ -44,19 +46,19 @@ def restore(
     if source == target:
         raise ConfigurationError(f"{source} is both the backup and the store")
     with creation.temporary_beside(target) as temporary:
-        with translated(source):
-            mode = preflight.file_mode(target if target.exists() else source)
-            with (
-                preflight.no_writer(source),
-                source.open("rb") as read,
-                creation.synced(temporary, mode) as written,
-            ):
-                os.fchmod(written.fileno(), mode)
+        with translated(target), ExitStack() as reading:
+            with translated(source):
+                mode = preflight.file_mode(target if target.exists() else source)
+                reading.enter_context(preflight.no_writer(source))
+                read = reading.enter_context(source.open("rb"))
                 whole = os.fstat(read.fileno()).st_size
-                while some := read.read(_AT_ONCE):
+            with creation.synced(temporary, mode) as written:
+                os.fchmod(written.fileno(), mode)
+                while some := _read(source, read):
                     written.write(some)
                     if progress is not None:
                         progress(Progress("copying", read.tell(), whole))
+        with translated(source):
             _verify(source, temporary)
         with translated(target):
             if target.exists():
@@ -65,6 +67,11 @@ def restore(
                 sync_folder(target.parent)
             else:
                 creation.link_into_place(temporary, target)
+
+
+def _read(source: Path, file: IO[bytes]) -> bytes:
+    with translated(source):
+        return file.read(_AT_ONCE)
 
 
 def _verify(source: Path, temporary: Path) -> None:

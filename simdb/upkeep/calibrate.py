@@ -348,7 +348,10 @@ def fraction_of_matches(difference: Any, matched: Any, random: Any) -> Any:
 
 def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
     """Return the edges of buckets of scores; ConfigurationError unless two or more ascend."""
-    bounds = np.asarray(edges, np.float64)
+    try:
+        bounds = np.asarray(edges, np.float64)
+    except (TypeError, ValueError):
+        bounds = np.empty(0)
     if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
         raise ConfigurationError(
             f"edges must be at least two numbers in ascending order, not {edges!r}"
@@ -526,6 +529,8 @@ def calibrate(
     bound = asked or settings.bound
     least = settings.kind.outer_bound(bound).fraction
     steps = list(map(float, (least, *(step for step in STEPS if step > least))))
+    if wanted.edges is None and len(steps) < 2:
+        raise ConfigurationError("a threshold of 1 leaves no range of scores: give a lower one")
     edges = require_edges(steps if wanted.edges is None else wanted.edges)
     if isinstance(field, str):
         between = settings.kind.field_differences(field)

@@ -179,3 +179,22 @@ def test_the_command_proposes_another_and_asks(
     assert "to " in asked
     assert "not known" in run("tune", source, "--ask", 4, stdin="q\n").stderr
     assert "asks questions" in failed("tune", source, "--ask", 4, "--json")
+
+
+def test_what_cannot_be_tried_is_refused() -> None:
+    tune: Any = simdb.tune
+    with pytest.raises(simdb.BadItemError, match="row 1 is not a text, but int"):
+        tune(["a", 2, "c"])
+    for wrong in ({"thresholds": ()}, {"thresholds": ("0.8",)}, {"sample": -1}, {"sample": 2.5}):
+        with pytest.raises(simdb.ConfigurationError):
+            tune(["a b", "c d"], **wrong)
+
+
+def test_pairs_below_the_lowest_threshold_count_as_beside_it() -> None:
+    words = [f"w{number}" for number in range(200)]
+    texts = [" ".join(words[:100]), " ".join(words[:65] + words[100:135])]  # 65 / 135 is 0.481
+    tried = [("words", simdb.Text(simdb.WordShingles(1)))]
+    (trial,) = simdb.tune(texts, thresholds=[0.51], tried=tried).trials
+    assert trial.removals[0].beside == 1
+    assert trial.pairs == ()
+    assert sum(trial.histogram) == 0

@@ -214,3 +214,33 @@ def test_a_wrong_type_is_an_error_of_simdb_and_of_python(collection, database):
         with pytest.raises(simdb.WrongTypeError) as caught:
             use()
         assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    "kind", [simdb.Vector(2), simdb.Bits(8), simdb.String(), simdb.Signature(4)]
+)
+def test_an_exact_index_is_planned_only_for_what_has_one(kind):
+    with pytest.raises(simdb.ConfigurationError, match="has no exact index"):
+        simdb.plan_exact([[1, 0]], kind)
+
+
+def test_settings_that_differ_are_told_as_they_were_given(tmp_path):
+    kind = simdb.Bag("sum")
+    assert simdb.plan_exact([["a", "b"]], kind, exact_floor="0.3").floor == Fraction(3, 10)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        given: dict[str, Any] = {"threshold": 0.4, "exact_floor": 0.3, "groups": "chain"}
+        db.collection("c", kind, **given, groups_at=[0.42])
+        with pytest.raises(simdb.ConfigurationError, match=r"exact_floor is 0\.3, not None"):
+            db.collection("c", kind, threshold=0.4)
+        with pytest.raises(simdb.ConfigurationError, match=r"at 0\.42, not 'chain' at 0\.45"):
+            db.collection("c", kind, **given, groups_at=[0.45])
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a", None])
+def test_a_seed_must_be_a_whole_number(tmp_path, seed):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.5)
+        collection.add_many((n, f"text number {n}") for n in range(9))
+        for call in (collection.self_audit, collection.survey, collection.learn):
+            with pytest.raises(simdb.ConfigurationError, match="seed must be a whole number"):
+                call(seed=seed)

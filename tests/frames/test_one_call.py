@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from datetime import date
 from typing import Any
@@ -277,3 +278,50 @@ def test_empty_tables_stay_empty():
     assert len(simdb.dedupe(pd.DataFrame({"text": []}), item="text")) == 0
     empty = pa.table({"text": pa.array([], pa.string())})
     assert simdb.pairs(empty, item="text").num_rows == 0
+
+
+def people(count: int) -> list[dict[str, Any]]:
+    words = random.Random(1)
+
+    def word() -> str:
+        return "".join(words.choice("abcdefgh") for _ in range(8))
+
+    rows: list[dict[str, Any]] = [
+        {"id": n, "name": word(), "street": word(), "land": "ch"} for n in range(count)
+    ]
+    others = [{**row, "id": count + row["id"], "street": row["street"][::-1]} for row in rows]
+    return [*rows, *others]
+
+
+@pytest.mark.parametrize("call", [simdb.dedupe, simdb.pairs])
+def test_a_column_that_says_nothing_does_not_stand_in_the_way_of_the_next_file(tmp_path, call):
+    rows = people(40)
+    named = {"item": ["name", "street", "land"], "key": "id", "threshold": 0.4}
+    first = call(rows, **named, store=tmp_path / "s.simdb")
+    again = call(rows, **named, store=tmp_path / "s.simdb")
+    assert len(again) == (len(first) if call is simdb.dedupe else 0)
+
+
+def test_pairs_of_a_store_refuse_a_key_with_other_content(tmp_path):
+    named = {"item": "t", "key": "id", "store": tmp_path / "s.simdb"}
+    one = {"id": "m", "t": "the first text of this key in the store"}
+    new = "another text altogether that nobody stored before"
+    assert simdb.pairs([one], **named) == []
+    assert simdb.pairs([one], **named) == []
+    told = r"'m' is stored with other content; Collection\.replace updates it$"
+    with pytest.raises(simdb.KeyExistsError, match=told):
+        simdb.pairs([{"id": "m", "t": new}, {"id": "n", "t": new}], **named)
+
+
+@pytest.mark.parametrize("frame", [list, pd.DataFrame])
+def test_columns_of_two_tables_may_have_other_names(frame):
+    left = people(30)[:30]
+    right = [{"key": row["id"], "nom": row["name"], "rue": row["street"]} for row in left]
+    named: dict[str, Any] = {"item": ["name", "street"], "key": "id", "right_key": "key"}
+    found = simdb.link(frame(left), frame(right), **named, right_item=["nom", "rue"], threshold=1)
+    same = found if frame is list else found.to_dict("records")
+    assert [(pair["left"], pair["right"]) for pair in same] == [(n, n) for n in range(30)]
+    with pytest.raises(simdb.UsageError, match="2 columns and right_item 1"):
+        simdb.link(left, right, **named, right_item=["nom"])
+    with pytest.raises(simdb.WrongTypeError, match="item= must be the name"):
+        simdb.dedupe(left, item=0)  # type: ignore[arg-type]

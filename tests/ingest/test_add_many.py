@@ -319,3 +319,14 @@ def test_every_thread_count_stores_the_same(tmp_path):
             assert collection.check(deep=True).sound
             signatures.append(sorted((p.left, p.right, p.similarity) for p in collection.pairs()))
     assert signatures[0] == signatures[1] == signatures[2]
+
+
+def test_rows_that_are_stored_with_the_same_content_are_left_out(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set())
+        collection.add_many([("a", {1, 2}, {"n": 1}), ("b", {3})])
+        report = collection.add_many([("a", {2, 1}, {"n": 1}), ("c", {4})], on_existing="same")
+        assert (report.added, report.present) == (1, 1)
+        with pytest.raises(simdb.KeyExistsError, match="stored with other content"):
+            collection.add_many([("a", {1}, {"n": 1})], on_existing="same")
+        assert collection.add("b", {3}, on_existing="same").action == "present"

@@ -277,3 +277,9 @@ def test_pairs_without_weights_are_found(tmp_path):
         assert "rebuild(groups='star')" in problem.problem
         collection.rebuild(groups="star")
         assert collection.check(deep=True).sound
+
+
+def test_changes_since_a_number_that_no_change_will_have(database):
+    collection = chained(database)
+    assert [*collection.changes(2**70)] == []
+    assert [*collection.changes(2**64 - 1)] == []

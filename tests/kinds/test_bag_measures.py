@@ -152,3 +152,20 @@ def test_every_question_gives_a_sum_similarity_rounded_once(tmp_path):
             assert pair.similarity == 5 / 12
             outcome = bags.add(2, {"a": 5, "b": 2, "c": 0}, find_duplicates=True)
             assert (outcome.duplicate_of, outcome.similarity) == (0, 5 / 12)
+
+
+def test_the_bound_of_a_collection_holds_for_every_measure_as_it_was_given(tmp_path):
+    """Sums of bags have a scale of their own inside, on which only Jaccard's similarity is."""
+    rows = [(1, ["a"] * 3 + ["z"] * 3), (2, ["a"] * 3 + ["b"] * 9)]  # half of the first is shared
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Bag("sum"))
+        collection.add_many(rows)
+        given: dict[str, Any] = {"threshold": collection.threshold}
+        for named in ("stored-in-probe", "probe-in-stored", "overlap", "cosine", "dice"):
+            found = collection.search(rows[1][1], measure=named)
+            assert list(found) == list(collection.search(rows[1][1], measure=named, **given)), named
+        same = collection.pairs("4/9", measure="overlap")
+        assert [*collection.pairs(measure="overlap")] == [*same]
+        assert collection.pairs(measure="overlap").count() == 1
+        report = db.collection("d", simdb.Bag("sum")).dedupe(rows, measure="containment")
+        assert report.added == 1

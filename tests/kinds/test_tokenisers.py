@@ -260,3 +260,12 @@ def test_the_command_line_takes_those_of_installed_packages(tmp_path):
         "    print([pair.similarity for pair in made.pairs()])\n"
     )
     assert json.loads(interpreted(program, tmp_path).stdout) == [1.0]
+
+
+def test_a_tokeniser_that_returns_something_else_among_strings_is_told(tmp_path):
+    mixed: Any = lambda text: ["a", None]  # noqa: E731
+    simdb.kinds.tokeniser("mixed", version="1")(mixed)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(simdb.Tokens("mixed", "1")))
+        with pytest.raises(simdb.BadItemError, match="'mixed' must return strings, not None"):
+            collection.add(1, "x")

@@ -182,8 +182,39 @@ def test_items_that_no_dump_writes_are_refused(tmp_path, dumped, item):
     pq.write_table(
         pa.table([['"a"' if item == DEEP else "a"], [item], [None]], schema=schema), file
     )
+    with pytest.raises(simdb.StorageError, match=r"1\.parquet is damaged"):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    without_digests(tmp_path / "dump")
     with pytest.raises(simdb.StorageError, match=r"1\.parquet cannot be read"):
         simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+
+
+def without_digests(folder: Path) -> None:
+    """Make of a dump one as another program may write it."""
+    file = folder / "simdb.json"
+    document = json.loads(file.read_text())
+    del document["digest"]
+    for one in document["collections"]:
+        del one["digests"]
+    file.write_text(json.dumps(document))
+
+
+def test_a_dump_in_which_any_bit_has_changed_is_refused(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.5, groups="chain", seed=1)
+        collection.add_many((f"k{n}", f"text number {n // 2} costs {1000 + n}") for n in range(40))
+        db.dump(tmp_path / "dump")
+    for file in sorted((tmp_path / "dump").iterdir()):
+        whole = file.read_bytes()
+        for place in range(0, len(whole), max(1, len(whole) // 40)):
+            changed = bytearray(whole)
+            changed[place] ^= 1
+            file.write_bytes(changed)
+            with pytest.raises(simdb.StorageError):
+                simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+        file.write_bytes(whole)
+    without_digests(tmp_path / "dump")
+    simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
 
 
 def test_a_catalogue_nested_too_deep_is_refused(tmp_path):

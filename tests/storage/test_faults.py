@@ -8,7 +8,9 @@ import contextlib
 import errno
 import os
 import resource
+import shutil
 import stat
+import sys
 from typing import Any
 
 import lmdb
@@ -30,7 +32,7 @@ from simdb.storage.tables.layout import Table
 from tests.support.damage import WORDS, filled
 from tests.support.environments import MIB
 from tests.support.grids import some_of
-from tests.support.processes import Child, answer_of, interpreted
+from tests.support.processes import Child, answer_of, ended, interpreted
 
 # -- failed writes ---------------------------------------------------------------------------------
 
@@ -393,3 +395,47 @@ except simdb.StorageError as error:
 def test_too_few_descriptors_to_load_what_is_compiled_are_an_error_that_says_so(path, descriptors):
     completed = interpreted(FEW_FROM_THE_BEGINNING, descriptors, path)
     assert completed.stdout.strip() == ("done" if descriptors == 16 else "True")
+
+
+FILLED = """
+import os, simdb, sys, tempfile
+folder, source = sys.argv[1:]
+descriptor = os.open(f"{folder}/filler", os.O_CREAT | os.O_WRONLY)
+try:
+    while os.write(descriptor, bytes(4096)):
+        pass
+except OSError:
+    pass
+tempfile.tempdir = folder
+policy = {"policy": "longest"}
+calls = [
+    lambda: simdb.open(f"{folder}/new"),
+    lambda: simdb.load(f"{source}.dump", f"{folder}/loaded"),
+    lambda: simdb.repair(source, f"{folder}/repaired"),
+    lambda: simdb.restore(source, f"{folder}/restored"),
+    lambda: simdb.dedupe([{"t": "a"}, {"t": "b"}], item="t"),
+]
+for call in calls:
+    try:
+        call()
+    except simdb.DatabaseFullError as error:
+        print(folder in str(error), source in str(error))
+print(sorted(os.listdir(folder)))
+"""
+
+
+def test_a_new_store_on_a_full_disk_is_an_error_and_not_the_end_of_the_process(tmp_path):
+    unshare = shutil.which("unshare")
+    if unshare is None or ended(unshare, "-m", "true", code=None).returncode:
+        pytest.skip("needs the right to mount")
+    (tmp_path / "small").mkdir()
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        db.collection("t", simdb.Text()).add(1, "hello world")
+        db.dump(tmp_path / "s.simdb.dump")
+    mounted = 'mount -t tmpfs -o size=3m none "$2" && exec "$0" -c "$1" "$2" "$3"'
+    told = ended(
+        *(unshare, "-m", "sh", "-c", mounted, sys.executable, FILLED),
+        *(str(tmp_path / "small"), str(tmp_path / "s.simdb")),
+    )
+    lines = told.stdout.splitlines()
+    assert lines == [*["True False"] * 5, "['filler']"], told

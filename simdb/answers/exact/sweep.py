@@ -57,6 +57,8 @@ CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are h
 SLICE_SHARE = 2  # a slice takes half of the memory setting
 BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it
 LEAST_ROOM = 4_096
+MOST_ROOM = 2**31  # postings: more than memory holds, however much a setting allows
+MOST_ROOM = 2**31  # postings: more than memory will hold, however much a setting allows
 SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
 CONFIRMED_SYMBOLS = 2**20  # compared at once
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)
@@ -405,7 +407,7 @@ def _packed(candidates: Candidates) -> UInt64s:
 
 def room_of(memory: int) -> int:
     """How many postings a slice has."""
-    return max(LEAST_ROOM, memory // SLICE_SHARE // BYTES_AN_ENTRY)
+    return min(max(LEAST_ROOM, memory // SLICE_SHARE // BYTES_AN_ENTRY), MOST_ROOM)
 
 
 class PostingSlices:

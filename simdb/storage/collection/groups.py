@@ -146,8 +146,8 @@ class GroupReader:
 
     def changes(self, since: int) -> Iterator[tuple[int, list[Any]]]:
         """Yield the changes from a number on, as they were logged, with their numbers."""
-        first = since - CHANGES_A_RECORD
-        for key, value in self._scan(_LOG, _LOG + _LONG.pack(max(0, first))):
+        first = min(max(0, since - CHANGES_A_RECORD), 2**64 - 1)
+        for key, value in self._scan(_LOG, _LOG + _LONG.pack(first)):
             number = int(_LONG.unpack(key)[0])
             for place, change in enumerate(layout.unpack(value), number):
                 if place >= since:

@@ -262,6 +262,7 @@ def create(path: Path, mode: int | None = None) -> None:
             map_size=SMALLEST_MAP,
             max_dbs=MOST_TABLES,
             mode=0o644 if mode is None else mode & 0o600,
+            lock=False,  # nobody else knows the name, and on a full disk a map of holes is fatal
             lib_version=ENGINE,
         )
         with created:

@@ -199,3 +199,11 @@ def test_searching_for_an_empty_set_finds_nothing(tmp_path: Path) -> None:
         collection.add_many([(1, set()), (2, {5})])
         assert not collection.search(set())
         assert [match.key for match in collection.search({5})] == [2]
+
+
+def test_a_memory_setting_beyond_all_memory_takes_no_more_than_there_is(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1, memory=2**45) as db:
+        collection = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
+        collection.add_many((n, {n // 2, n // 2 + 1, 1_000}) for n in range(300))
+        assert collection.pairs().count() > 150
+        assert len(collection.groups()) == 1
