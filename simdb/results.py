@@ -148,7 +148,8 @@ class Matches(Brief, Tabular, Sequence[Match]):
             signatures alone, so similarities are only estimated).
         expected_recall: the share of the true matches *at the threshold* expected in the answer;
             for more similar items it is higher. 1.0 when exact; nan if no probability can be
-            stated (``self_audit`` then measures it).
+            stated (``self_audit`` then measures it). Of plans for a recall below 0.8 it may be too
+            high (``Plan.expected_recall``).
         candidates: how many stored items were compared in full.
         is_distance: whether the collection measures distances.
     """
