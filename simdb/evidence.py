@@ -63,7 +63,8 @@ class PairExplanation:
         met: whether the probable index makes them candidates; None without one. Some indexes
             require more than one shared part.
         probability: the probability that an index with the same settings and other random functions
-            would find them; None without an index, or if none is stated.
+            would find them, of L1 and L-infinity distances a lower bound; None without an index, or
+            if none is stated.
         shown: a function that turns an item of the kind into text.
     """
 
