@@ -514,6 +514,7 @@ class _Job:
             options,
             on_bad=reading.when_bad,
             keep_raw=True,
+            in_one=self._is_one,
             keep_lines=not self._stays and not ordered,
             like=None if stored is None else stored.key,
         )

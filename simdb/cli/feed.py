@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from simdb.files import open_rows
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import told_format
 from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
+from simdb.files.separated import delimiter_in_words
 from simdb.files.spans import Spans
 from simdb.files.writing import Output, json_line
 from simdb.ragged import Column
@@ -89,6 +90,18 @@ def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]
             note(text)
 
 
+def _require_one_form(reader: RowReader, first: RowReader) -> None:
+    """Raise BadItemError unless rows of an input can stand in one file with those of another."""
+    if reader.header != first.header:
+        raise BadItemError(f"{reader.source}: its header differs from that of {first.source}")
+    if reader.delimiter is not None and reader.delimiter != first.delimiter:
+        own, other = map(delimiter_in_words, (reader.delimiter, first.delimiter or ""))
+        raise BadItemError(
+            f"{reader.source}: {own} separates its fields, and {other} those of {first.source}: "
+            "rows of both cannot share a file"
+        )
+
+
 class _Rows(Part):
     """Rows that are read one by one."""
 
@@ -145,6 +158,7 @@ class Feed(Parts):
         options: how they are read.
         on_bad: ``"error"`` or ``"skip"``.
         keep_raw: keep the bytes of rows until they are settled.
+        in_one: raise BadItemError where the rows of two inputs cannot share a file.
         keep_lines: give rows without their metadata, and remember their lines. The target has
             nothing but these rows.
         like: a stored key; what the first row has must be of its type.
@@ -165,6 +179,7 @@ class Feed(Parts):
         *,
         on_bad: str,
         keep_raw: bool = False,
+        in_one: bool = False,
         keep_lines: bool = False,
         like: Key | None = None,
     ) -> None:
@@ -180,6 +195,7 @@ class Feed(Parts):
         self._options = options
         self._stop_at_bad = on_bad == "error"
         self._keep_raw = keep_raw
+        self._in_one = in_one
         self._keep_lines = keep_lines
         self._like = like
         # Of the rows stored, by their numbers: the lines, and where those of each input begin.
@@ -220,14 +236,14 @@ class Feed(Parts):
             self._finished += 1
 
     def _rows_of(self, sources: Iterable[str]) -> Iterator[Any]:
-        header = None
-        for before, reader in enumerate(self._opened(sources)):
-            for row in noted(reader):
-                if self._keep_raw and before and header != reader.header:
-                    raise BadItemError(
-                        f"{reader.source}: its header differs from that of the input before it"
-                    )
-                header = reader.header
+        first: RowReader | None = None
+        for reader in self._opened(sources):
+            rows = noted(reader)
+            begun = list(islice(rows, 1))  # what stands before it is read then
+            if self._in_one and (begun or reader.header is not None):
+                first = first or reader
+                _require_one_form(reader, first)
+            for row in chain(begun, rows):
                 yield from self._handed_over(reader, row)
 
     def _handed_over(self, reader: RowReader, row: Row) -> Iterator[tuple[Any, ...]]:

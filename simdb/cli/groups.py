@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from simdb.cli.inputs import require_no_input
 from simdb.cli.options import Apart, Budget, Carrying, Question, tell_unmet
 from simdb.cli.output import (
     Answering,
@@ -61,6 +62,8 @@ def groups(
     """
     if among.metadata and not telling.as_json and telling.output is None:
         raise UsageError("--metadata needs --json or --output: lines of keys have no column for it")
+    require_no_input(telling.require_files(telling.output, state), apart.files())
+    require_no_input([telling.output], [] if state is None else [state])
     with stored.viewed() as source, telling.bar() as bar:
         kind = source.kind
         earlier = Path(state).read_bytes() if state and Path(state).exists() else None
@@ -73,12 +76,12 @@ def groups(
             progress=bar.callback,
             **asked,
         )
-    kept = None if state is None else found.state()
+    kept = {} if state is None else {state: found.state()}
     for pair in found.contradictions:
         names = f"{shown_key(pair.left)} and {shown_key(pair.right)}"
         note(f"{names} are kept apart, but {next(iter(measured(pair)))} {pair.value:.6f}")
     lines = (_told(group) for group in found)
-    rows = telling.write(lines, lambda: found.to_arrow().to_reader())
+    rows = telling.write(lines, lambda: found.to_arrow().to_reader(), beside=kept)
     if rows is None:
         for group, line in zip(found, lines, strict=True):
             if telling.as_json:
@@ -86,9 +89,9 @@ def groups(
             else:
                 print("\t".join((str(len(group)), *map(shown_key, group.keys))))
         sys.stdout.flush()
-    if state is not None and kept is not None:
-        with written_together(state) as (file,):
-            file.write(kept)
+        with written_together(*kept) as files:
+            for file in files:
+                file.write(kept[file.target])
     items = sum(len(group) for group in found)
     told = f"{counted(len(found), 'group', 'groups')} of {items:,} items"
     made: dict[str, str | float] = {"method": found.method}

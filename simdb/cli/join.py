@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from simdb.cli.inputs import require_no_input
 from simdb.cli.options import (
     Apart,
     Budget,
@@ -96,6 +97,7 @@ def join(
 
     Example: simdb join shops.simdb ours theirs --threshold 0.7 --one-to-one
     """
+    require_no_input([telling.output], apart.files())
     others = Store(store.context, right_store or store.path)
     with store.view(left) as source, others.view(right) as other, telling.bar() as bar:
         asked = {

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from simdb import Weights, kinds
+from simdb.cli.inputs import require_no_input
 from simdb.cli.options import IntegerKeys, key_from, labels_of
 from simdb.cli.output import Working, counted, note, print_json, print_table, shown_key
 from simdb.cli.stores import OneOrTwo
@@ -90,6 +91,7 @@ def learn(
         raise UsageError("--labels and --stored-labels contradict each other")
     said: Any = "stored" if stored_labels else None
     if labels is not None:
+        require_no_input([output, plot], [labels])
         said = labels_of(labels, integer_keys=integer_keys)
     with stored.both() as (source, partner), telling.bar() as bar:
         found = source.learn(

@@ -186,7 +186,7 @@ def link(
         looked_at([name], replace(reading, id_field=key, right_id_field=None), sample, keyed=True)
         for name, key in zip((left, right), keys, strict=True)
     ]
-    require_no_input(outputs, [*sides[0].sources, *sides[1].sources])
+    require_no_input(outputs, [*sides[0].sources, *sides[1].sources, *apart.files()])
     try:
         kind, proposal = _settings(sides, choices)
     except NothingAlikeError as error:

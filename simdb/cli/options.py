@@ -323,6 +323,10 @@ class Apart(Struct, frozen=True):
     ] = None
     integer_keys: IntegerKeys = False
 
+    def files(self) -> list[str]:
+        """Return the names of the files that are read."""
+        return [] if self.apart is None else [self.apart]
+
     def pairs(self) -> list[tuple[Key, Key]]:
         """Return the pairs of the file; UsageError names a line that is none."""
         if self.apart is None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isnan
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 import typer
@@ -151,6 +152,7 @@ class Answering(Working, frozen=True):
         line: Callable[[Mapping[str, Any]], bytes] = json_line,
         *,
         told: Callable[[int], None] | None = None,
+        beside: Mapping[str, bytes] = MappingProxyType({}),
     ) -> int | None:
         """Write an answer to its file; return the number of rows, or None without a file.
 
@@ -159,13 +161,16 @@ class Answering(Working, frozen=True):
             table: makes the Arrow reader of the rows.
             line: makes a line of a row.
             told: called with the number of rows of a table that are written so far.
+            beside: the content of other files, which appear together with that of the answer.
         """
         if self.output is None:
             return None
         with (
             told_when_interrupted(partial(left_alone, self.output)),
-            written_together(self.output) as (file,),
+            written_together(self.output, *beside) as (file, *others),
         ):
+            for other in others:
+                other.write(beside[other.target])
             form = promised_form(self.output)
             if form in TABLES:
                 from simdb.files.tables import write_table  # only for what is a table

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from simdb.cli.inputs import require_no_input
 from simdb.cli.options import IntegerKeys, pairs_of_keys
 from simdb.cli.output import Answering
 from simdb.cli.pairs import show_pairs
@@ -34,6 +35,7 @@ def score(
 
     Example: simdb score corpus.simdb documents candidates.tsv
     """
+    require_no_input([telling.output], [pairs])
     handed = pairs_of_keys(pairs, integer_keys=integer_keys)
     with stored.both() as (source, other), telling.bar() as bar:
         show_pairs(source.score(handed, other), source.kind, telling, bar)

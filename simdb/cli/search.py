@@ -16,7 +16,7 @@ import simdb
 from simdb import arrow
 from simdb.cli import differences
 from simdb.cli.feed import noted
-from simdb.cli.inputs import InputOptions, UnstoredInputs, set_from
+from simdb.cli.inputs import InputOptions, UnstoredInputs, require_no_input, set_from
 from simdb.cli.options import Explain, IntegerKeys, Question, Where, key_from, tell_unmet
 from simdb.cli.output import (
     FACETS_TOLD,
@@ -180,6 +180,7 @@ def search(
         raise UsageError("--show prints for people: leave out --json and --output")
     if explain:
         telling.require_lines("--explain")
+    require_no_input([telling.output], [] if given.file is None else [given.file])
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1
     with stored.viewed() as source, telling.bar() as bar:

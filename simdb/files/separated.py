@@ -107,12 +107,15 @@ def delimiter_of(source: str, options: ReadingOptions) -> str:
     return options.delimiter or by_name
 
 
-class _CsvReader(StreamReader):
-    """Rows of one stream whose records are those of CSV; empty lines are no rows.
+def delimiter_in_words(delimiter: str) -> str:
+    """Return what stands between fields, for a message."""
+    return "a tab" if delimiter == "\t" else repr(delimiter)
 
-    Attributes:
-        delimiter: what stands between the fields, known once the first row was read.
-    """
+
+class _CsvReader(StreamReader):
+    """Rows of one stream whose records are those of CSV; empty lines are no rows."""
+
+    delimiter: str
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream, options)
@@ -168,7 +171,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=mark), [])
             if wanted <= set(header) and len(header) > self.options.any_fields:
                 if mark != self.delimiter:
-                    told = "a tab" if mark == "\t" else repr(mark)
+                    told = delimiter_in_words(mark)
                     self.notes.append(f"{self.source}: {told} separates its fields, by its header")
                 self.delimiter = mark
                 return
@@ -316,7 +319,7 @@ class RatingsReader(RowReader):
         lines: dict[Key, int] = {}
         raws: dict[Key, list[bytes]] = {}
         for row in self._ratings:
-            self.preamble, self.header = self._ratings.preamble, self._ratings.header
+            self._take_beginning()
             problem = row.problem or self._take(row)
             if problem is not None or row.key is None:
                 yield replace(row, item=None, metadata=None, problem=problem)
@@ -325,12 +328,17 @@ class RatingsReader(RowReader):
             # The last record of a file may lack the end of its line.
             ended = row.raw if row.raw.endswith((b"\n", b"\r")) else row.raw + b"\n"
             raws.setdefault(row.key, []).append(ended)
-        self.preamble, self.header = self._ratings.preamble, self._ratings.header
+        self._take_beginning()
         self.notes = self._ratings.notes
         for key in self._table:
             counts = self._table.counts(key)
             item = dict(counts) if self.options.kind.of_counts else list(counts)
             yield Row(lines[key], key, item, None, b"".join(raws.pop(key)))
+
+    def _take_beginning(self) -> None:
+        """Take what is known of the file before its first row."""
+        read = self._ratings
+        self.preamble, self.header, self.delimiter = read.preamble, read.header, read.delimiter
 
     def _take(self, row: Row) -> str | None:
         """Take a rating into the table; return what is wrong with it."""

@@ -65,6 +65,46 @@ def test_a_run_goes_on_from_the_state_that_the_one_before_kept(store, tmp_path):
     assert "hold no pairs" in failed("groups", store, "right", "--state", tmp_path / "other")
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("groups", "left", "--apart", "IN"),
+        ("groups", "left", "--method", "star", "--state", "IN"),
+        ("join", "left", "right", "--one-to-one", "--apart", "IN"),
+        ("score", "left", "IN"),
+        ("search", "left", "--input", "IN", "--format", "lines"),
+        ("learn", "left", "--labels", "IN"),
+    ],
+)
+def test_no_answer_takes_the_place_of_what_is_read(store, tmp_path, command):
+    name, *others = ("in.x" if word == "IN" else word for word in command)
+    given = tmp_path / "in.x"
+    given.write_text("1\t2\n")
+    words = [given if word == "in.x" else word for word in others]
+    (tmp_path / "link").hardlink_to(given)
+    for output in (given, tmp_path / "link"):
+        assert "is an input" in failed(name, store, *words, "-o", output)
+    assert given.read_text() == "1\t2\n"
+
+
+def test_groups_and_their_state_appear_together(store, tmp_path):
+    stars = ["groups", store, "left", "--threshold", "0.7", "--method", "star"]
+    given, state = tmp_path / "apart.tsv", tmp_path / "state"
+    given.write_text("1\t2\n")
+    apart = ["--apart", given, "--integer-keys"]
+    assert "is an input" in failed(*stars, *apart, "--state", given)
+    assert given.read_text() == "1\t2\n"
+    done(*stars, "--state", state, "-o", tmp_path / "groups.jsonl")
+    before = state.read_bytes()
+    with simdb.open(store) as db:
+        db["left"].add(9, set(range(5, 14)))
+    failed(*stars, "--state", state, "-o", tmp_path / "none" / "groups.jsonl")
+    assert state.read_bytes() == before
+    assert "two outputs" in failed(*stars, "--state", tmp_path / "new", "-o", tmp_path / "new")
+    done(*stars, "--state", state, "-o", tmp_path / "groups.parquet")
+    assert state.read_bytes() != before
+
+
 def test_a_line_that_is_no_pair_is_named(store, tmp_path):
     for name, line in (("a.tsv", "2\t3\n4\n"), ("a.jsonl", '{"left": 2, "right": 3}\n[4]\n')):
         (tmp_path / name).write_text(line)

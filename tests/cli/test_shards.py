@@ -73,6 +73,30 @@ def test_shards_of_csv_have_one_header_and_share_it(tmp_path):
     assert not (tmp_path / "no.csv").exists()
 
 
+@pytest.mark.parametrize("first", ["", "id,text\n", "\n"])
+def test_a_shard_of_csv_without_rows_has_a_header_like_any_other(tmp_path, first):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text(first)
+    (tmp_path / "in" / "2.csv").write_text("id,text\na,one text\n")
+    done("dedupe", tmp_path / "in", "-o", tmp_path / "kept.csv", "--id-field", "id")
+    assert (tmp_path / "kept.csv").read_text() == "id,text\na,one text\n"
+    (tmp_path / "in" / "3.csv").write_text("id,more,text\n")
+    refused = failed("dedupe", tmp_path / "in", "-o", tmp_path / "no.csv", "--id-field", "id")
+    assert "3.csv: its header differs from that of" in refused
+
+
+def test_shards_of_csv_with_other_delimiters_do_not_share_a_file(tmp_path):
+    for name, rows in (("1.csv", "id,text\na,one text\n"), ("2.csv", "id;text\nb;another one\n")):
+        (tmp_path / "in").mkdir(exist_ok=True)
+        (tmp_path / "in" / name).write_text(rows)
+    refused = failed("dedupe", tmp_path / "in", "-o", tmp_path / "no.csv", "--id-field", "id")
+    assert f"2.csv: ';' separates its fields, and ',' those of {tmp_path}/in/1.csv" in refused
+    assert not (tmp_path / "no.csv").exists()
+    done("dedupe", tmp_path / "in", "-o", f"{tmp_path / 'out'}/", "--id-field", "id")
+    for name in ("1.csv", "2.csv"):
+        assert (tmp_path / "out" / name).read_text() == (tmp_path / "in" / name).read_text()
+
+
 def test_shards_come_out_as_shards(folder, tmp_path):
     packed = folder / "c.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"id": "f", "body": "one that is like no other"}', mtime=0))
