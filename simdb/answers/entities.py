@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import math
+import struct
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -142,8 +144,11 @@ class Grouped:
             OSError,
             EOFError,
             BadZipFile,
+            RuntimeError,  # of an archive that is said to be locked, or packed in an unknown way
+            zlib.error,
+            struct.error,
         ) as error:
-            raise ConfigurationError(f"{NOT_A_STATE}: {error}") from error
+            raise ConfigurationError(NOT_A_STATE) from error
         if not is_whole:
             raise ConfigurationError(NOT_A_STATE)
         return made

@@ -73,7 +73,7 @@ def create(
             raise UsageError(
                 "--recipe contains the kind and all settings: leave the other options out"
             )
-        made = simdb.Recipe.from_json(Path(recipe).read_text(encoding="utf-8"))
+        made = simdb.Recipe.from_json(Path(recipe).read_bytes())
         with stored.opened(create=True) as database:
             if stored.name in database.collection_names():
                 raise UsageError(f"collection {stored.name!r} already exists")

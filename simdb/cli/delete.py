@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Literal
 
 import typer
@@ -11,9 +10,7 @@ from simdb.cli.options import IntegerKeys, key_from
 from simdb.cli.output import Telling, counted
 from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
-from simdb.files.compression import InputStream
-
-_LONGEST_KEY_LINE = 1 << 20
+from simdb.files.texts import lines_of
 
 
 def delete(
@@ -44,24 +41,12 @@ def delete(
     """
     if not keys and keys_file is None:
         raise UsageError("give the keys to delete, or a file of keys with --keys")
-    texts = [*(keys or ()), *(_keys_in(keys_file) if keys_file else ())]
+    texts = [*(keys or ())]
+    if keys_file is not None:
+        texts += (line for _, line in lines_of(keys_file))
     chosen = [key_from(text, integer_keys=integer_keys) for text in texts]
     with stored.changed() as target:
         deleted = target.delete_many(chosen, missing=missing)
     told = {"keys": len(chosen), "deleted": deleted}
     text = f"deleted {deleted:,} of {counted(len(chosen), 'key', 'keys')}"
     telling.tell(told, text, lines=True)
-
-
-def _keys_in(source: str) -> list[str]:
-    """Return the keys in a file, one per line; empty lines are ignored."""
-    with InputStream(source) as stream:
-        lines = iter(partial(stream.readline, _LONGEST_KEY_LINE), b"")
-        content = [line.removesuffix(b"\n").removesuffix(b"\r") for line in lines]
-    keys = []
-    for number, line in enumerate(content, 1):
-        try:
-            keys.append(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError:
-            raise UsageError(f"{source}, line {number}: not UTF-8") from None
-    return [key for key in keys if key]

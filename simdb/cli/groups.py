@@ -41,7 +41,7 @@ def groups(
             "--state",
             metavar="FILE",
             help="Continue from this file if it exists, and update it: only new items are "
-            "compared.",
+            "compared. Needs --apart or another --method than chain.",
         ),
     ] = None,
     among: Carrying,
@@ -62,6 +62,11 @@ def groups(
     """
     if among.metadata and not telling.as_json and telling.output is None:
         raise UsageError("--metadata needs --json or --output: lines of keys have no column for it")
+    if state is not None and method == "chain" and apart.apart is None:
+        raise UsageError(
+            "--state needs --apart or another --method: groups that chain hold no pairs to "
+            "continue from"
+        )
     require_no_input(telling.require_files(telling.output, state), apart.files())
     require_no_input([telling.output], [] if state is None else [state])
     with stored.viewed() as source, telling.bar() as bar:

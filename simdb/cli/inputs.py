@@ -18,7 +18,7 @@ from simdb.cli.options import IntegerKeys
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.formats import FORMATS
-from simdb.files.inputs import files_behind, inputs_of, is_pattern, told_format
+from simdb.files.inputs import files_behind, has_folder, inputs_of, told_format
 from simdb.files.rows import (
     Elements,
     MadeKeys,
@@ -241,8 +241,7 @@ class InputOptions(Struct, frozen=True):
 
         A folder may be one input or many shards.
         """
-        folders = [name for name in names if Path(name).is_dir() or is_pattern(name)]
-        if self.pattern is not None and not folders:
+        if self.pattern is not None and not any(map(has_folder, names)):
             raise UsageError("--pattern is only for folders")
         several = [file for name in names for file in inputs_of(name, options).items()]
         found = dict(several)

@@ -290,5 +290,6 @@ def _described(
 def _separated(form: str, values: Any) -> bytes:
     """Return a record separated by commas or tabs."""
     text = io.StringIO()
-    csv.writer(text, delimiter=_SEPARATED[form], lineterminator="\n").writerow(values)
-    return text.getvalue().encode()
+    # Only what ends a line is quoted: with its usual end, that is a carriage return as well.
+    csv.writer(text, delimiter=_SEPARATED[form], lineterminator="\r\n").writerow(values)
+    return text.getvalue().removesuffix("\r\n").encode() + b"\n"

@@ -14,7 +14,6 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import is_dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -33,6 +32,8 @@ from typer.models import OptionInfo
 from simdb.cli import collector
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
+from simdb.files.texts import lines_of
+from simdb.files.writing import promised_form
 from simdb.results import Key
 
 if TYPE_CHECKING:
@@ -348,16 +349,17 @@ def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
     UsageError names a line that does not have exactly these.
     """
     rows = []
-    for number, line in enumerate(Path(name).read_text(encoding="utf-8").splitlines(), 1):
+    is_json = promised_form(name) == "jsonl"
+    for number, line in lines_of(name):
         if not line.strip():
             continue
         try:
-            found = json.loads(line) if name.endswith(".jsonl") else None
+            found = json.loads(line) if is_json else None
             row = line.split("\t") if found is None else [found[field] for field in fields]
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             row = []
         if len(row) != len(fields):
-            form = "a JSON object with" if name.endswith(".jsonl") else "tabs between"
+            form = "a JSON object with" if is_json else "tabs between"
             raise UsageError(f"{name}, line {number}: expected {form} {', '.join(fields)}")
         rows.append(row)
     return rows

@@ -65,6 +65,9 @@ class InputStream:
 
     def _decompressed(self) -> IO[bytes]:
         if self.name.lower().endswith(".gz"):
+            # To gzip an empty file is a damaged one; GzipFile takes it for one without content.
+            if isinstance(self._stored, io.BufferedReader) and not self._stored.peek(1):
+                raise self._damaged(EOFError("the file is empty"))
             # GzipFile is no RawIOBase but reads like one; a buffer above it makes lines fast.
             unpacked: Any = gzip.GzipFile(fileobj=self._stored, mode="rb")
             return io.BufferedReader(unpacked, _CHUNK)

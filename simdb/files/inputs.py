@@ -48,6 +48,12 @@ def _matches(pattern: str) -> list[str]:
     return list(map(str, found))
 
 
+def has_folder(source: str) -> bool:
+    """Whether an input is a folder, or one matches its pattern."""
+    names = _matches(source) if is_pattern(source) else [source]
+    return any(Path(name).is_dir() for name in names)
+
+
 def require_there(*sources: str) -> None:
     """Raise FileNotFoundError unless each input is standard input, or is there."""
     for source in sources:

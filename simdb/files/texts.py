@@ -11,6 +11,7 @@ from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
+    LONGEST_RECORD,
     Item,
     ReadingOptions,
     Row,
@@ -49,6 +50,25 @@ def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:
 def leads_out(folder: Path, path: Path) -> bool:
     """Whether a file in a folder is a link to one outside, which its giver need not own."""
     return path.is_symlink() and not path.resolve().is_relative_to(folder.resolve())
+
+
+def lines_of(source: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file or of standard input that are not empty, with their numbers.
+
+    Raises:
+        UsageError: one is not UTF-8, or too long.
+    """
+    with InputStream(source) as stream:
+        for number, line, problem in stream.whole_lines(LONGEST_RECORD):
+            raw = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+            try:
+                text = decoded(raw.removesuffix(b"\n").removesuffix(b"\r"))
+            except RowProblemError as error:
+                raise UsageError(f"{source}, line {number}: {error}") from None
+            if problem is not None:
+                raise UsageError(f"{source}, line {number}: {problem}")
+            if text:
+                yield number, text
 
 
 class TextReader(RowReader):

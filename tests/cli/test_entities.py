@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -48,6 +49,37 @@ def test_pairs_from_elsewhere_are_scored_in_their_order(store, tmp_path):
     assert json.loads(done(*scored, "--json").stdout.splitlines()[1])["right"] == 5
     (tmp_path / "pairs.tsv").write_text("2\t30\n")
     assert "30 is not stored" in failed(*scored)
+
+
+def test_files_of_pairs_are_read_as_any_text(tmp_path):
+    odd = "a\u2028b\x85c\x1cd\x0b"
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5).add_many([(odd, {1, 2}), ("x", {1, 2})])
+    scored = ["score", tmp_path / "s.simdb", "c"]
+    as_json = json.dumps({"left": odd, "right": "x"}, ensure_ascii=False)
+    for name, text in (("a.tsv", f"{odd}\tx\r\n\r\n"), ("a.jsonl", as_json)):
+        pairs = tmp_path / name
+        pairs.write_bytes(b"\xef\xbb\xbf" + text.encode())
+        (found,) = lines_of(*scored, pairs)
+        assert (found["left"], found["right"]) == (odd, "x")
+        packed = tmp_path / f"{name}.gz"
+        packed.write_bytes(gzip.compress(pairs.read_bytes()))
+        assert lines_of(*scored, packed) == [found]
+    pairs.write_bytes(b'{"left": "x", "right": "x"}\n{"left": "\xff", "right": "x"}\n')
+    assert "a.jsonl, line 2: not UTF-8" in failed(*scored, pairs)
+
+
+def test_a_state_needs_a_method_that_holds_pairs(store, tmp_path):
+    state, chained = tmp_path / "state", ["groups", store, "left", "--threshold", "0.7"]
+    assert "--state needs --apart or another --method" in failed(*chained, "--state", state)
+    assert not state.exists()
+    (tmp_path / "apart").write_text("1\t5\n")
+    apart = ["--apart", tmp_path / "apart", "--integer-keys"]
+    first = done(*chained, *apart, "--state", state).stdout
+    assert done(*chained, *apart, "--state", state).stdout == first
+    state.write_bytes(state.read_bytes()[:-30])
+    damaged = failed(*chained, *apart, "--state", state)
+    assert damaged.endswith("is not the state of groups that this version keeps")
 
 
 def test_a_run_goes_on_from_the_state_that_the_one_before_kept(store, tmp_path):

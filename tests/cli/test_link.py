@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import simdb
-from tests.support.commands import failed, run
+from tests.support.commands import done, failed, run
 
 COLUMNS = ("id", "name", "street", "town", "note")
 MATCHES = {(str(number), f"r{number}") for number in range(60, 120)}
@@ -41,6 +41,16 @@ def tables(tmp_path_factory):
 def found_in(file: Path) -> set[tuple[str, str]]:
     with file.open() as lines:
         return {(row["left"], row["right"]) for row in csv.DictReader(lines)}
+
+
+def test_keys_with_any_line_break_are_quoted(tmp_path):
+    for side in ("left", "right"):
+        (tmp_path / f"{side}.csv").write_bytes(b'id,name\n"a\rb",Anna\n"c\nd",Bert\ne,Carl\n')
+    output = tmp_path / "matches.csv"
+    done("link", tmp_path / "left.csv", tmp_path / "right.csv", "-o", output, "--threshold", "1")
+    assert b'\n"a\rb","a\rb",1.0\n' in output.read_bytes()
+    with output.open(newline="") as lines:
+        assert {row["left"] for row in csv.DictReader(lines)} == {"a\rb", "c\nd", "e"}
 
 
 def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chosen(tables, tmp_path):

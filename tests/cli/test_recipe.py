@@ -22,6 +22,8 @@ def test_a_collection_is_made_by_the_recipe_of_another_one(tmp_path):
         )
     assert "exists" in run("create", second, "d", "--recipe", file).stderr
     assert "No such file" in run("create", second, "e", "--recipe", tmp_path / "none").stderr
+    file.write_bytes(b"\xff\xfe\xff")
+    assert "this is not a recipe" in run("create", second, "e", "--recipe", file).stderr
     file.write_text("{}")
     assert "this is not a recipe" in run("create", second, "e", "--recipe", file).stderr
 

@@ -167,6 +167,13 @@ def test_a_folder_of_several_formats_is_refused_until_it_is_said_which(folder, t
     assert (tmp_path / "kept").read_text().count("\n") == 3
 
 
+def test_a_pattern_without_a_folder_is_refused(folder, tmp_path):
+    files, folders = folder / "*json*", folder / "*"
+    given = ["-o", tmp_path / "kept", *FIELDS, "--pattern", "2*"]
+    assert "--pattern is only for folders" in failed("dedupe", files, *given)
+    done("dedupe", folders, *given)  # of which one is a folder
+
+
 def test_a_folder_of_texts_is_a_text_a_file_and_no_field_names_anything_there(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.txt").write_text("a text")

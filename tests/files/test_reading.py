@@ -114,6 +114,14 @@ def test_compressed_files_are_read_as_what_they_hold(tmp_path, suffix):
     assert reader.bytes_total == path.stat().st_size
 
 
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_an_empty_file_is_no_compressed_one(tmp_path, suffix):
+    path = tmp_path / f"in.jsonl{suffix}"
+    path.touch()
+    with pytest.raises(UsageError, match="damaged or cut short"), open_rows(str(path)) as reader:
+        list(reader)
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, zstandard().compress])
 def test_compressed_files_of_several_members_are_read_whole(tmp_path, pack):
     path = tmp_path / f"in.jsonl{'.gz' if pack is gzip.compress else '.zst'}"
