@@ -32,7 +32,7 @@ EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
 _WRAPPING = (SystemError, RuntimeError)
-_OUTPUT_FAILED = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_OUTPUT_FAILED = {errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
 _COMMANDS = {"rebuild": "simdb rebuild"}
 # Under these a context keeps what a command is about, for commands that an error names.

@@ -14,6 +14,7 @@ from simdb.cli.options import IntegerKeys, labels_of, pairs_of_keys
 from simdb.cli.output import Working, console, counted, note, print_json_line, shown_key
 from simdb.cli.stores import OneOrTwo
 from simdb.errors import UsageError
+from simdb.files.compression import standard_input
 from simdb.files.writing import printable
 from simdb.results import Key
 
@@ -142,10 +143,11 @@ def _ask(
 
 def _answer() -> bool | Literal["end"] | None:
     """Read an answer: None if the person cannot tell, "end" if no more follow."""
+    answers = standard_input()
     while True:
-        if sys.stdin.isatty():
+        if answers.isatty():
             print("match? y n ? q: ", end="", file=sys.stderr, flush=True)
-        line = sys.stdin.readline()
+        line = answers.readline()
         said = line.strip().lower()
         if said in _ANSWERS:
             return _ANSWERS[said]

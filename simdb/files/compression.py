@@ -13,7 +13,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TextIO
 
 from simdb import zstandard
 from simdb.errors import UsageError
@@ -22,6 +22,13 @@ STANDARD_STREAM = "-"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
 
 _CHUNK = 1 << 20
+
+
+def standard_input() -> TextIO:
+    """Return standard input; UsageError if it is closed."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed")
+    return sys.stdin
 
 
 def plain_name(name: str) -> str:
@@ -52,8 +59,10 @@ class InputStream:
         self._owned = content is None and name != STANDARD_STREAM
         if content is not None:
             self._stored: IO[bytes] = io.BytesIO(content)
+        elif self._owned:
+            self._stored = io.BufferedReader(io.FileIO(name))
         else:
-            self._stored = io.BufferedReader(io.FileIO(name)) if self._owned else sys.stdin.buffer
+            self._stored = standard_input().buffer
         try:
             if self._owned:
                 status = os.fstat(self._stored.fileno())

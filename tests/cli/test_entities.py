@@ -54,7 +54,9 @@ def test_pairs_from_elsewhere_are_scored_in_their_order(store, tmp_path):
 def test_files_of_pairs_are_read_as_any_text(tmp_path):
     odd = "a\u2028b\x85c\x1cd\x0b"
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
-        db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5).add_many([(odd, {1, 2}), ("x", {1, 2})])
+        db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5).add_many(
+            [(odd, {1, 2}), ("x", {1, 2})]
+        )
     scored = ["score", tmp_path / "s.simdb", "c"]
     as_json = json.dumps({"left": odd, "right": "x"}, ensure_ascii=False)
     for name, text in (("a.tsv", f"{odd}\tx\r\n\r\n"), ("a.jsonl", as_json)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from simdb.cli.failures import told_when_interrupted
 from tests.support import cli_stores
 from tests.support.cli_stores import THREE_ROWS
 from tests.support.commands import failed, program, run
-from tests.support.processes import interpreted
+from tests.support.processes import ended, interpreted
 
 store = cli_stores.store_of_three
 
@@ -162,6 +163,30 @@ def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
     with Path("/dev/full").open("w") as full:
         done = program("get", store, "news", "absent", stderr=full)
     assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("closed", "command", "code", "told"),
+    [
+        ("2>&-", "dedupe IN -o OUT", 0, ""),
+        ("2>&-", "get STORE news absent", 2, ""),
+        (">&-", "dedupe IN -o OUT", 0, "3 rows: "),
+        (">&-", "get STORE news a", 3, "simdb: the output could not be written: Bad file"),
+        ("<&-", "dedupe IN -o OUT", 0, "3 rows: "),
+        ("<&-", "dedupe - -o OUT", 2, "simdb: standard input is closed"),
+        pytest.param("<&- >&- 2>&-", "dedupe IN -o OUT", 0, "", marks=pytest.mark.slow),
+    ],
+)
+def test_a_closed_standard_stream_matters_only_where_it_is_used(store, closed, command, code, told):
+    given, output = store.with_name("in.jsonl"), store.with_name("out.jsonl")
+    given.write_text(THREE_ROWS)
+    places = {"STORE": store, "IN": given, "OUT": output}
+    words = [sys.executable, "-m", "simdb", *(places.get(one, one) for one in command.split())]
+    done = ended("sh", "-c", f'exec "$@" {closed}', "sh", *words, code=code)
+    assert done.stdout == ""
+    assert done.stderr.startswith(told) if told else done.stderr == ""
+    if code == 0:
+        assert output.read_bytes() == given.read_bytes()
 
 
 # ---------------------------------------------------------------------------- interruptions
