@@ -8,11 +8,12 @@ its own Arrow form. pyarrow is the extra ``arrow``, imported when the first tabl
 from __future__ import annotations
 
 import json
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import date, time, timedelta
 from decimal import Decimal
 from importlib import import_module
 from itertools import chain, islice
@@ -33,6 +34,11 @@ BATCH_BYTES = 2**24
 Key = str | int
 # Of rows: numbers, the UTF-8 of texts, or whatever is given.
 Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
+# What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
+_UNHELD = (OverflowError, ValueError, LookupError)
+_NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+_OFFSET = re.compile("([+-][0-9]{2})([0-9]{2})$")  # of a zone, as Arrow writes it
+_NO_FRACTION = re.compile(r"\.0+(?![0-9])")
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
     "the answer instead, or write lines of JSON"
@@ -388,7 +394,7 @@ class _TablePart(Part):
             return None
         try:
             return keys, column, self._metadata()
-        except UnicodeDecodeError:  # which ``rows`` tells of the row
+        except _UNHELD:  # which ``rows`` reads one by one
             return None
 
     def _key_column(self) -> Int64s | ByteStrings | None:
@@ -409,16 +415,16 @@ class _TablePart(Part):
 
     def rows(self) -> Iterator[Any]:
         item = self.named.item
-        if isinstance(item, str):
-            items = values(self.batch.column(item))
-        else:
-            items = list(map(plain, self.batch.select(list(item)).to_pylist()))
+        items = values(self.batch.column(item)) if isinstance(item, str) else self._objects(item)
         read = [self._keys(), items]
         if self.named.metadata:
-            names = list(self.named.metadata)
-            columns = [map(plain, _listed(self.batch.column(name))) for name in names]
-            read.append([dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)])
+            read.append(self._objects(self.named.metadata))
         return map(self._sound, zip(*read, strict=True))
+
+    def _objects(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Return an object of each row, of some columns."""
+        columns = [map(plain, _listed(self.batch.column(name))) for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _sound(self, row: tuple[Any, ...]) -> Any:
         """Return the row, or what is wrong with it."""
@@ -427,7 +433,8 @@ class _TablePart(Part):
                 return BadItemError(f"the column {name!r} is null")
             if isinstance(value, UnicodeDecodeError):
                 return BadItemError(f"the column {name!r} is not UTF-8: {value}")
-        for name, value in row[2].items() if self.named.metadata else ():
+        objects = row[1 if isinstance(self.named.item, tuple) else 2 :]
+        for name, value in chain.from_iterable(one.items() for one in objects):
             if isinstance(value, UnicodeDecodeError):
                 return BadItemError(f"the column {name!r} is not UTF-8: {value}")
         return row
@@ -589,7 +596,7 @@ def _listed(column: Any) -> list[Any]:
     """Return the values of an Arrow array, and why one cannot be read in its place."""
     try:
         found: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:  # Arrow does not look at what others hand to it
+    except _UNHELD:  # Arrow does not look at what others hand to it
         found = list(map(_value, column))
     return found
 
@@ -601,9 +608,9 @@ def values_as_text(column: Any) -> list[Any]:
     """
     try:
         found: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:
+    except _UNHELD:
         if not _is_text(column.type):
-            broken = (_value(scalar) for scalar in column)
+            broken = map(_value, column)
             return ["\udcff" if isinstance(one, UnicodeDecodeError) else one for one in broken]
         given = column.cast(library().large_binary()).to_pylist()
         found = [None if one is None else one.decode("utf-8", "surrogateescape") for one in given]
@@ -613,9 +620,54 @@ def values_as_text(column: Any) -> list[Any]:
 def _value(scalar: Any) -> Any:
     """Return a value of Python, or why it cannot be read."""
     try:
-        return scalar.as_py()
+        return _held(scalar)
     except UnicodeDecodeError as error:
         return error
+
+
+def _held(scalar: Any) -> Any:
+    """Return a value of Python; times and durations that it cannot hold as text in ISO's form."""
+    arrow = library()
+    try:
+        return scalar.as_py()
+    except UnicodeDecodeError:
+        raise
+    except _UNHELD:
+        if isinstance(scalar, arrow.StructScalar):
+            return {name: _held(part) for name, part in scalar.items()}
+        if isinstance(scalar, arrow.ListScalar):
+            parts = [_held(part) for part in scalar.values]
+            of_map = isinstance(scalar, arrow.MapScalar)
+            return [tuple(part.values()) for part in parts] if of_map else parts
+        if hasattr(scalar, "dictionary") or isinstance(scalar, arrow.ExtensionScalar):
+            return _held(scalar.value)
+        if arrow.types.is_temporal(scalar.type):
+            return _in_iso_form(scalar)
+        raise
+
+
+def _in_iso_form(scalar: Any) -> str:
+    """Return a date, a time or a duration as text in ISO's form, however large."""
+    arrow, kind = library(), scalar.type
+    if arrow.types.is_duration(kind):
+        return _duration(scalar.value * _NANOSECONDS[kind.unit])
+    try:
+        told = scalar.cast(arrow.string())
+    except arrow.ArrowInvalid:  # the zone is not known
+        told = scalar.cast(arrow.timestamp(kind.unit, "UTC")).cast(arrow.string())
+    text: str = told.as_py()
+    day, blank, rest = text.partition(" ")
+    if not blank or text.startswith("<"):  # as what Arrow itself cannot write
+        return text
+    zoned = _OFFSET.sub(r"\1:\2", rest.replace("Z", "+00:00"))
+    return f"{day}T{_NO_FRACTION.sub('', zoned)}"
+
+
+def _duration(nanoseconds: int) -> str:
+    """Return a duration in ISO's form, in seconds."""
+    whole, part = divmod(abs(nanoseconds), 10**9)
+    fraction = f".{part:09d}".rstrip("0") if part else ""
+    return f"{'-' if nanoseconds < 0 else ''}PT{whole}{fraction}S"
 
 
 def is_plain(kind: Any) -> bool:
@@ -644,14 +696,18 @@ def has_bytes(kind: Any) -> bool:
 def plain(value: Any) -> Any:
     """Return a value of a table as JSON can express it.
 
-    Dates and times are text in ISO's form, decimals and infinities text; NaN is None. Bytes stay.
+    Dates, times and durations are text in ISO's form, decimals and infinities text; NaN is None.
+    Bytes stay.
     """
     if isinstance(value, dict):
         return {name: plain(child) for name, child in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return list(map(plain, value))
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
+    if isinstance(value, timedelta):
+        microseconds = value // timedelta(microseconds=1)
+        return _duration(microseconds * 1_000 + getattr(value, "nanoseconds", 0))  # of pandas
     if isinstance(value, float) and not isfinite(value):
         return None if isnan(value) else str(value)
     return str(value) if isinstance(value, Decimal) else value

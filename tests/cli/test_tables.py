@@ -212,6 +212,19 @@ def test_text_that_is_not_utf8_makes_a_bad_row_of_its_row(tmp_path, column):
     assert bad["line"] == 2
 
 
+@pytest.mark.parametrize("options", [[], ["--store", "s.simdb"], ["--policy", "longest"]])
+def test_times_and_durations_that_python_cannot_hold_are_text(tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    late = pa.array([253402300799, 0, 1, 2]).cast(pa.timestamp("s", "Asia/Tokyo"))
+    took = pa.array([1, 2, None, 4], pa.duration("ms"))
+    pq.write_table(TABLE.append_column("late", late).append_column("took", took), "in.parquet")
+    dedupe("in.parquet", "-o", "k.jsonl", *options)
+    first = json.loads((tmp_path / "k.jsonl").read_text().splitlines()[0])
+    later = first["id"] == "b"  # by the policy
+    assert first["late"] == ("1970-01-01T09:00:00+09:00" if later else "10000-01-01T08:59:59+09:00")
+    assert first["took"] == ("PT0.002S" if later else "PT0.001S")
+
+
 def test_only_the_columns_that_are_named_are_kept(tmp_path):
     table = TABLE.append_column("m", pa.array([5, 6, 7, 8]))
     pq.write_table(table, tmp_path / "in.parquet")

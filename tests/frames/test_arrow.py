@@ -234,6 +234,48 @@ def test_metadata_is_what_json_can_express(texts):
     }
 
 
+def of_numbers(kind: pa.DataType, *numbers: int) -> pa.Array:
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    return pa.Array.from_buffers(kind, len(numbers), [None, pa.array(numbers, width).buffers()[1]])
+
+
+@pytest.mark.parametrize(
+    ("column", "told"),
+    [
+        (of_numbers(pa.timestamp("s", "Asia/Tokyo"), 253402300799), "10000-01-01T08:59:59+09:00"),
+        (of_numbers(pa.timestamp("s", "UTC"), 253402300800), "10000-01-01T00:00:00+00:00"),
+        (of_numbers(pa.timestamp("us"), -62135596800_000_001), "0000-12-31T23:59:59.999999"),
+        (of_numbers(pa.timestamp("s", "Mars/Olympus"), 1), "1970-01-01T00:00:01+00:00"),
+        (of_numbers(pa.date32(), -719529), "-0001-12-31"),
+        (of_numbers(pa.date32(), 2**31 - 1), "<value out of range: 2147483647>"),
+        (of_numbers(pa.duration("ms"), 1), "PT0.001S"),
+        (of_numbers(pa.duration("ns"), -1_500_000_001), "-PT1.500000001S"),
+        (of_numbers(pa.duration("us"), 86_400_000_000), "PT86400S"),
+        (of_numbers(pa.duration("s"), 2**62), f"PT{2**62}S"),
+    ],
+)
+def test_any_time_and_duration_is_text_in_iso_s_form(texts, column, told):
+    table = pa.table(
+        {
+            "text": [A],
+            "plain": column,
+            "list": pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column),
+            "object": pa.StructArray.from_arrays([column], ["x"]),
+            "map": pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["x"]), column),
+            "few": pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), column),
+        }
+    )
+    names = table.column_names[1:]
+    texts.add_many(table, item="text", metadata=names)
+    assert texts.get(0).metadata == {
+        "plain": told,
+        "list": [told],
+        "object": {"x": told},
+        "map": [["x", told]],
+        "few": told,
+    }
+
+
 def test_a_stream_of_several_batches_is_read_as_it_comes(texts):
     batches = [pa.record_batch({"text": [f"{A} {i}", f"{B} {i}"]}) for i in range(50)]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))
