@@ -693,6 +693,12 @@ def has_bytes(kind: Any) -> bool:
     return _is_binary(kind) or any(map(has_bytes, parts))
 
 
+def has_dictionary(kind: Any) -> bool:
+    """Whether values of a type are numbers of the values of a dictionary, or have some in them."""
+    parts = (kind.field(number).type for number in range(kind.num_fields))
+    return library().types.is_dictionary(kind) or any(map(has_dictionary, parts))
+
+
 def plain(value: Any) -> Any:
     """Return a value of a table as JSON can express it.
 

@@ -741,6 +741,8 @@ class _Tables:
         self._columns = columns
         self._below = below
         self._most_bytes = min(most_bytes, MOST_BYTES)
+        for source, output in outputs.items():
+            self._copied(source).require_possible(as_parquet=_form_of(output)["as_parquet"])
         self._at_once = at_once and all(map(self._may_wait, outputs))
         self._versions = {source: version_of(source) for source in outputs}
         self._places = {source: Spans() for source in outputs}
@@ -755,7 +757,10 @@ class _Tables:
         return CopiedRows(source, self._below.get(source, ""), self._columns)
 
     def _may_wait(self, source: str) -> bool:
-        size = self._copied(source).row_bytes
+        copied, output = self._copied(source), self._outputs[source]
+        if copied.of_dictionaries and not _form_of(output)["as_parquet"]:  # to become one first
+            return False
+        size = copied.row_bytes
         return size is not None and size * BATCH_ROWS * _BATCHES_WAITING <= self._most_bytes
 
     def begin(self, reader: RowReader) -> None:

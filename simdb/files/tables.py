@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self, overload
 from urllib.parse import unquote
@@ -475,6 +477,7 @@ class CopiedRows:
         columns: those that are written, in the order of the file; None for all.
 
     Attributes:
+        is_stream: whether the file is a stream of Arrow.
         names: the columns that are read of the file.
         schema: of the rows that are kept; views of texts and bytes become large texts and bytes.
         row_bytes: of a row, about; of a file that does not tell, None.
@@ -485,11 +488,12 @@ class CopiedRows:
 
     def __init__(self, source: str, place: str, columns: AbstractSet[str] | None) -> None:
         library = arrow.library()
+        self._source = source
         with TableFile(source) as file:
             schema = arrow.without_views(file.schema)
             self.row_bytes = file.row_bytes
             self._packed, self._group_rows = file.compression, file.group_rows
-            self._is_stream = file.is_stream
+            self.is_stream = file.is_stream
         self._added = {
             name: value
             for name, value in partitions_of(place).items()
@@ -502,6 +506,35 @@ class CopiedRows:
             self.schema = self.schema.append(library.field(name, library.string()))
         self._waiting: deque[Any] = deque()
         self._first = 0  # place of the first row that waits
+
+    @property
+    def is_arrow_file(self) -> bool:
+        """Whether they are of an Arrow file, which has one dictionary for all rows of a column."""
+        return self.row_bytes is None and not self.is_stream
+
+    @property
+    def of_dictionaries(self) -> list[str]:
+        """The names of the columns that have dictionaries."""
+        return [field.name for field in self._own if arrow.has_dictionary(field.type)]
+
+    def require_possible(self, *, as_parquet: bool) -> None:
+        """Raise UsageError if Parquet has no place for a type of these columns."""
+        if not as_parquet or _fits_parquet(self.schema):
+            return
+        alone = (arrow.library().schema([field]) for field in self.schema)
+        wrong = next(one for one in alone if not _fits_parquet(one)).field(0)
+        raise UsageError(
+            f"{self._source}: Parquet has no place for the column {wrong.name!r} of {wrong.type}: "
+            "write an Arrow file, or name the columns to keep with --columns"
+        )
+
+    def categories(self) -> Iterator[Any]:
+        """Yield tables without rows of the columns that have dictionaries, with all of these."""
+        names = self.of_dictionaries
+        schema = arrow.library().schema([self._own.field(name) for name in names])
+        with TableFile(self._source) as file:
+            for batch in islice(file.batches(names), 1 if self.is_arrow_file else None):
+                yield arrow.library().Table.from_batches([batch]).slice(0, 0).cast(schema)
 
     def wait(self, batch: Any) -> None:
         """Take the next batch of the file."""
@@ -533,10 +566,14 @@ class CopiedRows:
             rows = rows.cast(self._own)
         breaks = np.flatnonzero(np.diff(places) != 1) + 1
         if breaks.size * _ROWS_A_PIECE > places.size:
-            return _with_columns(rows.take(arrow.numbers(places)), self._added)
+            # Of columns that tell how often a value follows itself, Arrow cannot pick rows.
+            with suppress(library.ArrowNotImplementedError):
+                return _with_columns(rows.take(arrow.numbers(places)), self._added)
         runs = [(run[0], run.size) for run in np.split(places, breaks)]
-        pieces = [rows.slice(begin, size) for begin, size in runs]
-        return _with_columns(library.concat_tables(pieces), self._added)
+        pieces = library.concat_tables([rows.slice(begin, size) for begin, size in runs])
+        if breaks.size * _ROWS_A_PIECE > places.size:
+            pieces = pieces.combine_chunks()
+        return _with_columns(pieces, self._added)
 
     def writer(
         self,
@@ -545,6 +582,7 @@ class CopiedRows:
         as_parquet: bool,
         most_bytes: int,
         may_stream: bool,
+        dictionaries: Any = None,
         threads: int = 1,
     ) -> GroupWriter:
         """Return what writes these rows, and those of other files with the same columns.
@@ -557,12 +595,22 @@ class CopiedRows:
             target,
             self.schema,
             as_parquet=as_parquet,
-            as_stream=may_stream and self._is_stream,
+            as_stream=may_stream and self.is_stream,
+            dictionaries=dictionaries,
             packed=self._packed,
             most_rows=self._group_rows,
             most_bytes=most_bytes,
             in_background=threads > 1 and as_parquet and group_bytes * 2 <= most_bytes,
         )
+
+
+def _fits_parquet(schema: Any) -> bool:
+    """Whether Parquet has a place for all columns."""
+    try:
+        arrow.parquet().ParquetWriter(io.BytesIO(), schema).close()
+    except arrow.library().ArrowNotImplementedError:
+        return False
+    return True
 
 
 def copy_rows(
@@ -596,18 +644,19 @@ def copy_rows(
     """
     require_same_columns(list(kept))
     with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
-        writer = None
-        for source, rows in kept.items():
-            copied = CopiedRows(source, (below or {}).get(source, ""), columns)
-            writer = writer or opened.enter_context(
-                copied.writer(
-                    target,
-                    as_parquet=as_parquet,
-                    most_bytes=most_bytes,
-                    may_stream=may_stream,
-                    threads=threads,
-                )
+        copies = [CopiedRows(source, (below or {}).get(source, ""), columns) for source in kept]
+        streams = may_stream and copies[0].is_stream  # in which dictionaries may take turns
+        writer = opened.enter_context(
+            copies[0].writer(
+                target,
+                as_parquet=as_parquet,
+                most_bytes=most_bytes,
+                may_stream=may_stream,
+                dictionaries=None if as_parquet or streams else _one_of_each_dictionary(copies),
+                threads=threads,
             )
+        )
+        for (source, rows), copied in zip(kept.items(), copies, strict=True):
             with TableFile(source) as file:
                 end = 0
                 for batch in file.batches(copied.names):
@@ -615,6 +664,35 @@ def copy_rows(
                     first, end = end, end + batch.num_rows
                     for table in copied.kept(rows.between(first + 1, end + 1) - 1, end):
                         writer.write(table)
+
+
+def _one_of_each_dictionary(copies: Sequence[CopiedRows]) -> Any:
+    """Return a table without rows whose dictionaries have the values of those of all files.
+
+    None where the files have no more than one dictionary a column anyway.
+
+    Raises:
+        UsageError: two dictionaries cannot become one.
+    """
+    library, (first, *others) = arrow.library(), copies
+    names = first.of_dictionaries
+    if not names or (first.is_arrow_file and not others):
+        return None
+    found = library.schema([first.schema.field(name) for name in names]).empty_table()
+    for part in chain.from_iterable(copied.categories() for copied in copies):
+        try:
+            found = library.concat_tables([found, part]).unify_dictionaries().slice(0, 0)
+        except library.ArrowException as error:
+            raise UsageError(
+                f"the dictionaries of {', '.join(map(repr, names))} cannot become one, as an Arrow "
+                f"file needs it: write Parquet instead ({error})"
+            ) from error
+        found = library.table([column.chunk(0) for column in found.columns], found.schema)
+    whole = first.schema.empty_table()
+    for name in names:
+        place = first.schema.get_field_index(name)
+        whole = whole.set_column(place, first.schema.field(place), found.column(name))
+    return whole
 
 
 def write_table(
@@ -656,6 +734,8 @@ class GroupWriter:
         schema: of all tables.
         as_parquet: which of the two.
         as_stream: of Arrow, a stream in the place of a file.
+        dictionaries: a table without rows, whose dictionaries all rows share; None where they do
+            so anyway, or need not.
         packed: compression by the paths of the columns.
         most_rows, most_bytes: of a group.
         in_background: a thread of its own writes a group while rows of the next one are gathered.
@@ -668,6 +748,7 @@ class GroupWriter:
         *,
         as_parquet: bool,
         as_stream: bool = False,
+        dictionaries: Any = None,
         packed: Mapping[str, str] | None = None,
         most_rows: int = GROUP_ROWS,
         most_bytes: int = MOST_BYTES,
@@ -675,6 +756,7 @@ class GroupWriter:
     ) -> None:
         self._most_rows = most_rows
         self._most_bytes = most_bytes
+        self._dictionaries = dictionaries
         self._waiting: list[Any] = []
         self._thread: ThreadPoolExecutor | None = None
         if in_background:
@@ -701,7 +783,11 @@ class GroupWriter:
     def _write_group(self, most: int) -> None:
         whole = arrow.library().concat_tables(self._waiting)
         group = whole.slice(0, most)
-        if self._thread is None:
+        if self._dictionaries is not None:
+            shared = arrow.library().concat_tables([self._dictionaries, group]).unify_dictionaries()
+            for batch in filter(len, shared.to_batches()):
+                self._writer.write_batch(batch)
+        elif self._thread is None:
             self._writer.write_table(group)
         else:
             self._require_written()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+from itertools import chain
 
 import polars as pl
 import pyarrow as pa
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from simdb.cli.app import app
 from simdb.files import tables
+from tests.support.commands import done, run
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
 TABLE = pa.table(
@@ -123,6 +125,53 @@ def test_views_and_categories_of_polars_are_copied(tmp_path, target):
     dedupe(tmp_path / "in.arrow", "-o", tmp_path / target)
     read = pl.read_ipc if target == "kept.arrow" else pl.read_parquet
     assert read(tmp_path / target).to_dicts() == [rows.to_dicts()[0], rows.to_dicts()[2]]
+
+
+@pytest.mark.parametrize("source", ["in.parquet", "in.arrow"])
+@pytest.mark.parametrize("target", ["kept.arrow", "kept.feather", "kept.parquet"])
+def test_dictionaries_that_take_turns_become_one(tmp_path, source, target):
+    kinds = [["news", "blog"], ["blog", "wiki"], ["list", "news"]]
+    parts = []
+    for number, values in enumerate(kinds):
+        kind = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), values)
+        rows = {"id": [f"{number}a", f"{number}b"], "text": [f"{one} {number}" for one in values]}
+        columns = {**rows, "kind": kind}
+        if source == "in.arrow":  # which Arrow does not read of Parquet
+            columns["lists"] = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), kind)
+        parts.append(pa.table(columns))
+    makes_file = pq.ParquetWriter if source == "in.parquet" else pa.ipc.new_stream
+    with makes_file(tmp_path / source, parts[0].schema) as writer:
+        for part in parts:
+            writer.write_table(part)
+    dedupe(tmp_path / source, "-o", tmp_path / target, "--threshold", "1")
+    if target == "kept.parquet":
+        found = pq.read_table(tmp_path / target)
+    elif (source, target) == ("in.arrow", "kept.arrow"):
+        found = pa.ipc.open_stream(tmp_path / target).read_all()
+    else:
+        found = pa.ipc.open_file(tmp_path / target).read_all()
+        assert pl.read_ipc(tmp_path / target)["kind"].to_list() == list(chain(*kinds))
+    assert found.to_pylist() == pa.concat_tables(parts).to_pylist()
+    assert found.schema == parts[0].schema
+
+
+def test_columns_of_runs_are_copied_and_what_parquet_lacks_is_named(tmp_path):
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
+    table = TABLE.append_column("runs", runs)
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    dedupe(tmp_path / "in.arrow", "-o", tmp_path / "kept.arrow")
+    with pa.ipc.open_file(tmp_path / "kept.arrow") as file:
+        assert [(row["id"], row["runs"]) for row in file.read_all().to_pylist()] == [
+            ("a", "x"),
+            ("c", "x"),
+        ]
+    command = ["dedupe", tmp_path / "in.arrow", "-o", tmp_path / "kept.parquet", *FIELDS]
+    told = run(*command)
+    assert told.exit_code == 2
+    assert "Parquet has no place for the column 'runs' of run_end_encoded" in told.stderr
+    assert not (tmp_path / "kept.parquet").exists()
+    done(*command, "--columns", "n")
 
 
 @pytest.mark.parametrize("target", ["kept.parquet", "out/"])
