@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, time, timedelta
@@ -774,11 +774,16 @@ def reader(
     return library().RecordBatchReader.from_batches(first.schema, batches())
 
 
-def reader_of(rows: Callable[[], Iterable[Mapping[str, Any]]], *names: str) -> Any:
+def reader_of(
+    rows: Callable[[], Iterable[Mapping[str, Any]]],
+    *names: str,
+    maps: Set[str] = frozenset(),
+) -> Any:
     """Return a reader of rows that are read twice: once for the types of their columns.
 
     A field that a row lacks is null. Columns of whole numbers and of fractions are of the latter.
-    Columns of the names given are there also without rows.
+    Columns of the names given are there also without rows. Those named by ``maps`` have weights of
+    elements in each row, as mappings or lists of pairs.
 
     Raises:
         UsageError: the values of a field have types that no column holds.
@@ -790,16 +795,25 @@ def reader_of(rows: Callable[[], Iterable[Mapping[str, Any]]], *names: str) -> A
             place = schema.get_field_index(name)
             with _told_of_types(name):
                 known = arrow.null() if place < 0 else schema.field(place).type
-                field = arrow.field(name, _type_of_both(known, _type_of(values)))
+                # Of a map, its elements alone have different types.
+                told = [list(dict(one)) for one in values] if name in maps else values
+                field = arrow.field(name, _type_of_both(known, _type_of(told)))
             schema = schema.append(field) if place < 0 else schema.set(place, field)
+
+    for name in maps:
+        place = schema.get_field_index(name)
+        schema = schema.set(place, arrow.field(name, _map_of(schema.field(place).type)))
 
     def batches() -> Iterator[Any]:
         for columns in _columns_of(rows()):
             count = len(next(iter(columns.values())))
             arrays = []
             for field in schema:
+                values = columns.get(field.name, [None] * count)
+                if field.name in maps:
+                    values = [list(dict(one).items()) for one in values]
                 with _told_of_types(field.name):
-                    arrays.append(arrow.array(columns.get(field.name, [None] * count), field.type))
+                    arrays.append(arrow.array(values, field.type))
             yield arrow.record_batch(arrays, schema=schema)
 
     return arrow.RecordBatchReader.from_batches(schema, batches())
@@ -826,6 +840,13 @@ def _type_of(values: list[Any]) -> Any:
         lists = any(isinstance(value, list) for value in values)
         wide = arrow.list_(arrow.uint64()) if lists else arrow.uint64()
         return arrow.array(values, wide).type
+
+
+def _map_of(elements: Any) -> Any:
+    """Return the type of a column of weights, by that of lists of their elements."""
+    arrow = library()
+    known = not arrow.types.is_null(elements) and not arrow.types.is_null(elements.value_type)
+    return arrow.map_(elements.value_type if known else arrow.string(), arrow.float64())
 
 
 def _type_of_both(one: Any, other: Any) -> Any:

@@ -319,7 +319,8 @@ class CollectionView:
         """Return all items as a ``pyarrow.Table``: ``key``, ``item`` and ``metadata``.
 
         Rows are in order of insertion. Items have the form of JSON: texts, lists of elements,
-        components or minutiae, bits as text, records as structs. Metadata are JSON text, or null.
+        components or minutiae, bits as text, records as structs; weighted sets are maps. Metadata
+        are JSON text, or null.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -332,7 +333,8 @@ class CollectionView:
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(self) -> Any:
-        return arrow.reader_of(self._plain_rows, "key", "item", "metadata")
+        maps = {"item"} if self.kind.of_weights else set()
+        return arrow.reader_of(self._plain_rows, "key", "item", "metadata", maps=maps)
 
     def _plain_rows(self) -> Iterator[dict[str, Any]]:
         plain = self.kind.plain_item

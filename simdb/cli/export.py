@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -39,7 +41,7 @@ def export(
         typer.Option(
             "--metadata-field",
             metavar="FIELD",
-            help="One field to write all metadata to, as an object.",
+            help="One field to write all metadata to, as an object; in a table, as JSON text.",
         ),
     ] = None,
     telling: Answering,
@@ -66,18 +68,26 @@ def export(
             item_field = None
         item_fields = source.kind.field_names or [text_field or source.kind.name]
 
-        def rows() -> Iterator[dict[str, Any]]:
+        def rows(*, of_table: bool = False) -> Iterator[dict[str, Any]]:
             for count, record in enumerate(source.items(), 1):
                 others: Mapping[str, Any] = record.metadata or {}
                 if metadata_field is not None:
-                    others = {metadata_field: record.metadata}
+                    told: Any = record.metadata
+                    if of_table and told is not None:  # objects of one column have the same fields
+                        told = json.dumps(told, default=str)
+                    others = {metadata_field: told}
                 yield _exported(source.kind, record, others, id_field, item_field)
                 if count % 1000 == 0:
                     bar.advance("exporting", count, total)
 
         telling.write(
             rows(),
-            lambda: arrow.reader_of(rows, id_field, *item_fields),
+            lambda: arrow.reader_of(
+                partial(rows, of_table=True),
+                id_field,
+                *item_fields,
+                maps=set(item_fields) if source.kind.of_weights else frozenset(),
+            ),
             lambda row: stored_line(row[id_field], row),
         )
     told = {"collection": source.name, "output": telling.output, "items": total}

@@ -294,6 +294,10 @@ class TableReader(JsonLinesReader):
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
         if not self.options.metadata:
             return None
+        text = fields.get(self.options.metadata_field or "")
+        if isinstance(text, str):  # as they are exported
+            with suppress(ValueError, RecursionError):
+                fields = {**fields, self.options.metadata_field or "": json.loads(text)}
         if self._binary:
             fields = {
                 name: value if name in self._taken else _without_bytes(value)

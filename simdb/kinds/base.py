@@ -437,6 +437,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         of_lines: a line of a file may be an item as it stands, instead of tokens.
         of_elements: items are collections of integers or of strings, cut from text into tokens.
         of_counts: such a collection may be an object of elements and counts.
+        of_weights: items are elements with weights, which are maps in tables.
         may_miss_equals: an item may have no bucket; see ``finding_equals``.
         estimates: what the measure tells of two items is an estimate; nothing about them is exact.
         has_rules: candidates come of rules; ``rule_counts`` says of how many pairs.
@@ -455,6 +456,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
     of_lines: ClassVar[bool] = False
     of_elements: ClassVar[bool] = False
     of_counts: ClassVar[bool] = False
+    of_weights: ClassVar[bool] = False
     may_miss_equals: ClassVar[bool] = False
     estimates: ClassVar[bool] = False
     has_rules: ClassVar[bool] = False

@@ -64,6 +64,7 @@ class WeightedSet(Kind, frozen=True, tag="weighted"):
     """
 
     plural = "weighted sets"
+    of_weights = True
     json_form = "an object of weights"
 
     @classmethod

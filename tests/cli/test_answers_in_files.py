@@ -10,6 +10,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
+import simdb
 from tests.support.commands import done, failed, write_rows
 
 TEXTS = {
@@ -110,6 +111,42 @@ def test_items_of_every_kind_go_to_a_table_and_back(tmp_path, settings, rows):
     assert pq.read_table(tmp_path / "out.parquet").to_pylist() == rows
     done("add", store, "two", tmp_path / "out.parquet", "--id-field", "id")
     assert done("export", store, "two").stdout == done("export", store, "one").stdout
+
+
+@pytest.mark.parametrize(
+    "sets", [[{"milk": 1, "rum": 0.5}, {"tea": 2}, {}], [[[3, 0.5]], {}], [{}]]
+)
+def test_weighted_sets_are_maps_in_tables(tmp_path, sets):
+    store, output = tmp_path / "s.simdb", tmp_path / "out.parquet"
+    write_rows(tmp_path / "in.jsonl", [{"id": n, "weighted": one} for n, one in enumerate(sets)])
+    for name in ("one", "two"):
+        done("create", store, name, "--kind", "weighted")
+    done("add", store, "one", tmp_path / "in.jsonl", "--id-field", "id")
+    done("export", store, "one", "-o", output)
+    assert pa.types.is_map(pq.read_schema(output).field("weighted").type)
+    done("add", store, "two", output, "--id-field", "id")
+    assert done("export", store, "two").stdout == done("export", store, "one").stdout
+    with simdb.open(store) as db, simdb.open(tmp_path / "t.simdb") as other:
+        again = other.collection("three", simdb.WeightedSet())
+        again.add_many(db["one"].to_arrow(), key="key", item="item")
+        assert [entry.item for entry in again.items()] == [
+            entry.item for entry in db["one"].items()
+        ]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize("metadata", [[{}, {"x": 1}, None], [{}, {}], [{"x": 1}, {"x": "text"}]])
+def test_metadata_in_one_field_of_a_table_come_back_as_they_were(tmp_path, metadata, ending):
+    store, output = tmp_path / "s.simdb", tmp_path / f"out.{ending}"
+    for name in ("one", "two"):
+        done("create", store, name, "--kind", "set")
+    with simdb.open(store) as db:
+        db["one"].add_many((n, {n}, told) for n, told in enumerate(metadata))
+    field = ["--metadata-field", "more"]
+    done("export", store, "one", "-o", output, *field)
+    done("add", store, "two", output, "--id-field", "id", *field)
+    with simdb.open(store) as db:
+        assert [entry.metadata for entry in db["two"].items()] == metadata
 
 
 def test_what_no_column_holds_is_told_and_the_file_is_as_it_was(store, tmp_path):
