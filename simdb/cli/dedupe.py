@@ -380,6 +380,16 @@ class _Wanted(Struct, frozen=True):
     measure: Measure
     containment: str | None
 
+    def __post_init__(self) -> None:
+        if self.containment is not None and self.measure != "both":
+            raise UsageError("--containment needs --measure both")
+
+    def _require_measure(self, kind: kinds.Kind) -> None:
+        if self.measure != "jaccard" and not kind.has_symbols:
+            raise UsageError(
+                f"{kind.plural} are not compared by containment: leave out --measure {self.measure}"
+            )
+
     @property
     def by(self) -> str:
         """What rows are removed by, if it is not their similarity alone."""
@@ -395,6 +405,7 @@ class _Wanted(Struct, frozen=True):
     def settings(self) -> dict[str, Any]:
         """Return the settings of a new collection; UsageError if one is wrong or missing."""
         kind = self.described.new()
+        self._require_measure(kind)
         if kind.is_distance and not self.bound.given():
             raise UsageError(f"{kind.plural} compared by distance need --max-distance")
         recall = None if self.recall is None else rational(self.recall, name="recall")
@@ -407,6 +418,7 @@ class _Wanted(Struct, frozen=True):
         if name not in database:
             return None
         found = database[name]
+        self._require_measure(found.kind)
         others = contrast(found.kind, self.described.changed(found.kind))
         if others:
             raise ConfigurationError(f"the collection {name!r} has other settings: {others}")

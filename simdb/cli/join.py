@@ -9,7 +9,7 @@ import typer
 
 from simdb.cli.inputs import require_no_input
 from simdb.cli.options import (
-    Apart,
+    ApartPairs,
     Budget,
     Carrying,
     Explain,
@@ -52,7 +52,7 @@ def join(
             "Needs the extra 'statistics'.",
         ),
     ] = False,
-    apart: Apart,
+    apart: ApartPairs,
     since: Annotated[
         int | None,
         typer.Option(
@@ -97,6 +97,7 @@ def join(
 
     Example: simdb join shops.simdb ours theirs --threshold 0.7 --one-to-one
     """
+    apart.require(one_to_one=one_to_one)
     require_no_input([telling.output], apart.files())
     others = Store(store.context, right_store or store.path)
     with store.view(left) as source, others.view(right) as other, telling.bar() as bar:

@@ -17,7 +17,7 @@ import simdb
 from simdb.arrow import with_column
 from simdb.cli.dedupe import Places
 from simdb.cli.inputs import UnstoredInputs, require_no_input
-from simdb.cli.options import Apart, rational
+from simdb.cli.options import ApartPairs, rational
 from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
     RuleChoices,
@@ -119,7 +119,7 @@ def link(
             "Needs the extra 'statistics'.",
         ),
     ] = False,
-    apart: Apart,
+    apart: ApartPairs,
     choices: Choices,
     probability: Annotated[
         float | None,
@@ -164,6 +164,7 @@ def link(
 
     Example: simdb link customers.csv orders.csv --one-to-one -o matches.csv
     """
+    apart.require(one_to_one=one_to_one)
     least = None if threshold is None else rational(threshold)
     if least is not None and probability is not None:
         raise UsageError("--threshold and --probability contradict each other")

@@ -335,6 +335,25 @@ class Apart(Struct, frozen=True):
         return pairs_of_keys(self.apart, integer_keys=self.integer_keys)
 
 
+class ApartPairs(Apart, frozen=True):
+    """Pairs that never belong together, where each item is in at most one pair."""
+
+    apart: Annotated[
+        str | None,
+        typer.Option(
+            "--apart",
+            metavar="FILE",
+            help="With --one-to-one: a file of pairs of keys that never belong together: two keys "
+            "per line separated by a tab, or .jsonl objects with left and right.",
+        ),
+    ] = None
+
+    def require(self, *, one_to_one: bool) -> None:
+        """Raise UsageError if there are such pairs without --one-to-one."""
+        if self.apart is not None and not one_to_one:
+            raise UsageError("--apart needs --one-to-one")
+
+
 def pairs_of_keys(name: str, *, integer_keys: bool) -> list[tuple[Key, Key]]:
     """Return the pairs of keys of a file; UsageError names a line that is none."""
     return [

@@ -338,7 +338,7 @@ def _larger_budget(threshold: Fraction, request: PlanRequest, least: float, fami
     """Name the budget of what would be planned with all rows that there can be, if anything."""
     request = structs.replace(request, row_budget=MAXIMUM_FUNCTIONS)
     enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, least, family)
-    return f"give row_budget={min(enough, key=_cost).signature_rows}, " if enough else ""
+    return f"give a row budget of {min(enough, key=_cost).signature_rows}, " if enough else ""
 
 
 def _choices(

@@ -17,6 +17,7 @@ from simdb.serve.answers import Service
 from simdb.serve.refusals import RefusedError
 
 OPENAPI = "3.1.0"
+_GREATEST = 2**63 - 1  # number of anything that is stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,13 @@ def arguments_of(
                     field=name,
                     name="BadRequest",
                 ) from None
+            if given[name] > _GREATEST:
+                raise RefusedError(
+                    HTTPStatus.UNPROCESSABLE_ENTITY,
+                    f"{name} must be at most {_GREATEST:,}, not {text[:60]}",
+                    field=name,
+                    name="BadRequest",
+                )
     if given.pop("integer_key", False):
         try:
             given["key"] = msgspec.convert(given["key"], int, strict=False)

@@ -73,6 +73,20 @@ def test_settings_that_contradict_are_told_by_their_options(store):
     assert "--drop-probable" in failed(*rebuild, "--drop-probable", "--threshold", "0.5")
 
 
+def test_options_that_need_others_name_them(store, tmp_path):
+    given, output = tmp_path / "in.jsonl", ["-o", tmp_path / "out"]
+    given.write_text(THREE_ROWS)
+    apart = ["--apart", given]
+    assert "--apart needs --one-to-one" in failed("join", store, "news", "news", *apart)
+    assert "--apart needs --one-to-one" in failed("link", given, given, *output, *apart)
+    told = failed("dedupe", given, *output, "--containment", "0.9")
+    assert "--containment needs --measure both" in told
+    of_vectors = ["--kind", "vector:2", "--max-distance", "1", "--measure", "containment"]
+    told = failed("dedupe", given, *output, *of_vectors)
+    assert "vectors are not compared by containment: leave out --measure containment" in told
+    assert "give a row budget of 460" in failed("plan", "--threshold", "0.01")
+
+
 TWICE = (
     '{"id": "a", "text": "one two three"}\n'
     '{"id": "b", "text": "four five six"}\n'

@@ -126,12 +126,15 @@ def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
         ({"bands": 100}, "bands=100, rows=None leaves no plan within 128 rows"),
         (
             {"threshold": Fraction(1, 5)},
-            r"64 bands of 2 rows reach 0\.9266: lower .* row_budget=228",
+            r"64 bands of 2 rows reach 0\.9266: lower .* row budget of 228",
         ),
-        ({"threshold": Fraction(1, 20)}, "reach 0.1479: lower the recall, give row_budget=90, or"),
+        (
+            {"threshold": Fraction(1, 20)},
+            "reach 0.1479: lower the recall, give a row budget of 90",
+        ),
         ({"threshold": Fraction(1, 1_000)}, "reach 0.0000: lower the recall, or give bands"),
         ({"row_budget": 5_000}, "row_budget is 5,000, more than the 4,096"),
-        ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* row_budget="),
+        ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* row budget of "),
         ({"false_candidates": Fraction(1, 50)}, r"16 bands of 6 rows have 0\.2740: ask for more"),
         ({"rows": 20}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* 6 bands of 20 rows"),
     ],
