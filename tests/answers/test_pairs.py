@@ -205,7 +205,7 @@ def test_pairs_at_a_low_threshold_are_found_as_planned(tmp_path, threshold, budg
     generator = random.Random(budget)
     baskets = [generator.sample(range(60), generator.randint(1, 20)) for _ in range(200)]
     with simdb.open(tmp_path / "s.simdb") as db:
-        with pytest.raises(ConfigurationError, match="row_budget="):
+        with pytest.raises(ConfigurationError, match="row budget of"):
             db.collection("low", simdb.Set(), threshold=threshold)
         collection = db.collection(
             "low", simdb.Set(), threshold=threshold, row_budget=budget, seed=1
