@@ -639,7 +639,7 @@ def _held(scalar: Any) -> Any:
             parts = [_held(part) for part in scalar.values]
             of_map = isinstance(scalar, arrow.MapScalar)
             return [tuple(part.values()) for part in parts] if of_map else parts
-        if hasattr(scalar, "dictionary") or isinstance(scalar, arrow.ExtensionScalar):
+        if isinstance(scalar, arrow.DictionaryScalar | arrow.ExtensionScalar):
             return _held(scalar.value)
         if arrow.types.is_temporal(scalar.type):
             return _in_iso_form(scalar)
