@@ -114,7 +114,7 @@ def dedupe(
         table, kind, bound = _records_of(table, bound, on_bad)
     planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
     with _collection_for(table, kind, planned, store, collection) as target:
-        table = table if kind is not None else table.fitting(target.kind)
+        table = table if kind is not None else table.of_fields(target.kind)
         marks = _Marks()
         how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": policy}
         with _told_of_keys():
@@ -156,7 +156,7 @@ def pairs(
     if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
         table, kind, bound = _records_of(table, bound, on_bad)
     with _collection_for(table, kind, bound, store, collection) as target:
-        table = table if kind is not None else table.fitting(target.kind)
+        table = table if kind is not None else table.of_fields(target.kind)
         on_existing: OnExisting = "error" if store is None else "same"
         with _told_of_keys():
             report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
@@ -408,16 +408,13 @@ class _Table:
                 f"list of dicts, not {type(data).__name__}{advice}"
             )
 
-    def of_fields(self, kind: Record) -> _Table:
-        """Return the same table with only the fields of records for items."""
+    def of_fields(self, kind: Kind) -> _Table:
+        """Return the same table with only the fields of a kind for items of several columns."""
+        if kind.field_names is None or isinstance(self.columns.item, str):
+            return self
         narrowed = copy(self)
         narrowed.columns = replace(self.columns, item=kind.field_names)
         return narrowed
-
-    def fitting(self, kind: Kind) -> _Table:
-        """Return the table with the fields of a stored kind, of which it may have more."""
-        is_record = isinstance(kind, Record) and not isinstance(self.columns.item, str)
-        return self.of_fields(cast("Record", kind)) if is_record else self
 
     def called(self, names: Sequence[str]) -> _Table:
         """Return the table with the columns of its items called as those of another, in turn.
