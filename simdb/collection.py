@@ -464,9 +464,8 @@ class CollectionView:
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(items, item)
-        return Answers(
-            self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
-        )
+        found = self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
+        return Answers(found, is_distance=self.kind.is_distance)
 
     def _search_many(
         self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among

@@ -51,6 +51,7 @@ class SimdbError(Exception):
 
 def _copied(of: type[SimdbError], given: tuple[Any, ...], fields: dict[str, Any]) -> SimdbError:
     error = of.__new__(of, *given)
+    super(SimdbError, error).__init__(*given)  # of what each is besides, such as ImportError
     error.__dict__.update(fields)
     return error
 

@@ -131,9 +131,7 @@ class PairExplanation:
         """Count the facets that are common, those that differ, and those that one has alone."""
         counts = dict.fromkeys(("common", "different", "only_left", "only_right"), 0)
         for facet in self.facets:
-            if facet.left is None and facet.right is None:
-                continue
-            if facet.left is None or facet.right is None:
+            if (facet.left is None) != (facet.right is None):
                 counts["only_right" if facet.left is None else "only_left"] += 1
             else:
                 counts["common" if facet.share == 1 else "different"] += 1

@@ -117,7 +117,7 @@ def dedupe(
         table = table if kind is not None else table.of_fields(target.kind)
         marks = _Marks()
         how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": policy}
-        with _told_of_keys():
+        with _told_of_keys(is_stored=store is not None):
             target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
         measured = "distance" if target.kind.is_distance else "similarity"
     if show == "kept":
@@ -143,7 +143,8 @@ def pairs(
 
     Args:
         data, item, key, kind, threshold, max_distance, store, collection: as for ``dedupe``.
-        on_bad: ``"skip"`` leaves out rows that cannot be compared.
+        on_bad: ``"skip"`` leaves out rows that cannot be compared, or whose key is stored with
+            other content.
 
     Returns:
         A table of the same type as the data. Keys are those of ``key``, or numbers of rows.
@@ -158,7 +159,7 @@ def pairs(
     with _collection_for(table, kind, bound, store, collection) as target:
         table = table if kind is not None else table.of_fields(target.kind)
         on_existing: OnExisting = "error" if store is None else "same"
-        with _told_of_keys():
+        with _told_of_keys(is_stored=store is not None):
             report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
         since = None if store is None else report.since
         return table.made_of(target.pairs(since=since, **bound))
@@ -185,7 +186,8 @@ def link(
         left, right: tables, as for ``dedupe``. One of them may be a collection; its kind and bound
             then hold for both, unless they are given.
         item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
-            ``right_item`` or ``right_key`` name others there.
+            ``right_item`` or ``right_key`` name others there. Several others stand in the order of
+            those of ``left``; of the same names, each goes with its own.
         kind, threshold, max_distance, on_bad: as for ``pairs``. For several columns without a kind,
             settings of records are proposed (``propose_record``). Without a threshold weights are
             learnt, and rows that match with a probability of one half are linked. If nothing can be
@@ -246,15 +248,17 @@ def link(
 
 
 @contextmanager
-def _told_of_keys() -> Iterator[None]:
-    """Say of a key that is stored what updates its item: these calls have no option for it."""
+def _told_of_keys(*, is_stored: bool) -> Iterator[None]:
+    """Say of a key that is there what there is to do: these calls have no option for it."""
     try:
         yield
     except KeyExistsError as error:
+        twice = error.within_input or not is_stored
+        problem = error.problem if error.within_input else f"key {error.key!r} comes twice"
+        if not twice:
+            problem = f"{error.problem}; Collection.replace updates it"
         named: dict[str, Any] = {"row": error.row, "key": error.key}
-        helps = "" if error.within_input else "; Collection.replace updates it"
-        problem = f"{error.problem}{helps}"
-        raise KeyExistsError(problem, **named, within_input=error.within_input) from error
+        raise KeyExistsError(problem, **named, within_input=twice) from error
 
 
 def _proposed(tables: Sequence[_Table], bound: dict[str, Any]) -> tuple[Record, dict[str, Any]]:

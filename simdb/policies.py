@@ -25,9 +25,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from numbers import Rational, Real
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
 from simdb.errors import BadItemError, UsageError, WrongTypeError
@@ -165,7 +166,8 @@ class Policy:
             value = self._function(row)
         except Exception as error:
             raise BadItemError(f"the policy failed for key {row.key!r}: {error}") from error
-        is_missing = value is None or (isinstance(value, float | np.floating) and math.isnan(value))
+        may_be_nan = isinstance(value, Real | Decimal) and not isinstance(value, Rational)
+        is_missing = value is None or (may_be_nan and math.isnan(value))
         return (_MISSING if is_missing else (0, _Greatest(value)),)
 
     def fields_of(self, row: Entry) -> set[str]:

@@ -181,7 +181,7 @@ class Matches(Brief, Tabular, Sequence[Match]):
         best = self.matches[: notebooks.SHOWN]
         return notebooks.table(
             f"{told}; {_promise(self.guarantee, self.expected_recall)}",
-            ("key", _measured(self)),
+            ("key", _measured(is_distance=self.is_distance)),
             [(match.key, match.value) for match in best],
         )
 
@@ -195,11 +195,16 @@ class Matches(Brief, Tabular, Sequence[Match]):
         Raises:
             MissingExtraError: pyarrow is not installed.
         """
-        return arrow.table(_columns_of_matches(self.matches, _measured(self)), _promised(self))
+        measured = _measured(is_distance=self.is_distance)
+        return arrow.table(_columns_of_matches(self.matches, measured), _promised(self))
 
 
 class Answers(list[Matches], Tabular):
     """The answers of several searches, in the order of the items that were searched for."""
+
+    def __init__(self, answers: Iterable[Matches] = (), *, is_distance: bool = False) -> None:
+        super().__init__(answers)
+        self._is_distance = is_distance
 
     def to_arrow(self) -> Any:
         """Return all matches as a ``pyarrow.Table``: ``probe``, ``key``, and the measured value.
@@ -210,13 +215,14 @@ class Answers(list[Matches], Tabular):
             MissingExtraError: pyarrow is not installed.
         """
         probes = np.repeat(np.arange(len(self)), list(map(len, self)))
-        measured = _measured(self[0]) if self else "similarity"
-        columns = _columns_of_matches([match for found in self for match in found], measured)
+        columns = _columns_of_matches(
+            [match for found in self for match in found], _measured(is_distance=self._is_distance)
+        )
         return arrow.table({"probe": probes, **columns}, _promised(self[0]) if self else None)
 
 
-def _measured(matches: Matches) -> str:
-    return "distance" if matches.is_distance else "similarity"
+def _measured(*, is_distance: bool) -> str:
+    return "distance" if is_distance else "similarity"
 
 
 def _columns_of_matches(matches: Sequence[Match], measured: str) -> dict[str, Any]:

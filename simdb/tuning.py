@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import sqrt
+from numbers import Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -180,12 +182,15 @@ def tune(
         ConfigurationError: there are no two texts, or a threshold is out of range.
         BadItemError: an item is not a text.
     """
+    thresholds = [*thresholds]
     if not thresholds:
         raise ConfigurationError("there is no threshold to try")
-    if type(sample) is not int or sample < 2:
+    given: Any = sample
+    if not isinstance(given, int | np.integer) or given < 2:
         raise ConfigurationError(f"sample must be a whole number of at least 2, not {sample!r}")
-    for threshold in thresholds:
-        if not isinstance(threshold, int | float) or not LOWEST < threshold <= 1:
+    every: list[Any] = thresholds
+    for threshold in every:
+        if not isinstance(threshold, Real) or not LOWEST < float(threshold) <= 1:
             raise ConfigurationError(
                 f"thresholds must be above 0.5 and at most 1, not {threshold!r}"
             )

@@ -31,8 +31,10 @@ question is refused, and the message names its remedies.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from math import isnan
-from typing import Literal, NamedTuple, TypeAlias
+from numbers import Real
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -94,9 +96,8 @@ class Asked(NamedTuple):
             raise ConfigurationError(
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
             )
-        if min_recall is not None and (
-            not isinstance(min_recall, int | float) or not 0 <= min_recall <= 1
-        ):
+        given: Any = min_recall
+        if given is not None and not (isinstance(given, Real | Decimal) and 0 <= float(given) <= 1):
             raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
         wanted = SetSimilarity.JACCARD
         try:
@@ -359,7 +360,7 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
 
 def _is_permitted(recall: float, min_recall: float | None) -> bool:
     """Whether the caller permits a recall below that of the collection."""
-    return min_recall is not None and recall >= min_recall
+    return min_recall is not None and recall >= float(min_recall)
 
 
 def require_resumable(method: Method, question: Question) -> None:

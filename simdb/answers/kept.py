@@ -61,8 +61,8 @@ def kept_by(settings: CollectionSettings) -> KeptGroups:
 
 def listed(bounds: Iterable[ThresholdLike]) -> list[ThresholdLike]:
     """Return the bounds that a caller asks for; WrongTypeError: it is no list of them."""
-    if isinstance(bounds, str) or not isinstance(bounds, Iterable):
-        raise WrongTypeError(f"groups_at takes several bounds, such as [{bounds}], not {bounds!r}")
+    if isinstance(bounds, str | bytes) or not isinstance(bounds, Iterable):
+        raise WrongTypeError(f"groups_at takes several bounds, such as [0.8], not {bounds!r}")
     return [*bounds]
 
 

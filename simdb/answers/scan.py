@@ -50,6 +50,7 @@ class Scan(Method):
                 if places.size:
                     own_numbers.append(portion.numbers_at(places))
                     own_found.append(compared)
+        opened.reader.transaction.require_open()  # nobody has written over what was read in place
         live = opened.reader.manifest.live
         opened.work.looked_at += sum(getattr(finder, "looked_at", live) for finder in finders)
         answers = []

@@ -282,7 +282,8 @@ class BatchAdder:
             elif policy in ("replace", "require"):
                 actions.append("replaced")
             elif policy in OF_CONTENT and self._is_same(writer, batch.items[row], number):
-                actions.append("duplicate" if number in self._seen else "present")
+                is_again = self._policy.drop_duplicates and number in self._seen
+                actions.append("duplicate" if is_again else "present")
             elif policy == "update" and number not in self._seen:
                 actions.append("replaced")
             elif policy == "leave" and number not in self._seen:
@@ -309,10 +310,9 @@ class BatchAdder:
         if number in self._seen:
             problem = f"key {key!r} came earlier in the input with other content"
             return KeyExistsError(problem, row=row, key=key, within_input=True)
-        remedies = [
-            Remedy("on_existing", "replace", "updates it"),
-            Remedy("on_existing", "keep", "removes the row"),
-        ]
+        remedies = [Remedy("on_existing", "replace", "updates it")]
+        if self._policy.drop_duplicates:  # as dedupe does, which alone may keep
+            remedies.append(Remedy("on_existing", "keep", "removes the row"))
         problem = f"key {key!r} is stored with other content"
         return KeyExistsError(problem, remedies=remedies, row=row, key=key)
 

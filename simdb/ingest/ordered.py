@@ -15,11 +15,11 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from msgspec import structs
 
@@ -56,7 +56,8 @@ def dedupe(
     folder = access.environment.path.parent
     with ExitStack() as opened:
         with translated(folder):
-            file = opened.enter_context(tempfile.TemporaryFile(dir=folder, prefix=".simdb-"))
+            file = tempfile.TemporaryFile(dir=folder, prefix=".simdb-")  # noqa: SIM115
+        opened.callback(_thrown_away, file)
         waiting = _Waiting(file, folder)
         bad = RowBatch()
         for batch in read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes):
@@ -72,6 +73,12 @@ def dedupe(
         for some in told.batches():
             outcomes(some)
     return replace(report, lacking=standing.lacking())
+
+
+def _thrown_away(file: IO[bytes]) -> None:
+    """Close a file of which nothing is needed, not even what did not fit on the disk."""
+    with suppress(OSError):
+        file.close()
 
 
 class _Waiting:

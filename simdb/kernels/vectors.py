@@ -124,9 +124,14 @@ def compare_rows(
 
 # -- scans ---------------------------------------------------------------------------------------
 
-# Components between two looks at whether a vector is far already: a sum takes long to look at.
+# Components between two looks at whether a vector is far already: a sum takes long to look at. To
+# read half of each vector takes longer than to read them whole, which memory hands on before it is
+# asked: so of groups of vectors some tell whether the others are read in parts.
 AT_ONCE = 128
 MAXIMA_AT_ONCE = 32
+_GROUP = 256
+_GROUPS_A_TRIAL = 16
+_READ_IN_PARTS = 0.4  # at most, of the components, where reading stops at a look
 _PART = 8_192  # vectors that room is kept for
 _SINGLE = 2.0**-24  # half the distance of 1 from the next float32, and the least there is
 _LEAST_SINGLE = 2.0**-149
@@ -173,8 +178,13 @@ def _product_about(one: Float32s, others: Float32s, row: int) -> tuple[np.float3
 
 
 @inlined
-def _is_far(one: Float32s, others: Float32s, row: int, measure: int, most: float) -> bool:
-    """Tell whether vectors are apart by more than a limit, of which ``most`` allows for errors."""
+def _read_until_far(
+    one: Float32s, others: Float32s, row: int, measure: int, most: float
+) -> tuple[int, bool]:
+    """Return how many components are read, and whether they tell of more than the limit apart.
+
+    ``most`` is the limit with what errors are allowed.
+    """
     total = np.float32(0)
     step = MAXIMA_AT_ONCE if measure == MAXIMUM else AT_ONCE
     for begin in range(0, one.size, step):
@@ -186,8 +196,16 @@ def _is_far(one: Float32s, others: Float32s, row: int, measure: int, most: float
         else:
             total = max(total, _largest_apart(one, others, row, places))
         if np.float64(total) > most:
-            return True
-    return False
+            return places[1], True
+    return one.size, False
+
+
+@inlined
+def _is_far(one: Float32s, others: Float32s, row: int, measure: int, most: float) -> bool:
+    """Tell whether vectors are apart by more than the limit, when all of them is read."""
+    if measure == EUCLIDEAN:
+        return bool(np.float64(_squares_apart(one, others, row, (0, one.size))) > most)
+    return bool(np.float64(_sizes_apart(one, others, row, (0, one.size))) > most)
 
 
 @inlined
@@ -223,11 +241,25 @@ def _near_in(
     shortest = _SHORTEST if length > _SHORTEST else np.inf  # of those told by it
     most = _allowed(limit, probe.size, measure)
     found = 0
+    tries = measure != MAXIMUM and probe.size > AT_ONCE
+    in_parts = tries or measure == MAXIMUM
+    read = 0  # components, of a group
     for row in range(vectors.shape[0]):
+        if tries and row % _GROUP == 0:
+            if row % (_GROUP * _GROUPS_A_TRIAL) == 0:
+                in_parts = True
+            elif row % (_GROUP * _GROUPS_A_TRIAL) == _GROUP:  # after a trial
+                in_parts = read <= _READ_IN_PARTS * _GROUP * probe.size
+            read = 0
         if measure == ANGLE:
             product, square = _product_about(along, vectors, row)
             size = np.sqrt(np.float64(square))
             if shortest < size < _LONGEST and np.float64(product) < least * size:
+                continue
+        elif in_parts:
+            count, is_far = _read_until_far(probe, vectors, row, measure, most)
+            read += count
+            if is_far:
                 continue
         elif _is_far(probe, vectors, row, measure, most):
             continue

@@ -55,7 +55,9 @@ def _as_stored(value: Any) -> Any:
     """Return a value as metadata have it: arrays and tuples are lists there."""
     if isinstance(value, np.ndarray):
         return value.tolist()
-    return list(map(_as_stored, value)) if isinstance(value, tuple) else value
+    if isinstance(value, dict):
+        return {name: _as_stored(part) for name, part in value.items()}
+    return list(map(_as_stored, value)) if isinstance(value, tuple | list) else value
 
 
 class Chosen:

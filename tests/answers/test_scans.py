@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb import kernels
 from simdb.answers import scan
+from simdb.storage.file import preflight
 from simdb.storage.tables import blocks
+from tests.support.processes import interpreted
 
 WORDS, DIMENSION = 3, 24
 
@@ -84,3 +87,33 @@ def test_a_scan_of_nothing_finds_nothing(scanned):
     collection.delete("only")
     found = collection.search(probe, max_distance=most, guarantee="exact")
     assert (len(found), found.candidates) == (0, 0)
+
+
+def test_what_is_written_over_while_it_is_scanned_is_not_given_out(path, monkeypatch):
+    """By a reader that can make no lock file, of which the writer does not know."""
+    vectors = np.random.default_rng(0).integers(0, 2, (4_000, 1_024), np.uint8)
+    kind = simdb.Bits(1_024)
+    with simdb.open(path, threads=1) as database:
+        database.collection("c", kind, max_distance=0).add_many(enumerate(vectors))
+    monkeypatch.setattr(preflight, "has_lock", lambda *_, **__: False)
+    kernel = kernels.bits.scan_hamming
+    program = """
+import sys, simdb
+with simdb.open(sys.argv[1], threads=1) as database:
+    collection = database["c"]
+    for key in range(3):
+        collection.delete(key)
+"""
+
+    def scanned(*given: Any) -> Any:
+        monkeypatch.setattr(kernels.bits, "scan_hamming", kernel)
+        interpreted(program, path)
+        return kernel(*given)
+
+    with simdb.open(path, read_only=True) as database:
+        collection = database["c"]
+        asked: dict[str, Any] = {"max_distance": 300, "guarantee": "exact"}
+        assert len(collection.search(vectors[7], **asked)) == 1
+        monkeypatch.setattr(kernels.bits, "scan_hamming", scanned)
+        with pytest.raises(simdb.DatabaseBusyError):
+            collection.search(1 - vectors[7], **asked)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import random
+from decimal import Decimal
 from fractions import Fraction
 from math import sqrt
 from typing import Any
@@ -287,3 +289,16 @@ def test_searches_within_bounds_that_differ_do_not_depend_on_each_other(tmp_path
             asked: Any = {"threshold": threshold, "guarantee": "probable"}
             assert len(collection.search(range(20), **asked)) == found
             assert [*map(len, collection.search_many([range(20)] * 3, **asked))] == [found] * 3
+
+
+def test_a_least_recall_may_be_any_number_between_0_and_1(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.8)
+        asked: Any = collection.search
+        for given in (collection.recall, Fraction(1, 2), Decimal("0.5"), np.float32(0.5), 0, 1):
+            assert len(asked("x", min_recall=given)) == 0
+        for wrong in (2, -1, math.nan, "0.5", Decimal("nan")):
+            with pytest.raises(
+                simdb.ConfigurationError, match="min_recall must be between 0 and 1"
+            ):
+                asked("x", min_recall=wrong)

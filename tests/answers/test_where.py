@@ -205,4 +205,6 @@ def test_arrays_and_tuples_are_compared_as_metadata_have_them(db: simdb.Database
 
     assert found((1, 2)) == found([1, 2]) == found(np.array([1, 2])) == ["a"]
     assert found({(1, 2), (3,)}) == ["a", "b"]
+    collection.add("d", [1], metadata={"at": [[1, 2], {"n": [3]}]})
+    assert found([np.array([1, 2]), {"n": (3,)}]) == ["d"]
     assert found(None) == ["c"]

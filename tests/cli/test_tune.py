@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
@@ -188,6 +189,16 @@ def test_what_cannot_be_tried_is_refused() -> None:
     for wrong in ({"thresholds": ()}, {"thresholds": ("0.8",)}, {"sample": -1}, {"sample": 2.5}):
         with pytest.raises(simdb.ConfigurationError):
             tune(["a b", "c d"], **wrong)
+
+
+def test_numbers_of_other_types_are_tried() -> None:
+    texts = [f"the quick brown fox number {number // 2}" for number in range(40)]
+    tried = [("words", simdb.Text(simdb.WordShingles(1)))]
+    tune: Any = simdb.tune
+    given = tune(texts, thresholds=np.array([0.8, 0.9]), sample=np.int64(40), tried=tried)
+    plain = tune(texts, thresholds=[0.8, 0.9], sample=40, tried=tried)
+    assert given.trials[0].removals == plain.trials[0].removals
+    assert tune(texts, thresholds=iter([np.float32(0.8)]), tried=tried).trials
 
 
 def test_pairs_below_the_lowest_threshold_count_as_beside_it() -> None:

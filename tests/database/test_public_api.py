@@ -200,6 +200,7 @@ def test_every_error_survives_being_sent_to_another_process():
         for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
             assert (type(other), str(other)) == (type(error), str(error))
             assert other.__dict__ == error.__dict__
+            assert getattr(other, "msg", None) == getattr(error, "msg", None)
 
 
 def loaded_by(script: str) -> set[str]:

@@ -171,7 +171,9 @@ def test_an_answer_without_matches_has_the_columns_of_any_other(path):
     assert near.is_distance
     assert none.is_distance
     assert none.to_arrow().schema.names == near.to_arrow().schema.names == ["key", "distance"]
-    assert collection.search_many([170]).to_arrow().schema.names == ["probe", "key", "distance"]
+    for probes in ([170], []):
+        columns = collection.search_many(probes).to_arrow().schema.names
+        assert columns == ["probe", "key", "distance"]
     assert "distance" in none._repr_html_()
     assert pa.concat_tables([near.to_arrow(), none.to_arrow()]).num_rows == 1
 

@@ -311,6 +311,9 @@ def test_pairs_of_a_store_refuse_a_key_with_other_content(tmp_path):
     told = r"'m' is stored with other content; Collection\.replace updates it$"
     with pytest.raises(simdb.KeyExistsError, match=told):
         simdb.pairs([{"id": "m", "t": new}, {"id": "n", "t": new}], **named)
+    with pytest.raises(simdb.KeyExistsError, match=r"^key 'm' comes twice$"):
+        simdb.pairs([one, {"id": "m", "t": new}], item="t", key="id")
+    assert simdb.pairs([one, {"id": "m", "t": new}], **named, on_bad="skip") == []
 
 
 @pytest.mark.parametrize("frame", [list, pd.DataFrame])

@@ -330,3 +330,9 @@ def test_rows_that_are_stored_with_the_same_content_are_left_out(tmp_path):
         with pytest.raises(simdb.KeyExistsError, match="stored with other content"):
             collection.add_many([("a", {1}, {"n": 1})], on_existing="same")
         assert collection.add("b", {3}, on_existing="same").action == "present"
+        report = collection.add_many([("z", {5}), ("z", {5})], on_existing="same")
+        assert (report.added, report.present, len(report)) == (1, 1, 0)
+        with pytest.raises(
+            simdb.KeyExistsError, match=r"other content; on_existing='replace' [a-z ]+$"
+        ):
+            collection.add("b", {4}, on_existing="same")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -18,6 +19,7 @@ from simdb.exact import containment
 from simdb.ingest import add as adding
 from simdb.policies import Policy
 from simdb.results import Entry
+from tests.support.processes import interpreted
 
 HALF = Fraction(1, 2)
 
@@ -219,7 +221,7 @@ def test_a_policy_that_fails_stores_nothing(tmp_path):
 
 
 def test_a_value_that_is_no_number_comes_last(tmp_path):
-    values = {"a": 1.0, "b": math.nan, "c": 3.0, "d": np.float32("nan")}
+    values = {"a": 1.0, "b": math.nan, "c": 3, "d": np.float32("nan"), "e": Decimal("nan")}
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", simdb.Set(), threshold=0.5)
         rows = [(key, {1, 2}) for key in values]
@@ -233,3 +235,20 @@ def test_a_share_that_cannot_be_contained_is_refused(tmp_path, least):
         collection = db.collection("c", simdb.Set(), threshold=0.5)
         with pytest.raises(simdb.ConfigurationError, match="above 0 and at most 1"):
             collection.dedupe([("a", {1})], measure="both", containment=least)
+
+
+FULL = """
+import random, resource, simdb, sys
+with simdb.open(sys.argv[1], threads=1) as database:
+    collection = database.collection("c", simdb.Set(), threshold=0.8)
+    rows = [(n, {random.randrange(10**9) for _ in range(10)}, {"f": 1}) for n in range(9_000)]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+    try:
+        collection.dedupe(rows, policy="longest")
+    except simdb.DatabaseFullError as error:
+        print("full", len(collection))
+"""
+
+
+def test_rows_that_wait_on_a_full_disk_are_a_full_database(tmp_path):
+    assert interpreted(FULL, tmp_path / "s.simdb").stdout.split() == ["full", "0"]

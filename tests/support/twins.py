@@ -1574,15 +1574,19 @@ def distances_of_vectors(random: np.random.Generator) -> None:
     long = random.standard_normal((scales.size, 300)).astype(np.float32)
     long[::3] = long[0] + long[::3] * np.float32(1e-3)
     long = read_only(long * scales[:, None])
-    many = random.standard_normal((9_000, 3)).astype(np.float32)
+    # More than are looked at together; and long ones, of which some are read in parts.
+    for shape in ((9_000, 3), (1_300, 300)):
+        many = read_only(random.standard_normal(shape).astype(np.float32))
+        every_row = np.arange(len(many))
+        for measure, share in product(range(4), (0.01, 0.5)):
+            own = kernels.vectors.compare_rows(
+                many, many, np.full_like(every_row, 7), every_row, measure
+            )
+            limit = float(np.quantile(own, share))
+            rows, near = kernels.vectors.scan(many[7], *some_pieces(random, many), measure, limit)
+            assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
+            assert near.tolist() == own[rows].tolist()
     for measure in range(4):
-        own = kernels.vectors.compare_rows(
-            read_only(many), read_only(many), np.full(9_000, 7), np.arange(9_000), measure
-        )
-        limit = float(np.quantile(own, 0.01))
-        rows, near = kernels.vectors.scan(many[7], *some_pieces(random, many), measure, limit)
-        assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
-        assert near.tolist() == own[rows].tolist()
         for probe in range(0, len(long), 7):
             of_one = np.full(len(long), probe), np.arange(len(long))
             own = kernels.vectors.compare_rows(long, long, *of_one, measure)

@@ -58,7 +58,6 @@ SLICE_SHARE = 2  # a slice takes half of the memory setting
 BYTES_AN_ENTRY = 72  # a posting of a slice and all that is made of it
 LEAST_ROOM = 4_096
 MOST_ROOM = 2**31  # postings: more than memory holds, however much a setting allows
-MOST_ROOM = 2**31  # postings: more than memory will hold, however much a setting allows
 SWEPT_AT_ONCE = 2**20  # postings, before those that do not matter are left out
 CONFIRMED_SYMBOLS = 2**20  # compared at once
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)
