@@ -203,9 +203,10 @@ class Columns(Struct, frozen=True):
                 "for a table, item= must name the column of the items, or the columns of "
                 "their fields"
             )
-        if not isinstance(item, str | Sequence) or not all(isinstance(one, str) for one in item):
+        several: Any = tuple(item) if isinstance(item, Iterable) else (item,)
+        if not several or not all(isinstance(name, str) for name in several):
             raise WrongTypeError(f"item= must be the name of a column, or several, not {item!r}")
-        items = item if isinstance(item, str) else tuple(item)
+        items = item if isinstance(item, str) else tuple(map(str, several))
         return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
 
     def item_names(self) -> list[str]:

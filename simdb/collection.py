@@ -937,7 +937,10 @@ class CollectionView:
             )
             if not run:
                 return explained
-            method = _method(right, verb, asked, left=left if verb == "join" else None)
+            joined = left if verb == "join" else None
+            method = _method(right, verb, asked, left=joined)
+            if verb != "search":
+                _require_candidates(right, method, joined)
             begun = time.process_time()
             if verb == "search":
                 found = len(method.search(right, right.signer.items.encode(item), None))
@@ -1535,7 +1538,8 @@ class Collection(CollectionView):
         _require_choice("measure", measure, get_args(DedupeMeasure))
         if containment is not None and measure != "both":
             raise ConfigurationError("containment= needs measure='both'")
-        order = None if policy is None else Policy(policy)
+        of_records = self.kind.field_names is not None
+        order = None if policy is None else Policy(policy, of_records=of_records)
         order = order if order is not None and order.is_order else None
         by_containment = measure != "jaccard"
         bound = None if by_containment else self._duplicate_bound(threshold, max_distance)

@@ -102,7 +102,7 @@ class PairExplanation:
     @property
     def differing(self) -> tuple[Facet, ...]:
         """The facets in which they do not wholly agree."""
-        return tuple(facet for facet in self.facets if facet.share < 1)
+        return tuple(facet for facet in self.facets if facet.share < 1 and facet.weight)
 
     def texts(self) -> tuple[str, str]:
         """Return both items as text for people."""
@@ -131,6 +131,8 @@ class PairExplanation:
         """Count the facets that are common, those that differ, and those that one has alone."""
         counts = dict.fromkeys(("common", "different", "only_left", "only_right"), 0)
         for facet in self.facets:
+            if not (facet.share or facet.weight):  # as of a field that does not count
+                continue
             if (facet.left is None) != (facet.right is None):
                 counts["only_right" if facet.left is None else "only_left"] += 1
             else:

@@ -204,10 +204,11 @@ def link(
         ConfigurationError: nothing can be proposed, or learnt.
     """
     bound = _bound(threshold, max_distance)
-    columns = (
-        Columns.named(key, item, ()),
-        Columns.named(right_key or key, right_item or item, ()),
+    named = Columns.named(key, item, ())
+    right_named = Columns.named(
+        right_key or key, named.item if right_item is None else right_item, ()
     )
+    columns = named, right_named
     stored = [side for side in (left, right) if isinstance(side, CollectionView)]
     if len(stored) == 2:
         raise UsageError("link takes a table: to link two collections, use join()")

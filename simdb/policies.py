@@ -30,6 +30,7 @@ from numbers import Rational, Real
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb.errors import BadItemError, UsageError, WrongTypeError
 from simdb.results import Entry
@@ -74,7 +75,7 @@ class _Term(Struct, frozen=True):
             return _length(value)
         if self.function == "number":
             try:
-                return float(value) if isinstance(value, str) else value + 0
+                return _number(value) if isinstance(value, str) else value + 0
             except (ValueError, TypeError):
                 raise ValueError(f"{value!r} is not a number") from None
         if not isinstance(value, str | int | float):
@@ -82,8 +83,22 @@ class _Term(Struct, frozen=True):
         return value
 
 
+def _number(text: str) -> float:
+    """Return the number that a text is; whole ones keep all their digits."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+class _Record(dict[str, Any]):
+    """A record, whose numbers are no counts or weights."""
+
+
 def _length(value: Any) -> Any:
     """Return how long a value is: of a record its texts, of a bag or a weighted set the sum."""
+    if isinstance(value, _Record):
+        return sum(len(part) for part in value.values() if isinstance(part, str))
     if isinstance(value, Mapping):
         texts = [len(part) for part in value.values() if isinstance(part, str)]
         numbers = [part for part in value.values() if isinstance(part, int | float)]
@@ -100,6 +115,13 @@ class _Falling(str):
 
     def __lt__(self, other: str) -> bool:
         return str.__gt__(self, other)
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether a value is one of those that are no number, though their types are of numbers."""
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    return isinstance(value, Real) and not isinstance(value, Rational) and math.isnan(value)
 
 
 class _Greatest:
@@ -128,13 +150,14 @@ class Policy:
         last: the place of a row whose own cannot be computed, behind all others.
     """
 
-    def __init__(self, given: PolicyLike) -> None:
-        """Read a policy.
+    def __init__(self, given: PolicyLike, *, of_records: bool = False) -> None:
+        """Read a policy, of rows whose items are records or are not.
 
         Raises:
             UsageError: the text is none; the message says what is wrong in it.
             WrongTypeError: it is neither a text nor a function.
         """
+        self._of_records = of_records
         self.fields: tuple[str, ...] | None = None
         self._function: Callable[[Entry], Any] | None = None
         self._terms: tuple[_Term, ...] = ()
@@ -162,13 +185,13 @@ class Policy:
         """
         try:
             if self._function is None:
+                if self._of_records:
+                    row = replace(row, item=_Record(row.item))
                 return tuple(term.place(row) for term in self._terms)
             value = self._function(row)
         except Exception as error:
             raise BadItemError(f"the policy failed for key {row.key!r}: {error}") from error
-        may_be_nan = isinstance(value, Real | Decimal) and not isinstance(value, Rational)
-        is_missing = value is None or (may_be_nan and math.isnan(value))
-        return (_MISSING if is_missing else (0, _Greatest(value)),)
+        return (_MISSING if value is None or _is_nan(value) else (0, _Greatest(value)),)
 
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""

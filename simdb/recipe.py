@@ -310,6 +310,12 @@ class Recipe(Struct, frozen=True, kw_only=True):
             raise ValueError(f"no exact index of {type(self.kind).__name__} has the floor {floor}")
         if self.sketch not in ("fast", "classical") or not isinstance(self.secret, bytes):
             raise ValueError(f"sketches {self.sketch!r} with such a secret are not known")
+        if not self.secret:
+            raise ValueError("the secret is empty")
+        if not all(type(one) is bool for one in (self.containment, self.finds_equal)):
+            raise ValueError("containment and finds_equal are true or false")
+        if self.containment and floor is None:
+            raise ValueError("containment needs an exact floor")
 
 
 # -- from what is asked, from what is stored ---------------------------------------------------

@@ -182,18 +182,19 @@ def tune(
         ConfigurationError: there are no two texts, or a threshold is out of range.
         BadItemError: an item is not a text.
     """
-    thresholds = [*thresholds]
-    if not thresholds:
-        raise ConfigurationError("there is no threshold to try")
+    every: list[Any] = [*thresholds] if isinstance(thresholds, Iterable) else []
+    if not every:
+        raise ConfigurationError(f"thresholds must be some to try, not {thresholds!r}")
     given: Any = sample
     if not isinstance(given, int | np.integer) or given < 2:
         raise ConfigurationError(f"sample must be a whole number of at least 2, not {sample!r}")
-    every: list[Any] = thresholds
     for threshold in every:
-        if not isinstance(threshold, Real) or not LOWEST < float(threshold) <= 1:
+        is_number = isinstance(threshold, Real)
+        if not is_number or not LOWEST < threshold <= 1:
             raise ConfigurationError(
                 f"thresholds must be above 0.5 and at most 1, not {threshold!r}"
             )
+    thresholds = list(map(float, every))
     chosen = list(islice(texts, sample))
     if len(chosen) < 2:
         raise ConfigurationError(

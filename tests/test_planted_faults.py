@@ -371,6 +371,27 @@ FAULTS = (
         "tests/ingest/test_ordered.py -k full_disk",
     ),
     Fault(
+        "recovery",
+        "recovery/untrusted.py",
+        "if child.returncode in _NO_STORE:",
+        "if False:",
+        "tests/recovery/test_untrusted.py -k another_format",
+    ),
+    Fault(
+        "ingest",
+        "ingest/given.py",
+        "if lacks.any():\n            raise",
+        "if False:\n            raise",
+        "tests/ingest/test_given_signatures.py -k good_one",
+    ),
+    Fault(
+        "policies",
+        "policies.py",
+        "row = replace(row, item=_Record(row.item))",
+        "row = replace(row)",
+        "tests/ingest/test_ordered.py -k numbers_of_a_record",
+    ),
+    Fault(
         "spark",
         "spark/sessions.py",
         "found = kind(told[2])",

@@ -96,8 +96,7 @@ class Asked(NamedTuple):
             raise ConfigurationError(
                 f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
             )
-        given: Any = min_recall
-        if given is not None and not (isinstance(given, Real | Decimal) and 0 <= float(given) <= 1):
+        if min_recall is not None and not _is_share(min_recall):
             raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
         wanted = SetSimilarity.JACCARD
         try:
@@ -124,6 +123,15 @@ class Asked(NamedTuple):
             kind.parse_bound(None, max_distance)
             bound = Threshold.parse(threshold)
         return Question(verb, bound, guarantee, min_recall, wanted)
+
+
+def _is_share(value: Any) -> bool:
+    """Whether a value is a number from 0 to 1, of whatever type."""
+    is_number = isinstance(value, Real | Decimal)
+    try:
+        return is_number and 0 <= value <= 1
+    except ArithmeticError:  # some that are no number cannot be compared
+        return False
 
 
 def choose(

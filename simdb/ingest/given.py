@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from simdb import arrow
-from simdb.arrays import UInt16s
+from simdb.arrays import Bools, UInt16s
 from simdb.batches.signer import Signed, Signer, Signing
 from simdb.errors import ConfigurationError, UsageError
 from simdb.ingest.rows import RowBatch
@@ -45,7 +45,8 @@ class GivenSignatures:
         if column not in schema.names:
             raise UsageError(f"there is no column {column!r}; there are: {', '.join(schema.names)}")
         self._column = column
-        self._held: deque[tuple[int, UInt16s]] = deque()  # the first row of each, ascending
+        # The first row of each part, ascending, its signatures, and which rows have none.
+        self._held: deque[tuple[int, UInt16s, Bools]] = deque()
         self._rows = 0
         self.data = arrow.library().RecordBatchReader.from_batches(schema, self._passing())
 
@@ -53,13 +54,17 @@ class GivenSignatures:
         """Yield the batches of the table, and hold their signatures until they are asked for."""
         assert self._family is not None
         for batch in self._batches:
-            found = arrow.matrix(batch.column(self._column), np.uint16, self._family.words)
+            column = batch.column(self._column)
+            lacks = np.asarray(column.is_null())
+            if lacks.any():  # as bad items do, which are told of by themselves
+                column = column.fill_null(bytes(2 * self._family.words))
+            found = arrow.matrix(column, np.uint16, self._family.words)
             if found is None:
                 raise UsageError(
                     f"from row {self._rows:,} on the column {self._column!r} does not hold "
                     f"signatures of {2 * self._family.words} bytes each"
                 )
-            self._held.append((self._rows, found))
+            self._held.append((self._rows, found, lacks))
             self._rows += batch.num_rows
             yield batch
 
@@ -74,7 +79,13 @@ class GivenSignatures:
         while len(self._held) > 1 and self._held[1][0] <= rows[0]:
             self._held.popleft()
         first = self._held[0][0]
-        whole = np.concatenate([part for _, part in self._held])
+        lacks = np.concatenate([part for _, _, part in self._held])[rows - first]
+        if lacks.any():
+            raise UsageError(
+                f"row {rows[lacks][0]:,} has no signature in the column {self._column!r}, "
+                "and its item can be stored"
+            )
+        whole = np.concatenate([part for _, part, _ in self._held])
         signatures = whole[rows - first]
         own = signer.sign(batch.items[:1])
         if not np.array_equal(own.signatures[0], signatures[0]):

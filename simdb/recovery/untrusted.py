@@ -17,10 +17,12 @@ import sys
 from pathlib import Path
 
 from simdb import kinds
-from simdb.errors import CorruptionError, StorageError
+from simdb.errors import CorruptionError, FormatVersionError, NotADatabaseError, StorageError
 from simdb.storage.file.creation import structure_problems
 
-_UNKNOWN = 7  # exit code of the child
+# Exit codes of the child.
+_UNKNOWN = 7
+_NO_STORE: dict[int, type[StorageError]] = {8: FormatVersionError, 9: NotADatabaseError}
 _PROGRAM = f"""
 import contextlib
 import importlib
@@ -30,7 +32,12 @@ path, word, *modules = sys.argv[1:]
 for module in modules:
     with contextlib.suppress(Exception):
         importlib.import_module(module)
-with simdb.open(path, read_only=True, threads=1) as database:
+try:
+    opened = simdb.open(path, read_only=True, threads=1)
+except (simdb.FormatVersionError, simdb.NotADatabaseError) as error:
+    print(error, file=sys.stderr)
+    raise SystemExit(8 if isinstance(error, simdb.FormatVersionError) else 9)
+with opened as database:
     report = database.check(deep=True)
     for problem in reversed(report.problems[:3]):  # of what is told, the last line is shown
         print(f"{{problem.table}}, {{problem.record}}: {{problem.problem}}", file=sys.stderr)
@@ -81,6 +88,8 @@ def require_sound(path: Path) -> None:
                 f"{path} cannot be verified: {end}. A child process verifies it, which imports the "
                 "modules that define what is registered here, but not the program that is run"
             )
+        if child.returncode in _NO_STORE:
+            raise _NO_STORE[child.returncode](end)
         if child.returncode < 0:
             end = f"reading it ended the process ({signal.Signals(-child.returncode).name})"
         raise CorruptionError(f"{path} is damaged: {end}; not opened")

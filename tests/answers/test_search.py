@@ -297,7 +297,7 @@ def test_a_least_recall_may_be_any_number_between_0_and_1(tmp_path):
         asked: Any = collection.search
         for given in (collection.recall, Fraction(1, 2), Decimal("0.5"), np.float32(0.5), 0, 1):
             assert len(asked("x", min_recall=given)) == 0
-        for wrong in (2, -1, math.nan, "0.5", Decimal("nan")):
+        for wrong in (2, -1, math.nan, "0.5", Decimal("nan"), Decimal("snan"), 10**400):
             with pytest.raises(
                 simdb.ConfigurationError, match="min_recall must be between 0 and 1"
             ):

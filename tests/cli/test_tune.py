@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -186,9 +187,13 @@ def test_what_cannot_be_tried_is_refused() -> None:
     tune: Any = simdb.tune
     with pytest.raises(simdb.BadItemError, match="row 1 is not a text, but int"):
         tune(["a", 2, "c"])
-    for wrong in ({"thresholds": ()}, {"thresholds": ("0.8",)}, {"sample": -1}, {"sample": 2.5}):
+    wrong: list[dict[str, Any]] = [
+        *({"thresholds": value} for value in ((), ("0.8",), 0.8, [10**400])),
+        *({"sample": value} for value in (-1, 2.5)),
+    ]
+    for given in wrong:
         with pytest.raises(simdb.ConfigurationError):
-            tune(["a b", "c d"], **wrong)
+            tune(["a b", "c d"], **given)
 
 
 def test_numbers_of_other_types_are_tried() -> None:
@@ -198,7 +203,9 @@ def test_numbers_of_other_types_are_tried() -> None:
     given = tune(texts, thresholds=np.array([0.8, 0.9]), sample=np.int64(40), tried=tried)
     plain = tune(texts, thresholds=[0.8, 0.9], sample=40, tried=tried)
     assert given.trials[0].removals == plain.trials[0].removals
-    assert tune(texts, thresholds=iter([np.float32(0.8)]), tried=tried).trials
+    same = tune(texts, thresholds=iter([Fraction(4, 5)]), tried=tried)
+    assert same.trials[0].removals == plain.trials[0].removals[:1]
+    assert tune(texts, thresholds=[np.float32(0.8)], tried=tried).trials
 
 
 def test_pairs_below_the_lowest_threshold_count_as_beside_it() -> None:

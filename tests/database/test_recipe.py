@@ -136,3 +136,14 @@ def test_too_few_rows_for_so_many_items_are_refused():
             simdb.plan(0.8, items=wrong)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError):
         simdb.Recipe.of(simdb.String(), max_distance=2, items=10)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"containment": 3}, {"finds_equal": "yes"}, {"secret": ""}, {"containment": True}],
+    ids=str,
+)
+def test_a_recipe_that_no_collection_has_is_refused(changed):
+    plain = json.loads(simdb.Recipe.of(simdb.Set(), threshold=0.6, seed=1).to_json())
+    with pytest.raises(simdb.ConfigurationError):
+        simdb.Recipe.from_json(json.dumps({**plain, **changed}))

@@ -9,6 +9,7 @@ from typing import Any
 
 import datasets
 import duckdb
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -328,3 +329,14 @@ def test_columns_of_two_tables_may_have_other_names(frame):
         simdb.link(left, right, **named, right_item=["nom"])
     with pytest.raises(simdb.WrongTypeError, match="item= must be the name"):
         simdb.dedupe(left, item=0)  # type: ignore[arg-type]
+
+
+def test_names_of_columns_may_come_in_any_collection():
+    frame = pd.DataFrame(people(30))
+    call: Any = simdb.dedupe
+    same = call(frame, item=["name", "street"], key="id", threshold=0.5)
+    for item in (frame.columns[1:3], np.array(["name", "street"]), {"name": 1, "street": 2}.keys()):
+        assert len(call(frame, item=item, key="id", threshold=0.5)) == len(same)
+    call, names = simdb.link, (name for name in ("name", "street"))
+    named = {"item": names, "right_item": frame.columns[1:3], "key": "id", "threshold": 0.5}
+    assert len(call(frame, frame, **named)) >= 60

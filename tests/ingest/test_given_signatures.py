@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import simdb
+from simdb import steps
 from simdb.errors import ConfigurationError, UsageError
 from tests.support.kind_cases import CASES
 from tests.support.strategies import cluster_corpus
@@ -110,3 +113,24 @@ def test_signatures_that_are_not_the_collections_are_refused(db, exported):
     with pytest.raises(ConfigurationError, match="nothing is signed"):
         exact.add_many(table, **columns, signature="signature", recipe=exact.recipe())
     assert len(made) == 0
+
+
+def test_a_bad_item_has_no_signature_and_a_good_one_must_have_one(tmp_path):
+    recipe = simdb.Recipe.of(simdb.Set(), threshold=0.6, seed=1)
+    items = pa.array([[1, 2, 3], None, [4, 5, 6], [1, 2, 3, 9]], pa.list_(pa.int64()))
+    table = pa.table({"number": range(4), "item": items})
+    signed = pa.Table.from_batches(list(steps.sign(recipe, table.to_batches())))
+    named: dict[str, Any] = {"key": "number", "item": "item", "on_bad": "skip"}
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        plain = db.collection("plain", recipe=recipe)
+        given = db.collection("given", recipe=recipe)
+        report = plain.add_many(table, **named)
+        named |= {"signature": "signature", "recipe": recipe}
+        whole = table.append_column("signature", signed["signature"])
+        assert given.add_many(whole, **named) == report
+        assert report.bad == 1
+        assert [*given.items()] == [*plain.items()]
+        lacking = pa.array([signed["signature"][0].as_py(), None, None, None], pa.binary())
+        short = table.append_column("signature", lacking)
+        with pytest.raises(simdb.UsageError, match="row 2 has no signature"):
+            db.collection("short", recipe=recipe).add_many(short, **named)

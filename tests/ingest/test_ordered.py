@@ -221,7 +221,7 @@ def test_a_policy_that_fails_stores_nothing(tmp_path):
 
 
 def test_a_value_that_is_no_number_comes_last(tmp_path):
-    values = {"a": 1.0, "b": math.nan, "c": 3, "d": np.float32("nan"), "e": Decimal("nan")}
+    values = {"a": 1.0, "b": math.nan, "c": 3, "d": np.float32("nan"), "e": Decimal("snan")}
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", simdb.Set(), threshold=0.5)
         rows = [(key, {1, 2}) for key in values]
@@ -252,3 +252,26 @@ with simdb.open(sys.argv[1], threads=1) as database:
 
 def test_rows_that_wait_on_a_full_disk_are_a_full_database(tmp_path):
     assert interpreted(FULL, tmp_path / "s.simdb").stdout.split() == ["full", "0"]
+
+
+@pytest.mark.parametrize("policy", ["longest", "shortest", "length(item) desc", "length(item) asc"])
+def test_numbers_of_a_record_make_it_no_longer(tmp_path, policy):
+    fields = [simdb.Field("code", compare="exact"), simdb.Field("year", compare="numeric")]
+    kind = simdb.Record([*fields, simdb.Field("name")], candidates=["code"])
+    rows = [
+        ("full", {"code": 7, "name": "John Smith of York", "year": 1999}),
+        ("bare", {"code": 7, "year": 1999}),
+    ]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind, threshold=0.5)
+        collection.dedupe(rows, policy=policy)
+        expected = "full" if policy in ("longest", "length(item) desc") else "bare"
+        assert [entry.key for entry in collection.items()] == [expected]
+
+
+def test_numbers_in_texts_keep_all_their_digits(tmp_path):
+    rows = [(n, {1, 2}, {"t": f"170000000012345678{n}"}) for n in range(8, 10)]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.5)
+        collection.dedupe(rows, policy="number(t) desc")
+        assert [entry.key for entry in collection.items()] == [9]

@@ -183,3 +183,15 @@ def test_a_kind_without_facets_is_explained_by_its_value(tmp_path: Path) -> None
 
     assert simdb.Set().evidence(Plain(), b"", b"") == Evidence()
     assert kinds.Kind().evidence(Plain(), b"", b"") == Evidence()
+
+
+@pytest.mark.parametrize(("missing", "differing"), [("ignore", 0), (0, 1)])
+def test_a_field_that_both_lack_differs_only_where_that_counts(tmp_path, missing, differing):
+    fields = [simdb.Field("name", weight=2), simdb.Field("city", weight=2, missing=missing)]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Record(fields), threshold=0.4)
+        collection.add_many([(1, {"name": "Anna Smith"}), (2, {"name": "Anna Smith"})])
+        explained = collection.explain_pair(1, 2)
+    told = {"common": 1, "different": differing, "only_left": 0, "only_right": 0}
+    assert explained.counts() == told
+    assert len(explained.differing) == differing

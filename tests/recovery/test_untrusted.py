@@ -8,12 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 import simdb
 from simdb.batches.signer import Signer
-from simdb.errors import CorruptionError, StorageError
+from simdb.errors import (
+    CorruptionError,
+    FormatVersionError,
+    NotADatabaseError,
+    StorageError,
+)
 from simdb.recovery import untrusted as distrusting
+from simdb.storage.file import creation
 from tests.support.processes import ended
 
 
@@ -124,3 +131,21 @@ def test_items_in_another_form_than_the_one_they_are_stored_in_are_refused(
         assert database.check().sound
     with pytest.raises(CorruptionError, match="not an item of the collection's kind"):
         simdb.open(path, untrusted=True)
+
+
+def test_a_file_of_another_format_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later, foreign = tmp_path / "later.simdb", tmp_path / "foreign.simdb"
+    with monkeypatch.context() as patched:
+        patched.setattr(creation, "FORMAT_VERSION", 4)
+        creation.create(later)
+    environment = lmdb.open(str(foreign), subdir=False, max_dbs=5)
+    with environment, environment.begin(write=True) as transaction:
+        transaction.put(b"a", b"b")
+    Path(f"{foreign}-lock").unlink()
+    for path, error in ((later, FormatVersionError), (foreign, NotADatabaseError)):
+        for is_untrusted in (False, True):
+            with pytest.raises(error) as told:
+                simdb.open(path, untrusted=is_untrusted)
+            assert str(path) in str(told.value)
