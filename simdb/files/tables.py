@@ -792,11 +792,20 @@ class GroupWriter:
             for batch in filter(len, shared.to_batches()):
                 self._writer.write_batch(batch)
         elif self._thread is None:
-            self._writer.write_table(group)
+            self._put(group)
         else:
             self._require_written()
-            self._begun = self._thread.submit(self._writer.write_table, group)
+            self._begun = self._thread.submit(self._put, group)
         self._waiting = [whole.slice(most)] if whole.num_rows > most else []
+
+    def _put(self, group: Any) -> None:
+        try:
+            self._writer.write_table(group)
+        except arrow.library().ArrowInvalid as error:  # as of times that Parquet cannot hold
+            raise UsageError(
+                f"rows cannot be written: {error}; write an Arrow file, or name the columns to "
+                "keep with --columns"
+            ) from error
 
     def _require_written(self) -> None:
         """Wait for the group that is being written, and raise what went wrong."""

@@ -174,6 +174,19 @@ def test_columns_of_runs_are_copied_and_what_parquet_lacks_is_named(tmp_path):
     done(*command, "--columns", "n")
 
 
+def test_a_time_that_parquet_cannot_hold_is_told(tmp_path):
+    times = pa.array([2**62, *[0] * (TABLE.num_rows - 1)], pa.timestamp("s"))
+    table = TABLE.append_column("at", times)
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    command = ["dedupe", tmp_path / "in.arrow", "-o", tmp_path / "kept.parquet", *FIELDS]
+    told = run(*command)
+    assert told.exit_code == 2
+    assert "rows cannot be written: " in told.stderr
+    assert not (tmp_path / "kept.parquet").exists()
+    done(*command, "--columns", "n")
+
+
 @pytest.mark.parametrize("target", ["kept.parquet", "out/"])
 @pytest.mark.parametrize("options", [("--on-bad", "skip"), ("--on-bad", "skip", "--columns", "n")])
 def test_rows_that_are_written_at_once_are_those_that_are_read_again(
