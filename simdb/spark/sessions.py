@@ -16,6 +16,7 @@ import simdb.errors
 from simdb.errors import ConfigurationError, SimdbError, UsageError
 from simdb.extras import of_extra
 
+_NO_PARQUET = re.compile(r"(\S+) is not a Parquet file")
 _TOLD = re.compile(r"simdb\.errors\.(\w+): (.*?)(?:\n|$)")
 _PATH = re.compile(
     r"\[(?:PATH_NOT_FOUND|PATH_ALREADY_EXISTS)\] (.*?)\.(?: Set mode| SQLSTATE|\n|$)"
@@ -101,7 +102,7 @@ def require_java() -> None:
 def plain_errors() -> Iterator[None]:
     """Raise errors of simdb that a task has raised as what they are, not as Spark tells them.
 
-    A path that is missing, or there already, is a UsageError.
+    A path that is missing, or there already, or of no Parquet file, is a UsageError.
     """
     try:
         yield
@@ -111,6 +112,9 @@ def plain_errors() -> Iterator[None]:
         path = _PATH.search(str(error))
         if path is not None:
             raise UsageError(path[1]) from error
+        other = _NO_PARQUET.search(str(error))
+        if other is not None:
+            raise UsageError(f"{other[1]} is not a Parquet file") from error
         told = _TOLD.search(str(error))
         kind = getattr(simdb.errors, told[1], None) if told else None
         if told is None or not (isinstance(kind, type) and issubclass(kind, SimdbError)):

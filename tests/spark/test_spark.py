@@ -292,6 +292,10 @@ def test_an_error_of_a_task_is_raised_as_what_it_is():
     for text in paths:
         with pytest.raises(UsageError, match=r"/a\.b( already exists)?$"), sessions.plain_errors():
             raise RuntimeError(text)
+    told = "java.lang.RuntimeException: file:/a.jsonl is not a Parquet file. Expected magic number"
+    with pytest.raises(UsageError, match=r"^file:/a\.jsonl is not a Parquet file$"):  # noqa: SIM117
+        with sessions.plain_errors():
+            raise RuntimeError(told)
     for other in ("simdb.errors.Nothing: x", "boom"):
         with pytest.raises(RuntimeError), sessions.plain_errors():
             raise RuntimeError(other)
