@@ -534,7 +534,7 @@ class CollectionView:
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
-            if since is None:
+            if not first:
                 _require_candidates(opened, method)
         since_both = None if first is None else Since(first, first, of_one=True)
         among = _Among.read(where, metadata=metadata)

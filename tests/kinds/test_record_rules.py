@@ -254,6 +254,7 @@ def test_what_rules_propose_is_counted_planned_audited_and_refused_beyond_a_budg
         for question in (
             people.pairs, people.groups, partial(people.groups, method="star"), people.learn,
             partial(people.explain, "pairs", run=True), partial(people.explain, "groups", run=True),
+            partial(people.pairs, since=0),
             partial(people.calibrate, "name"), partial(fresh.dedupe, enumerate(rows), threshold=1),
         ):  # fmt: skip
             with pytest.raises(ConfigurationError, match=refusal):
