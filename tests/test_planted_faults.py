@@ -268,15 +268,15 @@ FAULTS = (
     Fault(
         "storage",
         "storage/tables/blocks.py",
-        "first = self._ends[block] - self._places[0, block]",
-        "first = self._ends[block - 1]",
+        "rows[cuts[block] : cuts[block + 1]] - self._bounds[block]",
+        "rows[cuts[block] : cuts[block + 1]] - self._bounds[block - 1]",
         "tests/answers/test_scans.py",
     ),
     Fault(
         "storage",
         "storage/tables/blocks.py",
-        "before = int(self._ends[some.start] - counts[some.start])",
-        "before = int(self._ends[some.start])",
+        "yield int(self._bounds[some.start]), Pieces",
+        "yield int(self._bounds[some.stop]), Pieces",
         "tests/answers/test_scans.py",
     ),
     Fault(

@@ -56,7 +56,7 @@ def dedupe(
     folder = access.environment.path.parent
     with ExitStack() as opened:
         with translated(folder):
-            file = tempfile.TemporaryFile(dir=folder, prefix=".simdb-")  # noqa: SIM115
+            file = tempfile.TemporaryFile(dir=folder, prefix=".simdb-")  # noqa: SIM115 - _thrown_away
         opened.callback(_thrown_away, file)
         waiting = _Waiting(file, folder)
         bad = RowBatch()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Int64s, UInt16s, UInt64s
-from simdb.kernels.columns import with_room
+from simdb.kernels.columns import appended
 from simdb.kernels.compiler import inlined, kernel, set_bit_count, words_at
 from simdb.kernels.hashes import mixed
 
@@ -122,11 +122,8 @@ def scan_hamming(
         for begin in range(0, counts[piece], _PART):
             part = vectors[begin : min(begin + _PART, counts[piece])]
             found = _near_in(probe, part, limit, rows, distances)
-            all_rows = with_room(all_rows, total + found)
-            all_distances = with_room(all_distances, total + found)
-            for place in range(found):
-                all_rows[total + place] = before + begin + rows[place]
-                all_distances[total + place] = distances[place]
+            all_rows = appended(all_rows, total, rows, found, before + begin)
+            all_distances = appended(all_distances, total, distances, found, 0)
             total += found
         before += counts[piece]
     return all_rows[:total].copy(), all_distances[:total].copy()

@@ -268,6 +268,17 @@ def with_room(column: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
     return longer
 
 
+@inlined
+def appended(
+    column: npt.NDArray[Any], count: int, more: npt.NDArray[Any], found: int, plus: int
+) -> npt.NDArray[Any]:
+    """Return a column that has so many with the first so many others after them, each plus some."""
+    column = with_room(column, count + found)
+    for place in range(found):
+        column[count + place] = more[place] + plus
+    return column
+
+
 @kernel
 def rows_of_blocks(
     firsts: UInt32s,

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Bools, Float32s, Float64s, Floats, Int64s, UInt16s, UInt32s
-from simdb.kernels.columns import with_room
+from simdb.kernels.columns import appended
 from simdb.kernels.compiler import in_any_order, inlined, kernel, singles_at
 
 ANGLE, EUCLIDEAN, MANHATTAN, MAXIMUM = range(4)
@@ -296,11 +296,8 @@ def scan(
         for begin in range(0, counts[piece], _PART):
             part = vectors[begin : min(begin + _PART, counts[piece])]
             some, apart, found = _near_in(probe, part, measure, limit)
-            rows = with_room(rows, total + found)
-            distances = with_room(distances, total + found)
-            for place in range(found):
-                rows[total + place] = before + begin + some[place]
-                distances[total + place] = apart[place]
+            rows = appended(rows, total, some, found, before + begin)
+            distances = appended(distances, total, apart, found, 0)
             total += found
         before += counts[piece]
     return rows[:total].copy(), distances[:total].copy()

@@ -40,7 +40,7 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -594,7 +594,8 @@ class ItemBlocks:
             self._firsts = np.append(before._firsts, self._firsts)
             self._lasts = np.append(before._lasts, self._lasts)
             self._places = np.append(before._places, self._places, axis=1)
-        self._ends = self._places[0].cumsum()  # of the rows of each, counted through all
+        # Where the rows of each begin, counted through all, and where the last ones end.
+        self._bounds = np.append(0, self._places[0].cumsum())
         self.lasting: ItemBlocks | None = None
 
     @classmethod
@@ -625,23 +626,24 @@ class ItemBlocks:
         """Yield how many rows come before, and rows where they lie, some bytes at a time."""
         counts, _, addresses = self._places
         width = self._blocks[0].rows.shape[1]
-        if width * self._ends[-1] <= most:
+        if width * self._bounds[-1] <= most:
             yield 0, Pieces(counts, addresses)
             return
         for some in slices_of(width * counts, most):
-            before = int(self._ends[some.start] - counts[some.start])
-            yield before, Pieces(counts[some], addresses[some])
+            yield int(self._bounds[some.start]), Pieces(counts[some], addresses[some])
 
     def numbers_at(self, before: int, rows: Int64s) -> UInt32s:
         """Return the item numbers of rising rows, at least one, which so many rows come before."""
         rows = rows + before
-        numbers, begin = [], 0
-        for block, found in groupby(self._ends.searchsorted(rows, side="right").tolist()):
-            end = begin + len([*found])
-            first = self._ends[block] - self._places[0, block]
-            numbers.append(self._blocks[block].numbers[rows[begin:end] - first])
-            begin = end
-        return np.concatenate(numbers)
+        cuts = rows.searchsorted(self._bounds)
+        return np.concatenate(
+            [
+                self._blocks[block].numbers[
+                    rows[cuts[block] : cuts[block + 1]] - self._bounds[block]
+                ]
+                for block in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
+            ]
+        )
 
     def pick(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
