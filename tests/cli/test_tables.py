@@ -155,6 +155,9 @@ def test_dictionaries_that_take_turns_become_one(tmp_path, source, target):
     assert found.schema == parts[0].schema
 
 
+RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
+
+
 def test_columns_of_runs_are_copied(tmp_path):
     table = TABLE.append_column("more", RUNS)
     with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
@@ -163,9 +166,6 @@ def test_columns_of_runs_are_copied(tmp_path):
     with pa.ipc.open_file(tmp_path / "kept.arrow") as file:
         found = [(row["id"], row["more"]) for row in file.read_all().to_pylist()]
     assert found == [("a", "x"), ("c", "x")]
-
-
-RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
 
 
 @pytest.mark.parametrize(
