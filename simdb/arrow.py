@@ -18,7 +18,7 @@ from decimal import Decimal
 from importlib import import_module
 from itertools import chain, islice
 from math import isfinite, isnan
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -412,19 +412,22 @@ class _TablePart(Part):
     def _metadata(self) -> list[Any] | None:
         if not self.named.metadata:
             return None
-        return list(map(plain, self.batch.select(list(self.named.metadata)).to_pylist()))
+        return self._objects(self.named.metadata, _of_python)
 
     def rows(self) -> Iterator[Any]:
         item = self.named.item
-        items = values(self.batch.column(item)) if isinstance(item, str) else self._objects(item)
+        is_one = isinstance(item, str)
+        items = values(self.batch.column(item)) if is_one else self._objects(item, _listed)
         read = [self._keys(), items]
         if self.named.metadata:
-            read.append(self._objects(self.named.metadata))
+            read.append(self._objects(self.named.metadata, _listed))
         return map(self._sound, zip(*read, strict=True))
 
-    def _objects(self, names: Sequence[str]) -> list[dict[str, Any]]:
+    def _objects(
+        self, names: Sequence[str], read: Callable[[Any], list[Any]]
+    ) -> list[dict[str, Any]]:
         """Return an object of each row, of some columns."""
-        columns = [map(plain, _listed(self.batch.column(name))) for name in names]
+        columns = [map(plain, read(self.batch.column(name))) for name in names]
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _sound(self, row: tuple[Any, ...]) -> Any:
@@ -596,7 +599,7 @@ def values(column: Any) -> list[Any]:
 def _listed(column: Any) -> list[Any]:
     """Return the values of an Arrow array, and why one cannot be read in its place."""
     try:
-        found: list[Any] = column.to_pylist()
+        found: list[Any] = _of_python(column)
     except _UNHELD:  # Arrow does not look at what others hand to it
         found = list(map(_value, column))
     return found
@@ -608,7 +611,7 @@ def values_as_text(column: Any) -> list[Any]:
     No collection takes these, so that it makes a bad row of its row, and not of all.
     """
     try:
-        found: list[Any] = column.to_pylist()
+        found: list[Any] = _of_python(column)
     except _UNHELD:
         if not _is_text(column.type):
             broken = map(_value, column)
@@ -616,6 +619,16 @@ def values_as_text(column: Any) -> list[Any]:
         given = column.cast(library().large_binary()).to_pylist()
         found = [None if one is None else one.decode("utf-8", "surrogateescape") for one in given]
     return found
+
+
+def _of_python(array: Any) -> Any:
+    """Return the value of a scalar of Arrow, or the values of an array, as Arrow makes them.
+
+    ``_UNHELD`` is raised where Python cannot hold one, and where Arrow would leave nanoseconds out.
+    """
+    if _has(array.type, _has_nanoseconds):
+        raise ValueError("a time of day in nanoseconds")
+    return array.as_py() if isinstance(array, library().Scalar) else array.to_pylist()
 
 
 def _value(scalar: Any) -> Any:
@@ -629,8 +642,10 @@ def _value(scalar: Any) -> Any:
 def _held(scalar: Any) -> Any:
     """Return a value of Python; times and durations that it cannot hold as text in ISO's form."""
     arrow = library()
+    if not scalar.is_valid:
+        return None
     try:
-        return scalar.as_py()
+        return _of_python(scalar)
     except UnicodeDecodeError:
         raise
     except _UNHELD:
@@ -640,11 +655,18 @@ def _held(scalar: Any) -> Any:
             parts = [_held(part) for part in scalar.values]
             of_map = isinstance(scalar, arrow.MapScalar)
             return [tuple(part.values()) for part in parts] if of_map else parts
-        if isinstance(scalar, arrow.DictionaryScalar | arrow.ExtensionScalar):
+        if isinstance(scalar, _wrappers()):
             return _held(scalar.value)
         if arrow.types.is_temporal(scalar.type):
             return _in_iso_form(scalar)
         raise
+
+
+def _wrappers() -> tuple[Any, ...]:
+    """Return the scalars whose value is another scalar."""
+    arrow = library()
+    plain = arrow.DictionaryScalar, arrow.ExtensionScalar
+    return *plain, arrow.RunEndEncodedScalar, arrow.UnionScalar
 
 
 def _in_iso_form(scalar: Any) -> str:
@@ -652,6 +674,8 @@ def _in_iso_form(scalar: Any) -> str:
     arrow, kind = library(), scalar.type
     if arrow.types.is_duration(kind):
         return _duration(scalar.value * _NANOSECONDS[kind.unit])
+    if arrow.types.is_time(kind) and scalar.value % 1_000 == 0:
+        return cast("time", scalar.as_py()).isoformat()
     try:
         told = scalar.cast(arrow.string())
     except arrow.ArrowInvalid:  # the zone is not known
@@ -689,15 +713,23 @@ def is_key(kind: Any) -> bool:
 
 def has_bytes(kind: Any) -> bool:
     """Whether values of a type are bytes, or have some in them."""
-    kind = _plain_type(kind)
-    parts = (kind.field(number).type for number in range(kind.num_fields))
-    return _is_binary(kind) or any(map(has_bytes, parts))
+    return _has(kind, _is_binary)
 
 
 def has_dictionary(kind: Any) -> bool:
     """Whether values of a type are numbers of the values of a dictionary, or have some in them."""
-    parts = (kind.field(number).type for number in range(kind.num_fields))
-    return library().types.is_dictionary(kind) or any(map(has_dictionary, parts))
+    return _has(kind, library().types.is_dictionary)
+
+
+def _has(kind: Any, is_one: Callable[[Any], bool]) -> bool:
+    """Whether a type is such a one, or has one in it."""
+    inner = _plain_type(kind)
+    parts = (inner.field(number).type for number in range(inner.num_fields))
+    return is_one(kind) or is_one(inner) or any(_has(part, is_one) for part in parts)
+
+
+def _has_nanoseconds(kind: Any) -> bool:
+    return bool(library().types.is_time(kind) and kind.unit == "ns")
 
 
 def plain(value: Any) -> Any:

@@ -527,7 +527,8 @@ class CollectionView:
 
         Raises:
             OperationInterruptedError: while iterating: the budget is spent.
-            ConfigurationError: a rule proposes more pairs than ``Record.rule_budget``.
+            ConfigurationError: without ``since``, a rule proposes more pairs than
+                ``Record.rule_budget``.
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         first = None if since is None else answers.choose.read_since(since)
@@ -659,8 +660,8 @@ class CollectionView:
         Raises:
             OperationInterruptedError: the budget is spent.
             ConfigurationError: the pairs, or the items connected by them, do not fit into memory;
-                ``earlier`` is from another collection or made with other arguments; or a rule
-                proposes more pairs than ``Record.rule_budget``.
+                ``earlier`` is from another collection or made with other arguments; or, without
+                it, a rule proposes more pairs than ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
         require_whole("budget", budget, 1)

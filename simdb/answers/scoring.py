@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ def read_pairs(given: Any) -> list[tuple[Key, Key]]:
             )
         columns = (whole[name].to_pylist() for name in ("left", "right"))
         return list(zip(*columns, strict=True))
+    if not isinstance(given, Iterable):
+        raise WrongTypeError(f"pairs must be an iterable of two keys each, not {given!r}")
     pairs = []
     for pair in given:
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence) or len(pair) != 2:

@@ -29,7 +29,7 @@ from simdb.cli.proposing import (
     stored,
     tell_choice,
 )
-from simdb.cli.settings import KindOptions
+from simdb.cli.settings import KindOptions, is_object
 from simdb.errors import NothingAlikeError, UsageError
 from simdb.extras import require
 from simdb.files.compression import STANDARD_STREAM
@@ -187,7 +187,8 @@ def link(
         looked_at([name], replace(reading, id_field=key, right_id_field=None), sample, keyed=True)
         for name, key in zip((left, right), keys, strict=True)
     ]
-    require_no_input(outputs, [*sides[0].sources, *sides[1].sources, *apart.files()])
+    given = [] if choices.settings is None or is_object(choices.settings) else [choices.settings]
+    require_no_input(outputs, [*sides[0].sources, *sides[1].sources, *apart.files(), *given])
     try:
         kind, proposal = _settings(sides, choices)
     except NothingAlikeError as error:

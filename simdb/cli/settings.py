@@ -255,9 +255,14 @@ def _from_name(text: str | None) -> tuple[str | None, dict[str, Any]]:
         raise ConfigurationError(f"--kind {text}: {error.problem}") from None
 
 
+def is_object(text: str) -> bool:
+    """Whether settings stand on the command line itself, not in a file."""
+    return text.lstrip().startswith("{")
+
+
 def _described(text: str) -> dict[str, Any]:
     """Return the JSON object in a file or on the command line itself."""
-    is_json = text.lstrip().startswith("{")
+    is_json = is_object(text)
     where = "--settings" if is_json else f"--settings {text}"
     try:
         described = json.loads(text if is_json else Path(text).read_text(encoding="utf-8-sig"))

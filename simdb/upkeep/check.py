@@ -60,7 +60,7 @@ class Checker:
         self._live_items = 0  # what tells the item numbers of documents and of items apart
 
     def run(self) -> CheckReport:
-        """Check everything; damage ends the step that met it, not the others."""
+        """Check everything; what ends a step does not end the others."""
         for table, step in (
             ("documents", self._check_documents),
             ("items", self._check_items),
@@ -72,7 +72,7 @@ class Checker:
         ):
             try:
                 step()
-            except CorruptionError as error:
+            except (BadItemError, CorruptionError) as error:  # such as a tokeniser that fails
                 self._note(table, "", str(error))
         return CheckReport(self._records, tuple(self._problems))
 
@@ -192,12 +192,13 @@ class Checker:
     def _check_form(self, number: int, item: bytes) -> None:
         """Note an item that nobody could have stored, such as a vector of what is not a number."""
         items = self._signer.items
+        told = ""
         try:
             same = items.encode(items.decode(item)) == item
-        except (SimdbError, TypeError, ValueError, OverflowError):
-            same = False
+        except (SimdbError, TypeError, ValueError, OverflowError) as error:
+            same, told = False, f": {error}"
         if not same:
-            self._note("items", str(number), "is not an item of the collection's kind")
+            self._note("items", str(number), f"is not an item of the collection's kind{told}")
 
     def _check_keys(self) -> None:
         prefix = owner_prefix(self._collection.number)

@@ -71,6 +71,9 @@ def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chose
     chosen = json.loads(settings.read_text())
     assert "name: names" in chosen["about"]
     assert all(field["levels"] for field in chosen["fields"] if field["weight"])  # as is learnt
+    told = run("link", tables / "left.csv", tables / "right.csv", "-o", output,
+               "--settings", settings, "--save-settings", settings)  # fmt: skip
+    assert "is an input" in told.stderr
     again = tmp_path / "again.tsv"
     told = run("link", tables / "left.csv", tables / "right.jsonl", "-o", again, "--one-to-one",
                "--settings", settings, "--right-id-field", "key")  # fmt: skip

@@ -254,6 +254,9 @@ def of_numbers(kind: pa.DataType, *numbers: int) -> pa.Array:
         (of_numbers(pa.duration("ns"), -1_500_000_001), "-PT1.500000001S"),
         (of_numbers(pa.duration("us"), 86_400_000_000), "PT86400S"),
         (of_numbers(pa.duration("s"), 2**62), f"PT{2**62}S"),
+        (of_numbers(pa.time64("ns"), 1_001), "00:00:00.000001001"),
+        (of_numbers(pa.time64("ns"), 3_600_000_001_000), "01:00:00.000001"),
+        (of_numbers(pa.time64("ns"), 0), "00:00:00"),
     ],
 )
 def test_any_time_and_duration_is_text_in_iso_s_form(texts, column, told):
@@ -265,6 +268,8 @@ def test_any_time_and_duration_is_text_in_iso_s_form(texts, column, told):
             "object": pa.StructArray.from_arrays([column], ["x"]),
             "map": pa.MapArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["x"]), column),
             "few": pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), column),
+            "runs": pa.RunEndEncodedArray.from_arrays(pa.array([1], pa.int32()), column),
+            "one of": pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [column]),
         }
     )
     names = table.column_names[1:]
@@ -275,6 +280,8 @@ def test_any_time_and_duration_is_text_in_iso_s_form(texts, column, told):
         "object": {"x": told},
         "map": [["x", told]],
         "few": told,
+        "runs": told,
+        "one of": told,
     }
 
 

@@ -122,6 +122,25 @@ def test_the_function_is_called_once_for_each_text_that_is_added(
         assert (hashes._made, hashes._made_bytes) == ({}, 0)
 
 
+def test_a_check_goes_on_after_a_function_that_fails(tmp_path):
+    broken: list[bool] = []
+
+    @tokeniser("breaking")
+    def breaking(text: str) -> list[str]:
+        if broken:
+            raise RuntimeError
+        return text.split()
+
+    with simdb.open(tmp_path / "a.simdb") as db:
+        made = db.collection("c", simdb.Text(simdb.Tokens("breaking")))
+        made.add_many(enumerate(["one text", "another text"]))
+        broken.append(True)
+        assert made.check().sound
+        report = made.check(deep=True)
+        assert [problem.table for problem in report.problems] == ["items", "items", "signatures"]
+        assert "'breaking' failed on a text" in report.problems[2].problem
+
+
 def test_texts_of_few_tokens_are_not_kept_without_end(monkeypatch):
     """As those of rows whose keys are stored, which nobody signs."""
     tokeniser("nothing")(lambda _: [])
