@@ -90,4 +90,6 @@ class SymbolOrder(Struct, frozen=True, eq=False, dict=True):
         for item in crowded.nonzero()[0]:
             keys[offsets[item] : offsets[item + 1]].sort()
         new_offsets = order.drop_repeats(keys, offsets)
-        return ArrangedSets(keys[: new_offsets[-1]], new_offsets)
+        kept = keys[: new_offsets[-1]]
+        # As a view, what is kept of few would hold the memory of all repeats.
+        return ArrangedSets(kept.copy() if kept.size < keys.size // 2 else kept, new_offsets)

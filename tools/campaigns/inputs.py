@@ -154,7 +154,7 @@ HOSTILE = {
     "hostile",
     "items that become far more than they were: memory stays within its setting",
     short=2,
-    long=20,
+    long=60,
     small_parts=False,
 )
 def hostile(run: Run) -> None:

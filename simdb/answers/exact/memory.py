@@ -6,7 +6,7 @@ the symbols of all items fit into a share of the memory setting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
@@ -93,9 +93,19 @@ def live_sets(opened: Opened, order: SymbolOrder, start: int = 0) -> Iterator[Lo
 
 
 def _arranged(signer: Signer, order: SymbolOrder, batch: LiveBatch) -> Loaded:
-    symbols = signer.symbols(batch.items)
-    sets = order.arrange(symbols.values, symbols.offsets)
+    sets = arranged(signer, order, batch.items)
     return Loaded(batch.numbers, sum(map(len, batch.items)), sets)
+
+
+def arranged(
+    signer: Signer, order: SymbolOrder, items: Sequence[bytes | memoryview]
+) -> ArrangedSets:
+    """Write items down in an order, some at a time: a long text may have few symbols."""
+    parts = []
+    for some in slices_of(signer.items.weights(items), LOADED_AT_ONCE):
+        symbols = signer.symbols(items[some])
+        parts.append(order.arrange(symbols.values, symbols.offsets))
+    return ArrangedSets.concatenated(parts)
 
 
 class AtOnce(Generic[T]):
@@ -125,7 +135,7 @@ def stored_items(opened: Opened, numbers: UInt32s) -> list[memoryview]:
 
 def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
     """Read the sets of ascending item numbers, all of which are stored."""
-    return epoch.arrange(opened.signer.symbols(stored_items(opened, numbers)))
+    return arranged(opened.signer, epoch.order, stored_items(opened, numbers))
 
 
 def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:

@@ -22,7 +22,7 @@ import xxhash
 from msgspec import Struct
 
 from simdb import kernels
-from simdb.answers.exact.memory import AtOnce, live_sets, stored_sets
+from simdb.answers.exact.memory import AtOnce, arranged, live_sets, stored_sets
 from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Epoch
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 BYTES_A_SET_SYMBOL = 96  # of the setting, so that sets verified together take a quarter of it
 PART_SYMBOLS = 2**18  # of the sets verified together, at most; threads verify several parts
+PART_BYTES_A_SYMBOL = 8  # of items that wait for a thread
 PART_CANDIDATES = 262_144
 CANDIDATES_AT_ONCE = 262_144
 CANDIDATES_A_POSTING = 1  # of a slice, where the candidates of all slices are held at once
@@ -75,6 +76,14 @@ class ClassPairs(NamedTuple):
 
 
 Verification: TypeAlias = AtOnce[tuple[ClassPairs, Int64s]]  # the pairs, and what they cost
+
+
+class _Held(NamedTuple):
+    """Items by ascending numbers: the first ones arranged already, the others as stored."""
+
+    numbers: UInt32s
+    arranged: list[ArrangedSets]
+    stored: list[bytes]
 
 
 class _Slice(NamedTuple):
@@ -320,26 +329,34 @@ class Sweep:
         numbers, places = np.unique(
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
-        items = [bytes(document.item) for _, document in self._opened.reader.documents_of(numbers)]
-        assert len(items) == numbers.size
-        return AtOnce(partial(self._verified, number, candidates, numbers, places, items))
+        signer, order = self._opened.signer, self.epoch.order
+        most = self._most_symbols * PART_BYTES_A_SYMBOL
+        sets: list[ArrangedSets] = []
+        items: list[bytes] = []
+        size = 0
+        for _, document in self._opened.reader.documents_of(numbers):
+            if size > most:  # long texts of few symbols
+                sets.append(arranged(signer, order, items))
+                items, size = [], 0
+            items.append(bytes(document.item))
+            size += len(items[-1])
+        held = _Held(numbers, sets, items)
+        return AtOnce(partial(self._verified, number, candidates, held, places))
 
     def _verified(
-        self,
-        number: int,
-        candidates: Candidates,
-        numbers: UInt32s,
-        places: Int64s,
-        items: list[bytes],
+        self, number: int, candidates: Candidates, held: _Held, places: Int64s
     ) -> tuple[ClassPairs, Int64s]:
         """Keep the similar pairs that are proposed in the bucket of their first common symbol.
 
-        Candidates are item numbers, ``numbers`` the distinct ones of ``items``, and ``places``
-        where among these each left item is, then each right one. The kernel counts the work.
+        Candidates are item numbers, ``held`` the distinct items of them, and ``places`` where among
+        these each left item is, then each right one. The kernel counts the work.
         """
         postings = kernels.postings
-        sets = self.epoch.arrange(self._opened.signer.symbols(items))
-        arranged = postings.Sets(
+        numbers = held.numbers
+        last = arranged(self._opened.signer, self.epoch.order, held.stored)
+        sets = ArrangedSets.concatenated([*held.arranged, last])
+        assert len(sets) == numbers.size
+        loaded = postings.Sets(
             sets.values,
             sets.offsets[:-1],
             sets.sizes,
@@ -353,8 +370,8 @@ class Sweep:
         overlaps = np.empty(count, np.int64)
         counts = np.zeros(4, np.int64)
         kept = postings.verify_candidates(
-            arranged,
-            arranged,
+            loaded,
+            loaded,
             needed=self._needed,
             count=count,
             found=local,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb import kernels
 from simdb.answers.exact import memory as exact_memory
 from simdb.answers.exact import method as exact_method
 from simdb.answers.exact import sweep as exact_sweeping
@@ -311,3 +312,24 @@ def test_items_are_loaded_anew_until_the_same_state_is_joined_again(
         for _ in range(3):
             assert pairs_found(collection.pairs("0.8")) == {("a", "c"): 0.8}
         assert len(loads) == 7
+
+
+def test_long_texts_of_few_shingles_are_read_a_few_at_a_time(tmp_path, monkeypatch):
+    """What is read at once is bounded by the bytes of items, not only by the symbols they leave."""
+    monkeypatch.setattr(exact_memory, "LOADED_AT_ONCE", 50_000)
+    monkeypatch.setattr(exact_sweeping, "PART_BYTES_A_SYMBOL", 0)
+    texts = [f"{number} " + "abcdefgh" * 2_000 for number in range(12)]
+    with simdb.open(tmp_path / "a.simdb", threads=1) as db:
+        kind = simdb.Text(simdb.CharacterShingles(5))
+        collection = db.collection("c", kind, threshold=None, exact_floor=0.5)
+        collection.add_many(enumerate(texts))
+        read, cut = [], kernels.shingles.character_shingles
+
+        def noting(*given: Any) -> Any:
+            read.append(given[0].size)
+            return cut(*given)
+
+        monkeypatch.setattr(kernels.shingles, "character_shingles", noting)
+        assert collection.pairs(0.6, guarantee="exact").count() == 66
+        assert len(read) >= 4
+        assert max(read) <= 50_000
