@@ -1486,7 +1486,7 @@ class Collection(CollectionView):
 
         A row is dropped if it is similar enough to a row *kept* before it: a stored item or an
         earlier row. A row whose key is stored with equal content is recognised as the same row and
-        kept, so running the same input again gives the same answer. The division into batches,
+        kept, so running the same input again keeps the same rows. The division into batches,
         threads and interruptions do not change the answer.
 
         With ``measure="containment"`` a row of texts, sets, bags or bits by Tanimoto similarity is
@@ -1505,12 +1505,15 @@ class Collection(CollectionView):
         Args:
             rows, key, item, metadata, progress: as for ``add_many``.
             threshold, max_distance: the bound for similar items; the collection's if not given.
-            on_bad: as for ``add_many``.
-            on_existing: what happens to a row whose key was stored before with other content.
+            on_bad: as for ``add_many``. A row for which the policy fails comes last under
+                ``"skip"``, and is stored if nothing is similar.
+            on_existing: what happens to a row whose key was stored before with another item.
                 ``"error"`` makes it a bad row. ``"keep"`` drops it as a duplicate of that item,
-                whatever their similarity, which is then None. ``"replace"`` puts it in place of the
-                item, unless it is similar to another item. A key that comes twice in the input with
-                different contents is always bad.
+                whatever their similarity, which is then None. ``"replace"`` takes the item out,
+                which removes no row even before that, and puts the row in its place unless that is
+                similar to another item; an equal item gets the metadata of its row. All rows are
+                read first, then. A key that comes twice in the input with different contents is
+                always bad.
             measure: ``"jaccard"``, which stands for the collection's own measure;
                 ``"containment"``; or ``"both"``, which drops a row that is similar to, or contained
                 in, a row kept before it. ``"both"`` follows the rules of containment.
@@ -1553,11 +1556,12 @@ class Collection(CollectionView):
         found = arrow.rows_of(rows, key, item, metadata)
         if self.kind.has_rules:
             outcomes = self._within_budget(outcomes)
-        if not by_containment and order is None:
+        is_streamed = order is None and on_existing != "replace"
+        if not by_containment and is_streamed:
             return self._load(found, how, progress, outcomes)
         telling: dict[str, Any] = {"progress": progress, "outcomes": outcomes}
         with self._handle.writing() as access:
-            if not by_containment and order is not None:
+            if not by_containment:
                 return ingest.ordered.dedupe(access, self._known, how, order, found, **telling)
             share = self._contained_bound(
                 threshold if containment is None else containment, max_distance

@@ -502,8 +502,9 @@ class AddReport(Brief, Tabular):
         rows: rows read.
         added, replaced, present: rows that were new, that replaced an item, or whose key was
             stored before.
-        duplicates_old: rows similar to an item that was stored before this call.
-        duplicates_new: rows similar only to an earlier row of this call.
+        duplicates_old: rows similar to an item that is not of the input.
+        duplicates_new: rows similar to an earlier row of the input, which an earlier ``dedupe`` of
+            the same input may have stored.
         bad: rows that could not be stored.
         superseded: stored items that better rows replaced, by a policy.
         merged: rows that were merged with an item.

@@ -42,6 +42,34 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "dedupe",
+        "ingest/dedupe.py",
+        "            stays = ~self._leaving.among(candidates.numbers)\n",
+        "            stays = np.ones(candidates.numbers.size, np.bool_)\n",
+        "tests/ingest/test_dedupe.py -k removes_nothing",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/ordered.py",
+        "                    standing.stand(document.number, batch.rows[row])\n",
+        "                    pass\n",
+        "tests/ingest/test_ordered.py -k resembles",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/add.py",
+        "                fates.renewed.append(row)\n",
+        "                pass\n",
+        "tests/ingest/test_dedupe.py -k equal_item",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/add.py",
+        "                            fates.left.append(fates.stored[row])\n",
+        "                            pass\n",
+        "tests/ingest/test_dedupe.py -k replaces_it",
+    ),
+    Fault(
         "answers",
         "answers/exact/memory.py",
         "    for some in slices_of(signer.items.weights(items), LOADED_AT_ONCE):\n",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 import typer
@@ -276,8 +276,8 @@ def dedupe(
     wanted = _Wanted(described, bound, recall, measure, containment)
     asked = _Asked(inputs, places, wanted, reading, policy)
     asked.require_sound(telling)
-    with places.opened() as database:
-        job = _Job(asked, database)
+    with places.opened() as database, asked.spilled(database) as spilled:
+        job = _Job(asked, database, spilled)
         with (
             job.outputs_open() as files,
             told_when_interrupted(job.left),
@@ -453,6 +453,22 @@ class _Asked(Struct, frozen=True):
             if name != self.places.report:
                 require_fitting_name(name, "jsonl")
 
+    @property
+    def waits(self) -> bool:
+        """Whether no row is settled before the last one is read."""
+        policy = self.policy
+        by_similarity = self.wanted.measure == "jaccard"
+        return not by_similarity or policy.order is not None or policy.on_existing == "replace"
+
+    @contextlib.contextmanager
+    def spilled(self, database: simdb.Database) -> Iterator[IO[bytes] | None]:
+        """Open a file beside the store for the bytes of rows that wait, if they do."""
+        if not self.waits:
+            yield None
+            return
+        with tempfile.TemporaryFile(dir=database.path.parent, prefix=".simdb-") as file:
+            yield file
+
     def _outputs(self) -> tuple[str | None, ...]:
         return self.places.output, self.places.removed, self.reading.bad
 
@@ -469,8 +485,9 @@ class _Job:
         feed: the rows.
     """
 
-    def __init__(self, asked: _Asked, database: simdb.Database) -> None:
+    def __init__(self, asked: _Asked, database: simdb.Database, spilled: IO[bytes] | None) -> None:
         """Determine the inputs and outputs; nothing is written yet."""
+        self._spilled = spilled
         self._asked = asked
         self._database = database
         reading, store = asked.reading, asked.places.store
@@ -526,6 +543,7 @@ class _Job:
             options,
             on_bad=reading.when_bad,
             keep_raw=True,
+            spilled=self._spilled,
             in_one=self._is_one,
             keep_lines=not self._stays and not ordered,
             like=None if stored is None else stored.key,
@@ -546,7 +564,10 @@ class _Job:
         if store is None:
             return text
         done = f"{self.feed.done:,} rows are in {store}"
-        return f"{text}; {done}, and the same command gives the same output"
+        if self._asked.waits:
+            done = f"some rows may be in {store}"
+        same = "keeps the same rows" if self._asked.policy.order else "gives the same output"
+        return f"{text}; {done}, and the same command {same}"
 
     def run(self, files: Mapping[str, Output], bar: ProgressBar) -> dict[str, Any]:
         """Divide the rows into the files, and return the counts."""
@@ -572,7 +593,7 @@ class _Job:
             self._sources if self._is_one else {},
             settings.memory // _SHARE_OF_MEMORY,
             settings.threads or len(os.sched_getaffinity(0)),
-            at_once=asked.wanted.measure == "jaccard" and asked.policy.order is None,
+            at_once=not asked.waits,
         )
 
     def _divided(

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from operator import itemgetter
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from msgspec import Struct
@@ -23,6 +23,7 @@ from simdb.files.inputs import told_format
 from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
 from simdb.files.separated import delimiter_in_words
 from simdb.files.spans import Spans
+from simdb.files.spilled import Spilled
 from simdb.files.writing import Output, json_line
 from simdb.ragged import Column
 from simdb.results import AddReport, Key, Outcome, Outcomes
@@ -158,6 +159,7 @@ class Feed(Parts):
         options: how they are read.
         on_bad: ``"error"`` or ``"skip"``.
         keep_raw: keep the bytes of rows until they are settled.
+        spilled: where they are kept if all rows wait for the last one.
         in_one: raise BadItemError where the rows of two inputs cannot share a file.
         keep_lines: give rows without their metadata, and remember their lines. The target has
             nothing but these rows.
@@ -179,6 +181,7 @@ class Feed(Parts):
         *,
         on_bad: str,
         keep_raw: bool = False,
+        spilled: IO[bytes] | None = None,
         in_one: bool = False,
         keep_lines: bool = False,
         like: Key | None = None,
@@ -195,6 +198,7 @@ class Feed(Parts):
         self._options = options
         self._stop_at_bad = on_bad == "error"
         self._keep_raw = keep_raw
+        self._spilled = spilled
         self._in_one = in_one
         self._keep_lines = keep_lines
         self._like = like
@@ -254,7 +258,7 @@ class Feed(Parts):
         self._require_like(row.key)
         last = self._waiting[-1] if self._waiting else None
         if last is None or last.reader is not reader or not isinstance(last.lines, list):
-            last = Waiting(reader, [], [], [])
+            last = Waiting(reader, [], [], self._kept([]))
             self._waiting.append(last)
         self._handed += 1
         raw = row.raw if self._keep_raw or self.bad_file is not None else b""
@@ -290,6 +294,14 @@ class Feed(Parts):
                     size += piece.nbytes
         yield from self._joined(pieces)
 
+    def _kept(self, raws: Sequence[bytes]) -> Sequence[bytes]:
+        """Return the bytes of rows where they are kept."""
+        if self._spilled is None:
+            return raws
+        spilled = Spilled(self._spilled)
+        spilled.extend(raws)
+        return spilled
+
     def _rows_read(self, reader: RowReader, rows: Iterator[Row]) -> Iterator[Any]:
         for row in rows:
             yield from self._handed_over(reader, row)
@@ -302,7 +314,8 @@ class Feed(Parts):
         first = self._handed
         for reader, piece in taken:
             self._require_like(piece.keys[0])
-            self._waiting.append(Waiting(reader, piece.lines, piece.keys, piece.raws))
+            raws = self._kept(piece.raws)
+            self._waiting.append(Waiting(reader, piece.lines, piece.keys, raws))
             self._handed += len(piece.keys)
 
         def one_by_one() -> Iterator[Any]:

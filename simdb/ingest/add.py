@@ -32,7 +32,7 @@ from simdb.ingest import postings
 from simdb.ingest.given import GivenSignatures
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, joined, read_batches
-from simdb.ingest.standing import Standing
+from simdb.ingest.standing import ItemNumbers, Standing
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
@@ -77,34 +77,8 @@ class AddPolicy(Struct, frozen=True):
     skip_bad: bool  # leave a row whose key is stored, where that is an error, out; else end there
     # Rows come in an order, and stored items that come after one that is kept go for it.
     standing: Standing | None = None
+    leaving: ItemNumbers | None = None  # stored items that rows of the input update
     merge: MergeFunction | None = None  # makes one item of a row and what it duplicates
-
-
-class SeenNumbers:
-    """Item numbers that earlier rows of one input are stored under: a bitmap that grows."""
-
-    def __init__(self) -> None:
-        self._bits = np.zeros(0, np.uint8)
-
-    def add(self, numbers: Sequence[int]) -> None:
-        """Note numbers."""
-        noted = np.array(numbers, np.int64)
-        needed = int(noted.max(initial=-1) >> 3) + 1
-        if needed > self._bits.size:
-            self._bits = np.append(self._bits, np.zeros(needed + needed // 8, np.uint8))
-        np.bitwise_or.at(self._bits, noted >> 3, (1 << (noted & 7)).astype(np.uint8))
-
-    def __contains__(self, number: int) -> bool:
-        """Return whether a number was added."""
-        byte = number >> 3
-        return byte < self._bits.size and bool(self._bits[byte] & (1 << (number & 7)))
-
-    def among(self, numbers: Int64s) -> Bools:
-        """Return which numbers were added."""
-        found = numbers >> 3 < self._bits.size
-        there = numbers[found]
-        found[found] = self._bits[there >> 3] & (1 << (there & 7)) != 0
-        return found
 
 
 class _Told(NamedTuple):
@@ -125,6 +99,12 @@ class Fates:
     decisions: Decisions | None = None  # what each duplicates, if that was looked for
     targets: dict[int, Key] = field(default_factory=dict)  # of stored items that rows name
     superseded: dict[int, int] = field(default_factory=dict)  # stored items that go, and for whom
+    renewed: list[int] = field(default_factory=list)  # rows that bring an item new metadata
+    left: list[int] = field(default_factory=list)  # stored items whose new content is a duplicate
+
+    def again(self) -> list[int]:
+        """The rows that are items of the store, unchanged but for metadata."""
+        return [*self.rows("present"), *self.renewed]
 
     def rows(self, *actions: Action) -> list[int]:
         """The rows of which some action is taken."""
@@ -143,7 +123,7 @@ class BatchAdder:
         self._access = access
         self._known = known
         self._policy = policy
-        self._seen = SeenNumbers()
+        self._seen = ItemNumbers()  # that earlier rows of the input are stored under
         self._first_new: int | None = None
         if known.settings.is_exact and known.signer.epoch is None:
             # Tell the signer the present order, so that prefixes are made ahead of the commit.
@@ -203,14 +183,16 @@ class BatchAdder:
             if prefixes is not signed.prefixes:
                 signed = signed._replace(prefixes=prefixes)
             batch.keys = ByteStrings.of(batch.keys)
-            stored = writer.find_many(batch.keys)
-            fates = Fates(batch, stored, self._actions(writer, batch, stored))
+            fates = Fates(batch, writer.find_many(batch.keys), [])
+            fates.actions = self._actions(writer, fates)
             if self._policy.bound is not None:
                 cut = self._decide(writer, fates, signed, self._policy.bound)
                 if cut or fates.decisions is None:
                     return cut
                 if self._policy.drop_duplicates:
                     for row in np.flatnonzero(fates.decisions.is_duplicate).tolist():
+                        if fates.actions[row] == "replaced" and self._policy.leaving is not None:
+                            fates.left.append(fates.stored[row])
                         if fates.actions[row] in ("added", "replaced"):
                             fates.actions[row] = "duplicate"
                 if self._policy.merge is not None and fates.decisions.is_duplicate.any():
@@ -264,10 +246,8 @@ class BatchAdder:
 
     # -- what becomes of each row ---------------------------------------------------------------
 
-    def _actions(
-        self, writer: CollectionWriter, batch: RowBatch, stored: list[int]
-    ) -> list[Action]:
-        policy = self._policy.on_existing
+    def _actions(self, writer: CollectionWriter, fates: Fates) -> list[Action]:
+        policy, batch, stored = self._policy.on_existing, fates.batch, fates.stored
         if policy == "require" and -1 in stored:
             absent = batch.user_keys[stored.index(-1)]
             raise KeyNotFoundError(f"key {absent!r} is not stored in {self._settings.name!r}")
@@ -281,22 +261,38 @@ class BatchAdder:
                 actions.append("present")
             elif policy in ("replace", "require"):
                 actions.append("replaced")
-            elif policy in OF_CONTENT and self._is_same(writer, batch.items[row], number):
-                is_again = self._policy.drop_duplicates and number in self._seen
-                actions.append("duplicate" if is_again else "present")
-            elif policy == "update" and number not in self._seen:
-                actions.append("replaced")
-            elif policy == "leave" and number not in self._seen:
-                actions.append("duplicate")
-            elif self._policy.skip_bad:
-                actions.append("bad")
             else:
-                raise self._existing(batch, row, number)
+                actions.append(self._by_content(writer, fates, row))
         return actions
+
+    def _by_content(self, writer: CollectionWriter, fates: Fates, row: int) -> Action:
+        """Decide about a row whose key is stored by what the item is."""
+        policy, batch, number = self._policy, fates.batch, fates.stored[row]
+        came_before = number in self._seen
+        if policy.on_existing in OF_CONTENT and self._is_same(writer, batch.items[row], number):
+            if came_before:
+                return "duplicate" if policy.drop_duplicates else "present"
+            if policy.on_existing == "update" and not self._is_noted(writer, batch, row, number):
+                fates.renewed.append(row)
+                return "replaced"
+            return "present"
+        if policy.on_existing == "update" and not came_before:
+            if policy.leaving is not None:  # where another process has stored it meanwhile
+                policy.leaving.add([number])
+            return "replaced"
+        if policy.on_existing == "leave" and not came_before:
+            return "duplicate"
+        if not policy.skip_bad:
+            raise self._existing(batch, row, number)
+        return "bad"
 
     def _is_same(self, writer: CollectionWriter, item: Stored, number: int) -> bool:
         document = writer.document(number)
         return document is not None and document.item == item
+
+    def _is_noted(self, writer: CollectionWriter, batch: RowBatch, row: int, number: int) -> bool:
+        document = writer.document(number)
+        return document is not None and document.metadata == batch.metadata[row]
 
     def _existing(self, batch: RowBatch, place: int, number: int) -> KeyExistsError:
         row, key = batch.rows[place], batch.user_keys[place]
@@ -320,7 +316,9 @@ class BatchAdder:
         """Find what each row duplicates, or return where the batch must be cut for it, else 0."""
         new = np.zeros(len(fates.actions), np.bool_)
         new[fates.rows("added", "replaced")] = True
+        new[fates.renewed] = False  # they are the items that are stored
         standing, positions = self._policy.standing, fates.batch.rows
+        leaving, replaced = self._policy.leaving, fates.rows("replaced")
         with writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
             opened = Opened(self._settings, self._signer, before)
@@ -330,7 +328,10 @@ class BatchAdder:
                 fates.batch.items,
                 signed._replace(comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,
-                replaced={fates.stored[row]: row for row in fates.rows("replaced")},
+                replaced={}
+                if leaving is not None
+                else {fates.stored[row]: row for row in replaced},
+                leaving=leaving,
                 stored_keys=self._stored_keys,
                 challenge=None
                 if standing is None
@@ -349,13 +350,14 @@ class BatchAdder:
     # -- storing --------------------------------------------------------------------------------
 
     def _apply(self, writer: CollectionWriter, fates: Fates, signed: Signed) -> None:
-        replaced, kept = fates.rows("replaced"), fates.rows("added", "replaced")
-        if self._policy.on_existing in OF_CONTENT:
-            self._seen.add([fates.stored[row] for row in fates.rows("present")])
-        if not kept:
-            return
+        kept = fates.rows("added", "replaced")
         # Before their keys are given to new items, since a key leads to one item.
-        gone = [*(fates.stored[row] for row in replaced), *fates.superseded]
+        replaced = (fates.stored[row] for row in fates.rows("replaced"))
+        gone = [*replaced, *fates.superseded, *fates.left]
+        if self._policy.on_existing in OF_CONTENT:
+            self._seen.add([fates.stored[row] for row in fates.again()])
+        if not kept and not gone:
+            return
         keeper = None
         if self._settings.groups is not None:
             keeper = ingest.grouping.Keeper(writer, self._settings, self._signer, self._access)
@@ -430,7 +432,7 @@ class BatchAdder:
         within = numbers < 0
         within[~within] = self._came_with_input(numbers[~within])
         listed = numbers.tolist()
-        if first_rows := {fates.stored[place]: place for place in fates.rows("present")}:
+        if first_rows := {fates.stored[place]: place for place in fates.again()}:
             pairs = zip(listed, similar, strict=True)
             within &= [first_rows.get(number, 0) <= place for number, place in pairs]
         earlier = batch.keys_at(np.maximum(decisions.row[similar], 0).tolist())  # in the batch

@@ -33,6 +33,7 @@ from simdb.batches.compare import compare_items
 from simdb.batches.deciding import BatchDecider, Decisions
 from simdb.batches.meeting import LARGE_BUCKET
 from simdb.batches.signer import Prefixes, Signed
+from simdb.ingest.standing import ItemNumbers
 from simdb.kinds.base import Stored
 from simdb.opened.opened import Opened
 from simdb.ragged import ByteStrings, are_equal, picked
@@ -69,6 +70,7 @@ class Deduplicator(BatchDecider):
         items, signed: the rows; those that are not comparable take no part.
         keep: rows are kept although they are duplicates, so that later rows may duplicate them.
         replaced: item numbers that rows of the batch replace if they are kept, and their rows.
+        leaving: stored items that decide about no row, as the input has other content for them.
         stored_keys: what the batches before have found out of the bucket keys in the store.
         challenge: which stored items come before which rows, if not all do.
     """
@@ -82,6 +84,7 @@ class Deduplicator(BatchDecider):
         *,
         keep: bool,
         replaced: Mapping[int, int],
+        leaving: ItemNumbers | None = None,
         stored_keys: KeyFilter,
         challenge: Challenge | None = None,
     ) -> None:
@@ -100,6 +103,7 @@ class Deduplicator(BatchDecider):
         self._replaced = np.array(sorted(replaced), np.uint32)
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
         self._dropped = np.zeros(len(items), np.bool_)
+        self._leaving = leaving
         self._filter = stored_keys
         self._challenge = challenge
 
@@ -189,9 +193,12 @@ class Deduplicator(BatchDecider):
         else:
             assert signed.prefixes is not None
             candidates = _looked_up(self._prober, signed.prefixes, rows)
-        if not self._replaced.size:
+        if self._leaving is not None:
+            stays = ~self._leaving.among(candidates.numbers)
+        elif self._replaced.size:
+            stays = ~self._is_gone(candidates.probes, candidates.numbers)
+        else:
             return candidates
-        stays = ~self._is_gone(candidates.probes, candidates.numbers)
         probes, numbers = candidates.probes[stays], candidates.numbers[stays]
         return candidates._replace(probes=probes, numbers=numbers)
 

@@ -95,6 +95,11 @@ class RowBatch:
         return len(self.rows) + len(self.bad) >= most_items or self.weight >= most_bytes
 
 
+def weight_of(items: Items, item: Stored, metadata: bytes) -> int:
+    """Return what a row adds to the weight of a batch."""
+    return int(items.weights([item])[0]) + len(metadata) // WEIGHED
+
+
 def read_batches(
     rows: Iterable[Any], items: Items, *, batch_items: int, batch_bytes: int
 ) -> Iterator[RowBatch]:
@@ -172,7 +177,7 @@ def _batches_of_rows(
                     yield batch
                     batch, seen = RowBatch(), set()
                 seen.add(key)
-                weight = int(items.weights([item])[0]) + len(metadata) // WEIGHED
+                weight = weight_of(items, item, metadata)
                 if batch.rows and batch.weight + weight > batch_bytes:
                     yield batch
                     batch, seen = RowBatch(), {key}

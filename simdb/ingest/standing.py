@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,33 @@ from simdb.policies import Place, Policy
 from simdb.results import Entry, Key
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key
+
+
+class ItemNumbers:
+    """A set of item numbers: a bitmap that grows."""
+
+    def __init__(self) -> None:
+        self._bits = np.zeros(0, np.uint8)
+
+    def add(self, numbers: Sequence[int]) -> None:
+        """Note numbers."""
+        noted = np.array(numbers, np.int64)
+        needed = int(noted.max(initial=-1) >> 3) + 1
+        if needed > self._bits.size:
+            self._bits = np.append(self._bits, np.zeros(needed + needed // 8, np.uint8))
+        np.bitwise_or.at(self._bits, noted >> 3, (1 << (noted & 7)).astype(np.uint8))
+
+    def __contains__(self, number: int) -> bool:
+        """Return whether a number was added."""
+        byte = number >> 3
+        return byte < self._bits.size and bool(self._bits[byte] & (1 << (number & 7)))
+
+    def among(self, numbers: Int64s | UInt32s) -> Bools:
+        """Return which numbers were added."""
+        found = numbers >> 3 < self._bits.size
+        there = numbers[found]
+        found[found] = self._bits[there >> 3] & (1 << (there & 7)) != 0
+        return found
 
 
 class Standing:
@@ -43,6 +71,10 @@ class Standing:
             except BadItemError as error:
                 raise BadItemError(f"row {row}: {error.problem}", row=row) from error.__cause__
         self._places += [placed[row] for row in sorted(placed)]
+
+    def stand(self, number: int, position: int) -> None:
+        """Let a stored item stand where the row stands that is this item."""
+        self._stored[number] = self._places[position]
 
     def place(self, key: Key, item: Any, metadata: Any) -> Place:
         """Place an item by itself."""

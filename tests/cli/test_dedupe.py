@@ -454,3 +454,49 @@ def test_a_collection_that_another_process_makes_meanwhile_is_taken(tmp_path, mo
         *("dedupe", rows, "-o", "-", "--store", tmp_path / "s.simdb", "--id-field", "id"),
         *("--shingles", "word:2"),
     )
+
+
+@pytest.mark.parametrize(
+    "waits", [["--policy", "number(score) desc"], ["--on-existing", "replace"]]
+)
+def test_rows_that_wait_for_the_last_come_out_as_they_came(tmp_path, waits):
+    rows = [
+        {"id": f"r{number}", "text": text_of(number // 2), "score": number, "pad": "é" * number}
+        for number in range(40)
+    ]
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for file, some in zip(files, (rows[:25], rows[25:]), strict=True):
+        write_rows(file, some)
+    kept, removed, store = tmp_path / "kept.jsonl", tmp_path / "removed.jsonl", tmp_path / "s.simdb"
+    command = ["dedupe", *files, "-o", kept, "--removed", removed, "--id-field", "id", *waits]
+    for more in ([], ["--store", store], ["--store", store]):
+        done(*command, *more)
+        best = 1 if "--policy" in waits else 0
+        lines = [line for file in files for line in file.read_bytes().splitlines(keepends=True)]
+        assert kept.read_bytes() == b"".join(lines[best::2])
+        told = [json.loads(line)["row"] for line in removed.read_text().splitlines()]
+        assert told == rows[1 - best :: 2]
+    assert not [file for file in tmp_path.iterdir() if file.name.startswith(".simdb")]
+
+
+def test_a_row_whose_policy_fields_have_changed_stands_by_the_new_ones(tmp_path):
+    text = "the council approved the new bridge over the river on monday evening"
+    months = [
+        [{"id": "A", "text": text, "score": 1}],
+        [{"id": "A", "text": text, "score": 9}, {"id": "B", "text": f"{text}!", "score": 5}],
+    ]
+    for on_existing in ("error", "keep", "replace"):
+        for number, rows in enumerate(months):
+            write_rows(tmp_path / f"{number}.jsonl", rows)
+            done("dedupe", tmp_path / f"{number}.jsonl", "-o", tmp_path / "kept.jsonl",
+                 "--removed", tmp_path / "removed.jsonl", "--id-field", "id",
+                 "--store", tmp_path / f"{on_existing}.simdb", "--on-existing", on_existing,
+                 "--policy", "number(score) desc")  # fmt: skip
+        kept = [json.loads(line) for line in (tmp_path / "kept.jsonl").read_text().splitlines()]
+        assert kept == [months[1][0]]
+        (removed,) = map(json.loads, (tmp_path / "removed.jsonl").read_text().splitlines())
+        assert (removed["id"], removed["duplicate_of"]) == ("B", "A")
+        with simdb.open(tmp_path / f"{on_existing}.simdb") as database:
+            (stored,) = database["documents"].items()
+        noted = {"score": 9 if on_existing == "replace" else 1}
+        assert (stored.key, stored.metadata) == ("A", noted)

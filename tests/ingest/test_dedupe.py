@@ -287,7 +287,7 @@ def test_other_content_under_a_stored_key_replaces_it_where_that_is_asked(
         assert outcomes[3].within_input
         assert report.replaced == 1
         stored = {entry.key: entry.item for entry in collection.items()}
-        assert stored == {"a": rows[0][1], "b": "k l m", "c": "o p q", "d": "x y z"}
+        assert stored == {"a": rows[0][1], "b": "k l m", "d": "x y z"}  # "c" is what "b" is now
         assert (
             fates(run(collection, rows, on_existing="replace")[1])[:3]
             == [("present", None, None)] * 3
@@ -603,3 +603,34 @@ def test_texts_that_are_all_alike_are_looked_up_and_compared_in_few_bounded_step
         assert max(met) <= 2 * 4_000  # buckets differ
         assert max(found) <= 3_000
         assert sum(found) > 10_000
+
+
+def test_an_equal_item_gets_the_metadata_of_its_row_where_it_is_to_be_replaced(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.dedupe([("a", "x y z", {"n": 1}), ("b", "k l m", {"n": 1})])
+        for on_existing, noted in (("error", 1), ("keep", 1), ("replace", 2)):
+            rows = [("a", "x y z", {"n": 2}), ("c", "x y z", {"n": 3}), ("b", "k l m", {"n": 1})]
+            report, outcomes = run(collection, rows, on_existing=on_existing)
+            assert collection.get("a").metadata == {"n": noted}
+            assert outcomes[1].duplicate_of == "a"
+            assert outcomes[1].within_input
+            assert (report.replaced, report.present) == ((1, 1) if noted == 2 else (0, 2))
+        assert len(collection) == 2
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_what_is_to_be_replaced_removes_nothing_before(tmp_path, monkeypatch, batch):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **TIGHT)
+        collection.dedupe([("a", "x y z"), ("b", "k l m")])
+        rows = [("d", "x y z"), ("a", "other words now"), (5, None), ("b", "k l m")]
+        for action in ("replaced", "present"):
+            _, outcomes = run(collection, rows, on_existing="replace", on_bad="skip")
+            assert [one.row for one in outcomes] == [0, 1, 2, 3]
+            added = "added" if action == "replaced" else "present"
+            assert [one.action for one in outcomes] == [added, action, "bad", "present"]
+        assert {entry.key: entry.item for entry in collection.items()} == {
+            "a": "other words now", "b": "k l m", "d": "x y z",
+        }  # fmt: skip

@@ -275,3 +275,49 @@ def test_numbers_in_texts_keep_all_their_digits(tmp_path):
         collection = db.collection("c", simdb.Set(), threshold=0.5)
         collection.dedupe(rows, policy="number(t) desc")
         assert [entry.key for entry in collection.items()] == [9]
+
+
+@pytest.mark.parametrize("on_existing", ["replace", "keep"])
+@pytest.mark.parametrize("policy", [None, "n desc", "longest"])
+def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
+    tmp_path, monkeypatch, policy, on_existing
+):
+    """Also where rows come again with other items, with other metadata, or with both."""
+    generator = random.Random(f"{policy} {on_existing}")
+    updated = 0
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        for trial in range(12):
+            options: dict[str, Any] = {"threshold": "0.5", "exact_floor": "0.5", "seed": trial}
+            collection = db.create_collection(f"c{trial}", simdb.Set(), **options)
+            items: dict[int, frozenset[int]] = {}
+            for _ in range(4):
+                monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([1, 3, 100]))
+                rows = []
+                for key in generator.sample(range(25), 12):
+                    if key not in items or generator.random() < 0.4:
+                        items[key] = frozenset(generator.sample(range(9), generator.randint(2, 5)))
+                    rows.append(Entry(key, items[key], {"n": generator.randrange(9)}))
+                given = {row.key: row for row in rows}
+                report, outcomes = run(collection, rows, policy, on_existing=on_existing)
+                updated += report.replaced
+                stored = {entry.key: entry for entry in collection.items()}
+                for one in outcomes:
+                    if one.action != "duplicate":
+                        assert stored[one.key].item == given[one.key].item
+                        if on_existing == "replace":
+                            assert stored[one.key].metadata == given[one.key].metadata
+                    elif one.similarity is not None:
+                        like = stored[one.duplicate_of].item
+                        assert is_like(given[one.key].item, like, "jaccard")
+                        assert on_existing == "keep" or one.key not in stored
+                assert collection.pairs(guarantee="exact").count() == 0
+                if (
+                    policy and on_existing == "keep"
+                ):  # a better row may free the key of one left out
+                    continue
+                again, outcomes_again = run(collection, rows, policy, on_existing=on_existing)
+                assert (again.added, again.replaced, again.superseded) == (0, 0, 0)
+                told = [(one.key, one.action == "duplicate") for one in outcomes]
+                assert [(one.key, one.action == "duplicate") for one in outcomes_again] == told
+            assert collection.check(deep=True).sound
+    assert updated > 20 or on_existing == "keep"

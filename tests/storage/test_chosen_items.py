@@ -13,7 +13,7 @@ import pytest
 import simdb
 from simdb.answers import compare
 from simdb.errors import CorruptionError
-from simdb.ingest.add import SeenNumbers
+from simdb.ingest.standing import ItemNumbers
 from simdb.storage.collection.reader import CollectionReader, Documents, chosen_items, read_items
 
 ROWS = 1_500
@@ -135,7 +135,7 @@ def test_a_block_that_changes_after_it_was_found_is_damage(tmp_path):
 
 
 def test_numbers_that_were_seen_are_told_one_by_one_and_together():
-    seen = SeenNumbers()
+    seen = ItemNumbers()
     assert not seen.among(np.arange(20)).any()
     seen.add([3, 8, 64])
     asked = np.array([0, 3, 8, 9, 64, 65, 10**9])
