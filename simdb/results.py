@@ -815,7 +815,8 @@ class Pairs(Tabular):
         expected_recall: the share of the pairs *at the threshold* expected to be found, by the
             index as it was when they were asked for.
         token: for exact pairs, where ``pairs(..., resume=token)`` continues: after the last batch
-            that ``batches`` has returned, or the last one whose pairs have all been iterated.
+            that ``batches`` has returned, or the last one whose pairs have all been iterated. A
+            new iteration begins it anew.
     """
 
     def __init__(
@@ -835,7 +836,7 @@ class Pairs(Tabular):
         self._with_metadata = with_metadata
         self._work = work
         self._measured = "distance" if is_distance else "similarity"
-        self.token = token
+        self._first_token = self.token = token
         self.guarantee = guarantee
         self.expected_recall = expected_recall
 
@@ -861,7 +862,7 @@ class Pairs(Tabular):
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""
-        for batch, lookups, token in self._source():
+        for batch, lookups, token in self._begun():
             columns: dict[str, Sequence[Any]] = {}
             if self._since is not None:
                 columns["sides"] = self._since.sides(batch)
@@ -880,7 +881,7 @@ class Pairs(Tabular):
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield the pairs as columns of item numbers; ``keys_of`` turns these into keys."""
-        for batch, _, token in self._source():
+        for batch, _, token in self._begun():
             self.token = token
             yield self._marked(batch)
 
@@ -897,6 +898,11 @@ class Pairs(Tabular):
             ("left", "right", self._measured),
             [(pair.left, pair.right, pair.value) for pair in found[: notebooks.SHOWN]],
         )
+
+    def _begun(self) -> Iterator[tuple[PairBatch, tuple[Lookup, Lookup], str | None]]:
+        """Find the pairs anew: the token of an earlier iteration says nothing of this one."""
+        self.token = self._first_token
+        return self._source()
 
     def _marked(self, batch: PairBatch) -> PairBatch:
         return structs.replace(batch, estimated=True) if self.guarantee == "estimate" else batch
@@ -936,7 +942,7 @@ class Pairs(Tabular):
 
     def _columns(self) -> Iterator[dict[str, Any]]:
         """Yield the pairs as columns by name, one batch after the other."""
-        for batch, lookups, token in self._source():
+        for batch, lookups, token in self._begun():
             left, right = (
                 arrow.taken(keys, places) for keys, places in _keys_and_places(batch, *lookups)
             )

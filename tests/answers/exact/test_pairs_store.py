@@ -170,6 +170,31 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
                 list(collection.pairs(0.5, resume=nonsense))
 
 
+@pytest.mark.parametrize("begin", ["pairs", "batches"])
+def test_a_token_is_that_of_the_iteration_that_was_left_off_not_of_one_before(
+    begin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joins, "CHUNK", 8)
+    sets = corpus(3, Fraction(1, 2), 60)
+    with exact_store(tmp_path / "s") as collection:
+        collection.add_many(list(enumerate(sets)))
+        pairs = collection.pairs(0.5)
+        whole = [(pair.left, pair.right) for pair in pairs]
+        assert pairs.token is not None
+        done = 0
+        if begin == "batches":
+            done = len(next(pairs.batches()))
+        else:
+            next(iter(pairs))
+        rest = [(pair.left, pair.right) for pair in collection.pairs(0.5, resume=pairs.token)]
+        assert rest == whole[done:]
+        # One that goes on begins anew where it went on.
+        later = collection.pairs(0.5, resume=pairs.token)
+        assert len(list(later.batches())) > 1
+        next(iter(later))
+        assert later.token == pairs.token
+
+
 def test_exact_pairs_need_no_index_where_everything_fits_into_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
