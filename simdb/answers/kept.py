@@ -180,13 +180,14 @@ def group(opened: Opened, identity: int) -> KeptGroup:
     """Return a group by its id, or by one that is an alias of it."""
     settings, tables = opened.settings, _tables(opened)
     kept = kept_by(settings)
-    if isinstance(identity, int) and 0 < identity < 2**63:
-        label = tables.alias(identity)
+    is_whole = isinstance(identity, int | np.integer) and not isinstance(identity, bool)
+    if is_whole and 0 < identity < 2**63:
+        label = tables.alias(int(identity))
         for level in range(len(kept.bounds)):
             if tables.members(groups_of(level, kept.method), label).size:
                 return _group(opened, level, label)
-        if identity < tables.state()[0]:
-            raise GroupNotFoundError(f"group {identity} has no items any more")
+        if identity < tables.state()[0]:  # perhaps of a step within a commit
+            raise GroupNotFoundError(f"there is no group {identity} in {settings.name!r} now")
     raise GroupNotFoundError(f"there was never a group {identity!r} in {settings.name!r}")
 
 

@@ -97,10 +97,14 @@ def test_what_becomes_of_groups(database):
     collection.replace(0, {100})
     assert (collection.group_of(0).id, collection.group_of(1).id) == (None, 1)
     collection.delete_many([1, 2])
-    with pytest.raises(simdb.GroupNotFoundError, match="no items any more"):
+    with pytest.raises(simdb.GroupNotFoundError, match="there is no group 2 in 'c' now"):
         collection.group(2)
     with pytest.raises(simdb.GroupNotFoundError, match="there was never a group 77"):
         collection.group(77)
+    of_numpy: Any = np.int64(3)
+    assert collection.group(of_numpy) == collection.group(3)
+    with pytest.raises(simdb.GroupNotFoundError, match="there was never a group True"):
+        collection.group(True)
     assert told(collection) == [
         ("created", 1, None, (0, 1, 2)),
         ("created", 2, None, (9, "é")),
@@ -283,3 +287,11 @@ def test_changes_since_a_number_that_no_change_will_have(database):
     collection = chained(database)
     assert [*collection.changes(2**70)] == []
     assert [*collection.changes(2**64 - 1)] == []
+
+
+def test_an_id_that_nothing_outside_a_commit_has_seen_is_not_said_to_have_ended(database):
+    made = database.create_collection("s", simdb.Set(), threshold="0.5", groups="star", seed=1)
+    made.add_many([(0, {1, 2}), (1, {1, 2}), (2, {3})])
+    assert [group.id for group in made.kept_groups()] == [2]
+    with pytest.raises(simdb.GroupNotFoundError, match="there is no group 1 in 's' now"):
+        made.group(1)
