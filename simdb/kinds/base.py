@@ -34,7 +34,7 @@ from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdL
 from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, SymbolSets
-from simdb.lsh.planning import USUAL_RECALL, Plan, PlanRequest, plan
+from simdb.lsh.planning import USUAL_RECALL, Plan, PlanRequest, plan, wrong_recall
 from simdb.ragged import ByteStrings, Column, Ragged, sizes_of
 from simdb.work import Work
 
@@ -846,7 +846,10 @@ def plan_request(
     items: int | None = None,
 ) -> PlanRequest:
     """Read what a caller asks of a plan; ConfigurationError: a value is out of range."""
-    least = USUAL_RECALL if recall is None else Threshold.parse(recall, name="recall").fraction
+    try:
+        least = USUAL_RECALL if recall is None else Threshold.parse(recall, name="recall").fraction
+    except ConfigurationError:
+        raise wrong_recall(recall) from None
     most = Threshold.parse(false_candidates, name="false_candidates").fraction
     return PlanRequest(
         least, bands, rows, row_budget, most, cascade, is_usual=recall is None, items=items

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isnan, nan, nextafter
+from numbers import Real
 from typing import Any
 
 from msgspec import Struct, structs
@@ -34,6 +35,14 @@ _BYTES_A_ROW = 2  # a stored row
 # decides only among plans whose false candidates hardly differ: at 0.8 and 0.99 12 x 5 saves 120
 # bytes of 16 x 6 and has 0.02 more.
 _WORTH_OF_A_BYTE = 5e-5
+
+
+def wrong_recall(recall: object) -> ConfigurationError:
+    """What to raise for a recall that no index is planned for."""
+    return ConfigurationError(
+        "recall must be a number above 0 and below 1, or 1 for an index that misses nothing, which "
+        f"few kinds have, not {recall!r}"
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,8 +92,10 @@ class Plan(Brief, Tabular):
         and above.
 
         Raises:
-            ConfigurationError: a ``union`` of other than bands of minhashes, or none at all.
+            ConfigurationError: a similarity that is not between 0 and 1, a distance below 0; a
+                ``union`` of other than bands of minhashes, or none at all.
         """
+        self._require_within("a similarity" if not self.family.falls else "a distance", value)
         single = self.family.probability(float(value))
         if union is not None:
             self._require_sketches(union)
@@ -97,6 +108,14 @@ class Plan(Brief, Tabular):
         else:
             shared = fast_sketches.expected_recall(single, union, self.bands, self.rows)
         return max(0.0, shared - self.family.loss)
+
+    def _require_within(self, what: str, value: Any) -> None:
+        """Raise unless a value is a number that a similarity, or a distance, can be."""
+        most = inf if self.family.falls else 1
+        is_number = isinstance(value, Real)
+        if not is_number or not 0 <= value <= most:
+            limits = "of at least 0" if most == inf else "between 0 and 1"
+            raise ConfigurationError(f"{what} must be a number {limits}, not {value!r}")
 
     def _require_sketches(self, union: int) -> None:
         if self.cascade is not None or type(self.family) not in (JaccardCurve, SumCurve):
@@ -146,7 +165,13 @@ class Plan(Brief, Tabular):
         """State how items at a near distance are told from those at a far one (MMDS 3.6.1).
 
         Of a similarity, the distance is 1 minus it.
+
+        Raises:
+            ConfigurationError: a distance is below 0 or, of a similarity, above 1; or the far one
+                is not the larger.
         """
+        for distance in (near, far):
+            self._require_within("a distance", distance)
         return self.family.sensitivity(near, far).amplified(self.construction)
 
     def chance_meetings(self, items: int) -> float:
@@ -232,7 +257,7 @@ def plan(
     if not family.falls and not 0 < threshold <= 1:
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")
     if not 0 < request.recall < 1:
-        raise ConfigurationError(f"recall must be above 0 and below 1, not {float(request.recall)}")
+        raise wrong_recall(float(request.recall))
     if request.cascade is not None:
         return _plan_cascade(threshold, request.cascade, request.recall, family)
     bands, rows = request.bands, request.rows
@@ -313,10 +338,11 @@ def _plan_cascade(
     reached = chosen.expected_recall(threshold)
     if reached < recall:  # where none is stated, as much as can be known is reached
         bound = "distance" if family.falls else "threshold"
+        share = int(reached * 1000) / 1000
+        asked = f"ask for recall={share:g}, or " if share else ""  # a recall of 0 is refused
         raise ConfigurationError(
             f"the cascade {construction} finds {reached:.4f} at {bound} {float(threshold):g}, less "
-            f"than the recall {float(recall):g}: ask for recall={int(reached * 1000) / 1000:g}, or "
-            "give its OR more members, or its AND fewer"
+            f"than the recall {float(recall):g}: {asked}give its OR more members, or its AND fewer"
         )
     return chosen
 

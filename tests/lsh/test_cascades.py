@@ -236,6 +236,9 @@ def test_what_cannot_be_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=r"finds 0\.8492 at threshold 0\.8.*recall=0\.849"):
         simdb.plan(0.8, cascade=too_strict)
     assert simdb.plan(0.8, cascade=too_strict, recall=0.849).cascade is not None
+    with pytest.raises(ConfigurationError, match=r"recall 0\.99: give its OR more") as caught:
+        simdb.plan(0.8, cascade=simdb.And(100))  # less than any recall that can be asked for
+    assert "recall=0" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="leave out bands"):
         simdb.plan(0.8, cascade=too_strict, bands=3)
     with pytest.raises(ConfigurationError, match="has 10,000 base functions, more than the 4,096"):

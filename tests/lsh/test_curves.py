@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import isnan
+from typing import Any
 
+import numpy as np
 import pytest
 
 from simdb.errors import ConfigurationError
-from simdb.lsh.curves import CertainCurve, Curve, JaccardCurve, SumCurve, UnstatedCurve
+from simdb.lsh.curves import (
+    CertainCurve,
+    Curve,
+    HammingCurve,
+    JaccardCurve,
+    SumCurve,
+    UnstatedCurve,
+)
 from simdb.lsh.planning import Plan, PlanRequest, plan
 
 
@@ -31,6 +40,27 @@ def test_what_is_not_stated_is_no_number(curve):
     assert isnan(curve.unrelated(0.5))
     assert isnan(Plan(Fraction(1, 2), 4, 3, curve).expected_recall(0.5))
     assert isnan(Plan(Fraction(1, 2), 4, 3, curve).false_candidates())
+
+
+@pytest.mark.parametrize("value", [-1, 1.01, 2, float("nan"), "x", None])
+def test_what_no_similarity_can_be_has_no_recall(value):
+    planned = plan(Fraction(4, 5))
+    with pytest.raises(ConfigurationError, match="a similarity must be a number between 0 and 1"):
+        planned.expected_recall(value)
+    with pytest.raises(ConfigurationError, match="a distance must be a number between 0 and 1"):
+        planned.sensitivity(0.2, value)
+    allowed: list[Any] = [0, Fraction(1), np.float32(1)]
+    assert list(map(planned.expected_recall, allowed)) == [0, 1, 1]
+
+
+@pytest.mark.parametrize("value", [-0.5, float("nan"), "x"])
+def test_what_no_distance_can_be_has_no_recall(value):
+    planned = Plan(Fraction(4), 4, 3, HammingCurve(64))
+    with pytest.raises(ConfigurationError, match="a distance must be a number of at least 0"):
+        planned.expected_recall(value)
+    with pytest.raises(ConfigurationError, match="a distance must be a number of at least 0"):
+        planned.sensitivity(value, 5)
+    assert planned.expected_recall(100) == 0
 
 
 def test_what_rules_find_for_certain_is_found_for_certain():

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simdb
 from simdb.errors import ConfigurationError
 from simdb.lsh import planning
 from simdb.lsh.planning import JACCARD, Plan, PlanRequest
@@ -117,8 +118,8 @@ def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
     [
         ({"threshold": Fraction(0)}, "threshold must be above 0 and at most 1, not 0"),
         ({"threshold": Fraction(11, 10)}, "threshold must be above 0 and at most 1, not 11/10"),
-        ({"recall": Fraction(0)}, r"recall must be above 0 and below 1, not 0\.0"),
-        ({"recall": Fraction(1)}, r"recall must be above 0 and below 1, not 1\.0"),
+        ({"recall": Fraction(0)}, r"above 0 and below 1, or 1 for .*, not 0\.0"),
+        ({"recall": Fraction(1)}, r"above 0 and below 1, or 1 for .*, not 1\.0"),
         ({"bands": 0}, "bands must be a whole number of at least 1, not 0"),
         ({"rows": True}, "rows must be a whole number of at least 1, not True"),
         ({"rows": 2.0}, r"rows must be a whole number of at least 1, not 2\.0"),
@@ -142,3 +143,24 @@ def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
 def test_what_cannot_be_had_is_refused_with_its_reason(arguments, message):
     with pytest.raises(ConfigurationError, match=message):
         plan(**{"threshold": Fraction(4, 5), **arguments})
+
+
+@pytest.mark.parametrize("recall", [0, -0.1, 1, 1.5, "x", True])
+def test_a_recall_that_cannot_be_had_is_always_refused_in_the_same_words(recall):
+    words = "recall must be a number above 0 and below 1, or 1 for an index that misses nothing"
+    with pytest.raises(ConfigurationError, match=words):
+        simdb.plan(recall=recall)
+
+
+def test_from_0_264_on_128_rows_suffice():
+    """As docs/kinds.md and docs/command-line.md say."""
+    assert simdb.plan(0.264).signature_rows == 128
+    with pytest.raises(ConfigurationError, match="row budget of 130"):
+        simdb.plan(0.263)
+
+
+def test_bands_and_rows_that_are_both_given_are_taken_whatever_they_find_or_meet():
+    given = simdb.plan(0.8, bands=2, rows=1, items=10**9)
+    assert (given.bands, given.rows) == (2, 1)
+    assert given.expected_recall(0.8) < 0.99
+    assert given.chance_meetings(10**9) > 2
