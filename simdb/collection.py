@@ -16,6 +16,7 @@ import numpy.typing as npt
 from msgspec import structs
 
 from simdb import answers, arrow, ingest, kinds, upkeep
+from simdb.arguments import require_function, require_whole, several
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -255,7 +256,7 @@ class CollectionView:
             KeyNotFoundError: one of the keys is not stored.
             ConfigurationError: there is no probable index.
         """
-        wanted = list(keys)
+        wanted = list(several("keys", keys))
         with self._opened() as opened:
             numbers = [opened.reader.find(encode_user_key(key)) for key in wanted]
             if None in numbers:
@@ -463,7 +464,7 @@ class CollectionView:
             items: the items to search for; in a table, the column named by ``item``.
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
-        given = arrow.items_of(items, item)
+        given = arrow.items_of(_rows("items", items), item)
         found = self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
         return Answers(found, is_distance=self.kind.is_distance)
 
@@ -725,7 +726,7 @@ class CollectionView:
         An id that was merged into another is an alias; the other group is returned, with its id.
 
         Raises:
-            GroupNotFoundError: no group has that id, or its last item is gone.
+            GroupNotFoundError: no group has that id, or none any more.
             ConfigurationError: no groups are kept.
         """
         with self._opened() as opened:
@@ -1166,7 +1167,10 @@ class CollectionView:
             KeyNotFoundError, ConfigurationError: as for ``explain_pair``.
         """
         if not arrow.is_table(pairs):
-            pairs = [(one.left, one.right) if isinstance(one, Pair) else one for one in pairs]
+            pairs = [
+                (one.left, one.right) if isinstance(one, Pair) else one
+                for one in several("pairs", pairs)
+            ]
         given = answers.scoring.read_pairs(pairs)
         lefts, rights = zip(*given, strict=True) if given else ((), ())
         with self._sides(other) as both:
@@ -1274,10 +1278,12 @@ class CollectionView:
 
         Raises:
             KeyNotFoundError: a key is not stored.
+            WrongTypeError: something is not a pair of keys.
             ConfigurationError: there is no probable index.
         """
         require_whole("tries", tries, 1, optional=False)
-        given = list(pairs)
+        require_whole("seed", seed, 0, optional=False)
+        given = answers.scoring.read_pairs(pairs)
         with self._opened() as opened:
             _ = opened.settings.plan  # also tells that there is no index
             return upkeep.survey.shares_met(opened, given, tries=tries, seed=seed)
@@ -1449,6 +1455,7 @@ class Collection(CollectionView):
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
             ConfigurationError: signatures are not those of the collection's recipe.
         """
+        _require_functions(progress, outcomes)
         policy = self._adding(
             *(on_existing, on_duplicate, merge),
             skip_bad=_skips_bad(on_bad),
@@ -1462,7 +1469,7 @@ class Collection(CollectionView):
         if signature is not None and recipe is not None:
             given = ingest.given.GivenSignatures(rows, signature, recipe, self._present.settings)
             rows = given.data
-        found = arrow.rows_of(rows, key, item, metadata)
+        found = arrow.rows_of(_rows("rows", rows), key, item, metadata)
         return self._load(found, policy, progress, outcomes, given)
 
     def dedupe(
@@ -1538,6 +1545,7 @@ class Collection(CollectionView):
             BadItemError: the policy fails for a row, and bad rows are not skipped. Nothing is
                 stored (with containment, all rows are).
         """
+        _require_functions(progress, outcomes)
         _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
         _require_choice("measure", measure, get_args(DedupeMeasure))
         if containment is not None and measure != "both":
@@ -1553,7 +1561,7 @@ class Collection(CollectionView):
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
         )
-        found = arrow.rows_of(rows, key, item, metadata)
+        found = arrow.rows_of(_rows("rows", rows), key, item, metadata)
         if self.kind.has_rules:
             outcomes = self._within_budget(outcomes)
         is_streamed = order is None and on_existing != "replace"
@@ -1775,6 +1783,7 @@ class Collection(CollectionView):
         Others may read and write meanwhile. The file does not shrink; its free pages are reused.
         ``Database.backup(compact=True)`` writes a smaller copy.
         """
+        require_function("progress", progress)
         with self._handle.writing() as access:
             return upkeep.rebuild.compact(access, self._present, progress)
 
@@ -1831,6 +1840,7 @@ class Collection(CollectionView):
             drop_groups: stop keeping groups, and remove their ids and changes.
             progress: called now and then.
         """
+        require_function("progress", progress)
         present = self._present.settings
         if compression is not None:
             require_compression(present.kind, compression)
@@ -1908,22 +1918,6 @@ def _require_candidates(opened: Opened, method: Method, left: Opened | None = No
         upkeep.stats.require_candidates(opened, left)
 
 
-def require_whole(
-    name: str, value: object, least: int, most: int | None = None, *, optional: bool = True
-) -> None:
-    """Raise unless a value is a whole number within limits; or None, where it is optional."""
-    if value is None and optional:
-        return
-    if (
-        not isinstance(value, int | np.integer)
-        or isinstance(value, bool)
-        or value < least
-        or (most is not None and value > most)
-    ):
-        limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
-        raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")
-
-
 def _method(
     opened: Opened,
     verb: Verb,
@@ -1950,16 +1944,26 @@ def _raise_plain(error: BadItemError) -> NoReturn:
 
 
 def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:
-    if isinstance(keys, str | bytes):
-        raise WrongTypeError("keys must be an iterable of keys, not one text")
     batch: dict[bytes, Key] = {}
-    for key in keys:
+    for key in several("keys", keys):
         batch.setdefault(encode_user_key(key), key)
         if len(batch) >= DELETED_AT_ONCE:
             yield list(batch.items())
             batch = {}
     if batch:
         yield list(batch.items())
+
+
+def _rows(name: str, given: Any) -> Iterable[Any]:
+    """Return a table, or an iterable; WrongTypeError: it is neither."""
+    table: Iterable[Any] = given
+    return table if arrow.is_table(given) else several(name, given)
+
+
+def _require_functions(progress: object, outcomes: object) -> None:
+    """Raise now what would otherwise be raised by a call, after rows are stored."""
+    require_function("progress", progress)
+    require_function("outcomes", outcomes)
 
 
 def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

@@ -13,7 +13,8 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from simdb import answers, kinds, recovery, upkeep
-from simdb.collection import Collection, CollectionView, require_whole
+from simdb.arguments import require_whole
+from simdb.collection import Collection, CollectionView
 from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.base import plan_request
@@ -30,7 +31,7 @@ from simdb.opened.request import (
     require_same,
     settings_by,
 )
-from simdb.recipe import Recipe
+from simdb.recipe import Recipe, require_recipe
 from simdb.results import CheckReport, Problem, Progress, Stats
 from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
@@ -207,11 +208,12 @@ class Database:
             groups_at: thresholds, or largest distances, at which groups are kept, none wider than
                 the index serves; by default the collection's own bound.
             recipe: the recipe of another collection (``Collection.recipe``, ``simdb.Recipe.of``),
-                including its secret. It replaces ``kind`` and all settings but ``compression``.
+                including its secret. It replaces ``kind`` and all settings but ``compression``,
+                ``groups`` and ``groups_at``.
 
         Raises:
             ConfigurationError: the collection exists with other settings (``rebuild`` changes
-                them), or a setting is given beside a recipe.
+                them), or a setting that a recipe contains is given beside it.
             CollectionNotFoundError: the collection does not exist, and no kind is given.
         """
         plan = plan_request(
@@ -228,7 +230,8 @@ class Database:
                     "arguments out, or make "
                     "another recipe for other settings (simdb.Recipe.of)"
                 )
-            wanted = _grouped(settings_by(recipe, name, compression), *asked_groups)
+            wanted = settings_by(require_recipe(recipe), name, compression)
+            wanted = _grouped(wanted, *asked_groups)
             require_same(self._present_or_created(wanted), wanted, seeded=True)
             return self[name]
         if kind is None:
@@ -439,7 +442,7 @@ class Database:
                 parts.append(
                     recovery.dump.DumpedPart(settings, len(view), view.items, said, groups)
                 )
-            recovery.dump.write(folder, parts, progress)
+            recovery.dump.write(parse_path(folder), parts, progress)
 
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None
@@ -536,7 +539,7 @@ def open_throwaway(path: Path, *, threads: int | None = None, memory: int = 2**3
 
 def _require_resources(threads: int | None, memory: int) -> None:
     require_whole("threads", threads, 1)
-    require_whole("memory", memory, SMALLEST_MEMORY)
+    require_whole("memory", memory, SMALLEST_MEMORY, optional=False)
 
 
 def load(
@@ -566,7 +569,7 @@ def load(
     target = parse_path(path)
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")
-    collections = recovery.dump.read(folder)
+    collections = recovery.dump.read(parse_path(folder))
     with creation.temporary_beside(target) as temporary:
         with open_database(temporary, threads=threads) as database:
             for one in collections:

@@ -10,10 +10,11 @@ from itertools import islice
 import numpy as np
 
 from simdb import kernels
+from simdb.arguments import require_whole, several
 from simdb.arrays import UInt16s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Threshold, ThresholdLike
-from simdb.kinds import Items, Kind
+from simdb.kinds import Items, Kind, require
 from simdb.kinds.base import plan_request
 from simdb.lsh import planning
 from simdb.lsh.amplification import Construction
@@ -131,12 +132,12 @@ def plan_exact(
     >>> plan_exact([range(10), range(20)], simdb.Set(), exact_floor=0.7).postings
     11
     """
-    if not kind.has_symbols:
+    if not require(kind).has_symbols:
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare all items")
     floor, items = _floor(kind, exact_floor), kind.make_items(b"")
     count = item_bytes = symbols = postings = largest = 0
     nothing = np.empty(0, np.uint64)
-    remaining = iter(sample)
+    remaining = iter(several("sample", sample, "items"))
     while part := list(islice(remaining, SAMPLED_AT_ONCE)):
         encoded = list(_encoded(items, part, count))
         sets = items.symbols(encoded)
@@ -191,7 +192,8 @@ def plan_rules(
         other_items: how many records the other table has; by default those of its sample.
 
     Raises:
-        ConfigurationError: the kind has no rules, or ``other_items`` is given without ``other``.
+        ConfigurationError: the kind has no rules, ``other_items`` is given without ``other``, or a
+            number of records is no whole number of at least 1.
         BadItemError: an item cannot be stored; ``row`` says which of its sample, from 0.
 
     >>> import simdb
@@ -205,7 +207,9 @@ def plan_rules(
     """
     if other is None and other_items is not None:
         raise ConfigurationError("other_items needs other, a sample of the other table")
-    if not kind.has_rules:
+    require_whole("items", items, 1)
+    require_whole("other_items", other_items, 1)
+    if not require(kind).has_rules:
         raise ConfigurationError(f"only records have rules for candidates, not {kind}")
     planned = kind.plan(kind.widest_bound, PlanRequest())
     family = kind.make_family(
@@ -238,7 +242,7 @@ def plan_rules(
 
 
 def _signed(forms: Items, family: Family, sample: Iterable[object]) -> Iterator[UInt16s]:
-    remaining, count = iter(sample), 0
+    remaining, count = iter(several("a sample", sample, "items")), 0
     while part := list(islice(remaining, SAMPLED_AT_ONCE)):
         yield family.sign(forms.features(list(_encoded(forms, part, count))))
         count += len(part)

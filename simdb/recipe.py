@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from simdb.errors import ConfigurationError, SimdbError, UnknownTokeniserError
+from simdb.errors import ConfigurationError, SimdbError, UnknownTokeniserError, WrongTypeError
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.kinds import Items, Kind, SketchScheme, require, restore
 from simdb.kinds.base import plan_request
@@ -30,6 +30,8 @@ from simdb.lsh.planning import Plan, PlanRequest
 SECRET_BYTES = 32
 FORMAT = 1
 _QUOTIENT = re.compile(r"[0-9]+(/[0-9]+)?")  # as fractions are stored
+# What values that no recipe has may raise.
+_WRONG = KeyError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
 _MARK = "simdb_recipe"  # the field of JSON that holds the format
 
 
@@ -164,7 +166,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
             recipe.require_possible()
         except SimdbError:
             raise
-        except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        except _WRONG as error:
             raise ConfigurationError(
                 f"this is not a recipe as written by Recipe.to_json: {error}"
             ) from error
@@ -172,7 +174,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
 
     def signs_alike(self, other: Recipe) -> bool:
         """Whether items have the same signatures and bucket keys by another recipe."""
-        return self.kind.signs_alike(other.kind) and all(
+        return self.kind.signs_alike(require_recipe(other).kind) and all(
             getattr(self, part) == getattr(other, part)
             for part in Recipe.__struct_fields__
             if part not in ("kind", "threshold")
@@ -239,7 +241,15 @@ class Recipe(Struct, frozen=True, kw_only=True):
         return Plan(self.threshold, self.bands, self.rows, curve, self.cascade)
 
     def expected_recall(self, bound: Bound) -> float:
-        """Return the share of the pairs at a bound that the probable index finds."""
+        """Return the share of the pairs at a bound that the probable index finds.
+
+        The bound is one as indexes have it, such as ``bound``; ``plan.expected_recall`` takes
+        numbers. WrongTypeError: it is none.
+        """
+        given: Any = bound
+        if not isinstance(given, Bound):
+            problem = f"bound must be as Recipe.bound is, not {type(given).__name__}"
+            raise WrongTypeError(f"{problem}; plan.expected_recall takes numbers")
         return self.plan.expected_recall(bound.fraction)
 
     def make_items(self) -> Items:
@@ -316,6 +326,16 @@ class Recipe(Struct, frozen=True, kw_only=True):
             raise ValueError("containment and finds_equal are true or false")
         if self.containment and floor is None:
             raise ValueError("containment needs an exact floor")
+
+
+def require_recipe(given: object) -> Recipe:
+    """Return a recipe; WrongTypeError if it is something else."""
+    if not isinstance(given, Recipe):
+        raise WrongTypeError(
+            f"a recipe must be a simdb.Recipe, not {type(given).__name__}; Recipe.from_json reads "
+            "one from text"
+        )
+    return given
 
 
 # -- from what is asked, from what is stored ---------------------------------------------------

@@ -18,10 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from simdb.arguments import several
 from simdb.arrays import Float64s
 from simdb.database import open_throwaway
-from simdb.errors import BadItemError, ConfigurationError
-from simdb.kinds import Text
+from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
+from simdb.kinds import Kind, Text
 from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
 from simdb.results import Progress
 from simdb.upkeep.audit import exact_interval
@@ -180,6 +181,7 @@ def tune(
 
     Raises:
         ConfigurationError: there are no two texts, or a threshold is out of range.
+        WrongTypeError: ``tried`` is not pairs of a name and a ``simdb.Text``.
         BadItemError: an item is not a text.
     """
     every: list[Any] = [*thresholds] if isinstance(thresholds, Iterable) else []
@@ -195,7 +197,8 @@ def tune(
                 f"thresholds must be above 0.5 and at most 1, not {threshold!r}"
             )
     thresholds = list(map(float, every))
-    chosen = list(islice(texts, sample))
+    settings = _settings(TRIED if tried is None else tried)
+    chosen = list(islice(several("texts", texts), sample))
     if len(chosen) < 2:
         raise ConfigurationError(
             f"a sample needs at least two texts to compare, and there are {len(chosen)}"
@@ -204,7 +207,6 @@ def tune(
         if not isinstance(text, str):
             raise BadItemError(f"row {row} is not a text, but {type(text).__name__}", row=row)
     sizes = np.array([len(text.encode("utf-8", "replace")) for text in chosen], np.int64)
-    settings = list(tried or TRIED)
     trials: list[Trial] = []
     for name, kind in settings:
         trials.append(_tried(name, kind, chosen, sizes, thresholds))
@@ -220,6 +222,16 @@ def tune(
         reason,
         tuple(chosen),
     )
+
+
+def _settings(tried: Any) -> list[tuple[str, Text]]:
+    """Return settings by name as they are given; WrongTypeError: they are others."""
+    settings = [*tried] if isinstance(tried, Iterable) else [tried]
+    for one in settings or [tried]:
+        pair = one if isinstance(one, tuple | list) else ()
+        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Kind):
+            raise WrongTypeError(f"tried must be pairs of a name and a simdb.Text, not {one!r}")
+    return settings
 
 
 def _proposed(

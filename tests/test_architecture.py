@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
-BOTTOM |= {"differences", "evidence", "extras", "forest", "late", "notebooks", "zstandard"}
+BOTTOM |= {"arguments", "differences"}
+BOTTOM |= {"evidence", "extras", "forest", "late", "notebooks", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -26,6 +27,7 @@ BELOW_ROOMS = {"linkage", "storage"} | OF_ITEMS | MATHEMATICS | BOTTOM
 # What each part of simdb may import of simdb, besides itself. "" is the package: the public names.
 ALLOWED_IMPORTS = {
     "errors": set(),
+    "arguments": {"errors"},
     "extras": {"errors"},
     "arrow": {"arrays", "errors", "extras", "ragged"},
     "policies": {"errors", "results"},

@@ -339,9 +339,12 @@ def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s)
 
     KeyNotFoundError: one is not stored, or not any more. WrongTypeError: they are not numbers.
     """
-    given = np.asarray(numbers)
-    if given.size and given.dtype.kind not in "iu":
-        raise WrongTypeError("item numbers must be whole numbers, as in a PairBatch")
+    try:
+        given = np.asarray(numbers)
+    except ValueError:  # rows of different lengths
+        given = np.array(None)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise WrongTypeError("item numbers must be a list of whole numbers, as in a PairBatch")
     for number in given[(given < 0) | (given >= 2**32)].tolist():
         raise KeyNotFoundError(f"{number} is not an item number")
     wanted = given.astype(np.uint32)

@@ -76,7 +76,7 @@ def changed_settings(
     drop_probable: bool,
 ) -> CollectionSettings:
     """Return settings in which what is not None has changed; ConfigurationError if it cannot."""
-    if kind is not None and type(kind) is not type(present.kind):
+    if kind is not None and type(require(kind)) is not type(present.kind):
         raise ConfigurationError(
             f"collection {present.name!r} cannot be rebuilt as another kind: "
             f"{contrast(present.kind, kind)}"

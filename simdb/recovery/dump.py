@@ -233,7 +233,10 @@ def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
     except (UnknownKindError, StorageError):
         raise
     except (*_WRONG, OSError, LookupError, AttributeError) as error:
-        raise StorageError(f"{source} is not a dump of a store: {error!r}") from error
+        problem = repr(error)
+        if isinstance(error, OSError):
+            problem = f"{error.filename}: {error.strerror}"
+        raise StorageError(f"{source} is not a dump of a store: {problem}") from error
 
 
 def _collections(

@@ -10,8 +10,9 @@ from itertools import islice, pairwise
 from math import isnan
 from typing import Any
 
+from simdb.arguments import require_whole
 from simdb.collection import CollectionView
-from simdb.errors import ConfigurationError, SimdbError
+from simdb.errors import ConfigurationError, SimdbError, WrongTypeError
 from simdb.evidence import in_words
 from simdb.extras import require
 from simdb.reports import charts
@@ -121,8 +122,14 @@ def report(
         removed: of a job, what became of its rows.
 
     Raises:
+        WrongTypeError: the collection is none.
+        ConfigurationError: a number is out of range.
         MissingExtraError: jinja2 or matplotlib is not installed (the extra ``report``).
     """
+    if not isinstance(collection, CollectionView):
+        raise WrongTypeError(f"a report is of a collection, not of a {type(collection).__name__}")
+    require_whole("sample", sample, 1, optional=False)
+    require_whole("seed", seed, 0, optional=False)
     require("report", "a report needs", "jinja2", "matplotlib")
     page = _Page(collection, sample, seed, removed)
     groups, drawn = page.groups(), page.charts()

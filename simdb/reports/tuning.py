@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from simdb.errors import WrongTypeError
 from simdb.reports import charts
 from simdb.reports.pages import Section, Shown, rendered, texts_beside
 from simdb.tuning import BIN, LOWEST, Example, Removal, Trial, Tuning
@@ -22,8 +23,11 @@ def tuning_report(found: Tuning, *, title: str | None = None, command: str | Non
         command: the command that applies the proposal, as the page shows it.
 
     Raises:
+        WrongTypeError: it is no result of ``tune``.
         MissingExtraError: jinja2 or matplotlib is not installed (the extra ``report``).
     """
+    if not isinstance(found, Tuning):
+        raise WrongTypeError(f"a report of settings is of simdb.tune, not {type(found).__name__}")
     proposed = found.proposed
     return rendered(
         "tuning.html",

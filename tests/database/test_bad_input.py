@@ -243,3 +243,78 @@ def test_what_has_the_wrong_type_is_told_as_such(tmp_path):
         for told, call in calls:
             with pytest.raises(simdb.WrongTypeError, match=told):
                 call()
+
+
+# ----------------------------------------------------------------------------- what is iterated
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "text", b"bytes"])
+def test_what_cannot_be_iterated_and_a_single_text_are_wrong_types(collection, wrong):
+    given: Any = 5 if wrong is None else wrong  # None stands for no other table
+    records = simdb.Record([simdb.Field("a")])
+    use: Any
+    for use in (
+        lambda: collection.add_many(wrong),
+        lambda: collection.dedupe(wrong),
+        lambda: collection.search_many(wrong),
+        lambda: collection.delete_many(wrong),
+        lambda: collection.signatures(wrong),
+        lambda: simdb.plan_exact(wrong, simdb.Set()),
+        lambda: simdb.plan_rules(wrong, records),
+        lambda: simdb.plan_rules([{"a": "x"}], records, other=given),
+        lambda: simdb.tune(wrong),
+        lambda: simdb.propose_record(wrong),
+        lambda: simdb.propose_record([{"a": "x"}], given),
+    ):
+        with pytest.raises(simdb.WrongTypeError, match="must be an iterable of"):
+            use()
+    assert len(collection) == 1
+
+
+def test_what_has_only_numbered_places_is_iterated(collection):
+    class Places:
+        def __getitem__(self, place: int) -> tuple[int, str]:
+            return {0: (0, "one"), 1: (1, "two")}[place] if place < 2 else self.none()
+
+        def none(self) -> tuple[int, str]:
+            raise IndexError
+
+    assert collection.add_many(Places()).added == 2
+
+
+def test_a_row_to_propose_settings_by_is_a_mapping():
+    with pytest.raises(simdb.BadItemError, match="row 1 must be a mapping") as caught:
+        simdb.propose_record([{"a": "x"}, 5])  # type: ignore[list-item]
+    assert caught.value.row == 1
+
+
+@pytest.mark.parametrize("name", ["progress", "outcomes"])
+@pytest.mark.parametrize("options", [{}, {"policy": "longest"}, {"measure": "containment"}])
+def test_what_is_told_of_rows_must_be_callable_before_any_is_stored(collection, name, options):
+    with pytest.raises(simdb.WrongTypeError, match=f"{name} must be a function or None, not int"):
+        collection.add_many([("new", "x")], **{name: 5})
+    with pytest.raises(simdb.WrongTypeError, match=f"{name} must be a function or None, not int"):
+        collection.dedupe([("new", "x")], **options, **{name: 5})
+    for use in (collection.compact, collection.rebuild):
+        with pytest.raises(simdb.WrongTypeError, match="progress must be a function"):
+            use(progress=5)
+    assert "new" not in collection
+
+
+@pytest.mark.parametrize("pairs", [None, 5, [0], [("kept", "kept", "kept")], ["ab"]])
+def test_pairs_of_which_the_curve_is_measured_are_pairs(collection, pairs):
+    with pytest.raises(simdb.WrongTypeError, match="pair"):
+        collection.shares_met(pairs)
+
+
+@pytest.mark.parametrize("seed", [-1, None, "x", 1.5])
+def test_the_curve_is_measured_by_a_seed(collection, seed):
+    with pytest.raises(simdb.ConfigurationError, match="seed must be a whole number"):
+        collection.shares_met([("kept", "kept")], seed=seed)
+    assert collection.shares_met([("kept", "kept")], seed=np.int64(1)) == [1.0]
+
+
+@pytest.mark.parametrize("numbers", [5, None, np.zeros((2, 2), np.uint32), [[0], [0, 0]]])
+def test_item_numbers_are_a_list(collection, numbers):
+    with pytest.raises(simdb.WrongTypeError, match="item numbers must be a list"):
+        collection.keys_of(numbers)

@@ -244,3 +244,95 @@ def test_a_seed_must_be_a_whole_number(tmp_path, seed):
         for call in (collection.self_audit, collection.survey, collection.learn):
             with pytest.raises(simdb.ConfigurationError, match="seed must be a whole number"):
                 call(seed=seed)
+
+
+@pytest.mark.parametrize("recipe", ["{}", {}, 5])
+def test_a_recipe_of_another_type_is_a_type_error(database, collection, recipe):
+    own = collection.recipe()
+    use: Any
+    for use in (
+        lambda: database.collection("new", recipe=recipe),
+        lambda: own.signs_alike(recipe),
+    ):
+        with pytest.raises(simdb.WrongTypeError, match=r"a recipe must be a simdb\.Recipe, not"):
+            use()
+    with pytest.raises(simdb.WrongTypeError, match=r"plan\.expected_recall takes numbers"):
+        own.expected_recall(0.8)
+    planned = collection.plan.expected_recall(collection.threshold)
+    assert own.expected_recall(own.bound) == planned
+    assert database.collection_names() == ["c"]
+
+
+def test_a_recipe_that_is_nested_too_deep_is_none():
+    with pytest.raises(simdb.ConfigurationError, match="not a recipe"):
+        simdb.Recipe.from_json("[" * 200_000)
+
+
+def test_what_a_recipe_does_not_contain_may_be_given_beside_it(database, collection):
+    own = collection.recipe()
+    made = database.collection("n", recipe=own, groups="chain", groups_at=[0.9], compression="zstd")
+    assert made.stats()["settings"]["groups"] == {"method": "chain", "bounds": [0.9]}
+    with pytest.raises(simdb.ConfigurationError, match="leave the other arguments out"):
+        database.collection("o", recipe=own, recall=0.9)
+
+
+@pytest.mark.parametrize("kind", [None, 5, simdb.Set])
+def test_what_is_no_kind_is_refused_by_all_that_take_one(collection, kind):
+    use: Any
+    for use in (
+        lambda: simdb.plan_exact([{1}], kind),
+        lambda: simdb.plan_rules([{"a": "x"}], kind),
+        *([] if kind is None else [lambda: collection.rebuild(kind)]),
+    ):
+        with pytest.raises(simdb.WrongTypeError, match="kind must be one of"):
+            use()
+
+
+@pytest.mark.parametrize("number", [-3, 0, 1.5, True, "9"])
+def test_numbers_of_records_are_whole_numbers(number):
+    record, row = simdb.Record([simdb.Field("a")]), {"a": "x"}
+    with pytest.raises(simdb.ConfigurationError, match=r"^items must be a whole number"):
+        simdb.plan_rules([row], record, items=number)
+    with pytest.raises(simdb.ConfigurationError, match=r"^other_items must be a whole number"):
+        simdb.plan_rules([row], record, other=[row], other_items=number)
+
+
+@pytest.mark.parametrize("memory", [None, 0, 2**20, 1.5e9, True])
+def test_a_memory_setting_that_cannot_be_is_refused_at_once(tmp_path, memory):
+    with pytest.raises(simdb.ConfigurationError, match="memory must be a whole number"):
+        simdb.open(tmp_path / "new.simdb", memory=memory)
+    assert not (tmp_path / "new.simdb").exists()
+
+
+@pytest.mark.parametrize("memory", [2**50, 2**63, 10**30])
+def test_a_memory_setting_beyond_all_there_is_takes_no_more_than_there_is(tmp_path, memory):
+    rows = [(key, f"a b c {key % 50} {key}") for key in range(1_000)]
+    found = []
+    for given in (2**30, memory):
+        with simdb.open(tmp_path / f"{given}.simdb", memory=given) as db:
+            made = db.create_collection("c", WORDS, threshold=0.6, exact_floor=0.6, seed=1)
+            made.add_many(rows)
+            probable = list(made.pairs(guarantee="probable"))
+            assert made.dedupe([("new", "a b c 1 1")]).duplicates_old == 1
+            found.append((probable, list(made.pairs(guarantee="exact")), list(made.groups())))
+    assert found[0] == found[1]
+    assert found[0][0]
+
+
+def test_a_report_is_of_a_collection_and_settings_of_a_tuning(database, collection):
+    wrong: Any
+    for wrong in (5, None, database):
+        with pytest.raises(simdb.WrongTypeError, match="a report is of a collection"):
+            simdb.report(wrong)
+        with pytest.raises(simdb.WrongTypeError, match=r"of simdb\.tune"):
+            simdb.tuning_report(wrong)
+    for wrong_number in ({"sample": 0}, {"sample": 1.5}, {"seed": "x"}):
+        with pytest.raises(simdb.ConfigurationError, match="must be a whole number"):
+            simdb.report(collection, **wrong_number)
+
+
+def test_what_is_tried_are_names_and_settings():
+    texts, wrong = ["a b c d"] * 2, [{"x": simdb.Text()}, [simdb.Text()], 5, [], ["ab"], [("a", 1)]]
+    for tried in wrong:
+        with pytest.raises(simdb.WrongTypeError, match="tried must be pairs of a name and a"):
+            simdb.tune(texts, tried=tried)  # type: ignore[arg-type]

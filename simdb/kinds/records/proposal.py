@@ -17,8 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from simdb.arguments import several
 from simdb.arrays import UInt16s
-from simdb.errors import ConfigurationError, NothingAlikeError
+from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError
+from simdb.kinds.base import shown
 from simdb.kinds.records import (
     MOST_FIELDS,
     Alike,
@@ -90,13 +92,15 @@ def propose_record(
     Raises:
         ConfigurationError: the tables share no column with values in both, ``fields`` names another
             column, or no rule proposes few enough pairs.
-        BadItemError: a value does not fit how its field is compared.
+        BadItemError: a row is no mapping, or a value does not fit how its field is compared.
+        WrongTypeError: a table is no iterable of rows.
 
     >>> people = [{"name": f"name {n:x}{n * n}", "born": 1900 + n % 90} for n in range(500)]
     >>> propose_record(people, people).reasons
     {'name': 'short texts', 'born': 'numbers'}
     """
-    tables = (left,) if right is None else (left, right)
+    named = {"left": left} if right is None else {"left": left, "right": right}
+    tables = tuple(_read(name, table) for name, table in named.items())
     shared = _shared(tables)
     chosen = {field.name: field for field in fields}
     unknown = next((name for name in chosen if name not in shared), None)
@@ -126,9 +130,8 @@ def propose_record(
         raise ConfigurationError(
             f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
         )
-    named = reasons.keys()
     samples = [
-        [{name: row[name] for name in row if name in named} for row in side] for side in tables
+        [{name: row[name] for name in row if name in reasons} for row in side] for side in tables
     ]
     estimate = _Estimate(tuple(made), samples, rows or tuple(map(len, tables)))
     if candidates:
@@ -151,6 +154,16 @@ def all_equal(*tables: Sequence[Row], fields: Sequence[Field] = ()) -> Record | 
     """
     fields = fields or [_plain_field(name, tables) for name in _shared(tables)[:MOST_FIELDS]]
     return Record(fields, [[field.name for field in fields]]) if fields else None
+
+
+def _read(name: str, table: Sequence[Row]) -> list[Row]:
+    """Return the rows of a table; BadItemError: one is no mapping."""
+    rows = list(several(name, table, "rows"))
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            problem = f"row {number} must be a mapping of field names to values, not {shown(row)}"
+            raise BadItemError(problem, row=number)
+    return rows
 
 
 def _plain_field(name: str, tables: Sequence[Sequence[Row]]) -> Field:

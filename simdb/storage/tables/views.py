@@ -331,6 +331,7 @@ class RunView:
         at most ``room`` entries, or twice as many as the largest bucket.
         """
         addresses = self._addresses
+        room = min(room, int(addresses.counts.sum()) + 1)  # for all, and no memory for more
         chunk = addresses.run_starts[:-1].copy()
         ends = addresses.run_starts[1:]
         positions = addresses.starts[chunk]
