@@ -1241,6 +1241,10 @@ class CollectionView:
             threshold, max_distance: the bound for similar items; the collection's if not given.
             seed: of the random choice.
             progress: called now and then.
+
+        Raises:
+            ConfigurationError: there is no probable index to measure.
+            MissingExtraError: SciPy is not installed (the extra ``statistics``).
         """
         require_whole("sample", sample, 1, optional=False)
         require_whole("seed", seed, 0, optional=False)
@@ -1381,6 +1385,7 @@ class Collection(CollectionView):
         Raises:
             KeyExistsError: the key is stored, and ``on_existing`` is ``"error"``.
             BadItemError, WrongTypeError: the key, the item or the metadata cannot be stored.
+            ConfigurationError: duplicates are looked for, and no index finds them.
         """
         policy = self._adding(
             *(on_existing, on_duplicate, merge),
@@ -1453,7 +1458,9 @@ class Collection(CollectionView):
 
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
-            ConfigurationError: signatures are not those of the collection's recipe.
+            ConfigurationError: signatures are not those of the collection's recipe; or as for
+                ``add``.
+            WrongTypeError: rows cannot be iterated, or a function cannot be called.
         """
         _require_functions(progress, outcomes)
         policy = self._adding(
@@ -1537,8 +1544,9 @@ class Collection(CollectionView):
                 kept, ``"duplicate"`` ones dropped.
 
         Raises:
-            ConfigurationError: with containment, the kind has no such measure, or the items do not
-                fit into memory; or a rule proposes more pairs of stored items than
+            ConfigurationError: no index looks for duplicates, as of distances without a
+                ``max_distance``; with containment, the kind has no such measure, or the items do
+                not fit into memory; or a rule proposes more pairs of stored items than
                 ``Record.rule_budget``, which is tested whenever the number of items has doubled.
             UsageError: with containment, the collection has items; the policy cannot be read, or
                 its values cannot be compared.

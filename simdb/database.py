@@ -35,6 +35,7 @@ from simdb.recipe import Recipe, require_recipe
 from simdb.results import CheckReport, Problem, Progress, Stats
 from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
+from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import parse_path, resolved_path
 
 SMALLEST_MEMORY = 16 * 2**20
@@ -179,10 +180,12 @@ class Database:
                 index. The default is 0.8, and 4/9 for bags whose union adds up the counts. Kinds
                 compared by distance have no default.
             max_distance: the distance that the probable index is planned for, for kinds compared
-                by distance. Without it every answer compares with all items.
+                by distance. Without it there is no index: every answer compares with all items, and
+                nothing looks for duplicates (``dedupe``, ``find_duplicates``).
             recall: the share of pairs at the threshold that the index should find; 0.99 by
                 default. For bits by Hamming distance the default is 1 (exact answers) where an
-                index that misses nothing is as fast and smaller: within 8 of 64 bits, 24 of 256.
+                index that misses nothing is as fast and smaller: up to 8 of 64 bits, 15 of 128, 29
+                of 256, and some distances of longer ones.
             bands: the number of bands of the index; planned if not given.
             rows: the number of rows of a band; planned if not given.
             sketch: ``"fast"`` similarity sketching, or the ``"classical"`` n hash functions.
@@ -571,6 +574,8 @@ def load(
         raise StorageError(f"{target} already exists; name a new file")
     collections = recovery.dump.read(parse_path(folder))
     with creation.temporary_beside(target) as temporary:
+        with translated(target):  # whose errors name it, and not what is made in its place
+            creation.create(temporary)
         with open_database(temporary, threads=threads) as database:
             for one in collections:
                 with database._handle.write() as transaction:

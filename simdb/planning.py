@@ -42,8 +42,8 @@ def plan(
 
     Args:
         threshold: the similarity to plan for.
-        recall: the share of pairs at the threshold that the index should find.
-        bands, rows: fixed values, if given.
+        recall: the share of pairs at the threshold that the index should find, below 1.
+        bands, rows: fixed values, if given; both are taken as they are, whatever they find.
         row_budget: the most base functions of a signature, 128 by default; a low threshold needs
             more. If it is given, a band may be a single row.
         false_candidates: the largest probability, as a mean over all similarities below the
@@ -52,10 +52,11 @@ def plan(
             ``fixed_points`` and its ``sensitivity``.
         items: how many items there will be. Unrelated items meet by chance, the more often the more
             items there are (``Plan.chance_meetings``). The plan then takes enough rows that an item
-            meets at most two others by chance.
+            meets at most two others by chance, unless bands and rows are both given.
 
     Raises:
-        ConfigurationError: a value is out of range, or no plan, or the cascade, reaches the recall.
+        ConfigurationError: a value is out of range, or no plan, or the cascade, reaches the recall,
+            unless bands and rows are both given.
 
     >>> chosen = plan(0.8)
     >>> chosen.bands, chosen.rows

@@ -107,7 +107,8 @@ class Recipe(Struct, frozen=True, kw_only=True):
             items: how many there will be, as for ``simdb.plan``.
 
         Raises:
-            ConfigurationError: a value is out of range, or no plan reaches the recall.
+            ConfigurationError: a value is out of range, or no plan reaches the recall, unless bands
+                and rows are both given.
         """
         kind = require(kind)
         plan = plan_request(

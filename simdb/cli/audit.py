@@ -27,7 +27,7 @@ def audit(
     """Measure the recall of a collection on a sample.
 
     It compares each sampled item with all others, and counts how many of the similar ones the index
-    finds. Needs the extra 'statistics'.
+    finds. A collection without a probable index is refused. Needs the extra 'statistics'.
 
     Example: simdb audit corpus.simdb documents --sample 500
     """

@@ -64,7 +64,7 @@ def create(
     The settings say what counts as similar, and are stored with the collection. It is an error if
     the collection exists. The default threshold is 0.8 (4/9 for bags whose union is the sum). Kinds
     that are compared by distance get an index only with --max-distance; without it every answer
-    compares all items.
+    compares all items, and nothing looks for duplicates.
 
     Example: simdb create images.simdb photos --kind bits:64 --max-distance 8
     """

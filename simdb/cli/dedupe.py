@@ -54,6 +54,7 @@ from simdb.files.writing import (
     Output,
     folders_made,
     json_line,
+    named_by,
     promised_form,
     require_fitting_name,
     written_together,
@@ -171,7 +172,9 @@ class Places(Struct, frozen=True):
         if folder is not None and not os.access(folder, os.W_OK):
             raise PermissionError(13, "no permission to write in this folder", str(folder))
         remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
-        place = stack.enter_context(tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder))
+        with contextlib.nullcontext() if folder is None else named_by(self.output):
+            made = tempfile.TemporaryDirectory(prefix=_WORKSPACE, dir=folder)
+        place = stack.enter_context(made)
         descriptor = os.open(place, os.O_RDONLY)
         stack.callback(os.close, descriptor)
         held(descriptor)

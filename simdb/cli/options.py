@@ -93,7 +93,7 @@ Budget = Annotated[
         "--budget",
         min=1,
         metavar="PAIRS",
-        help="Stop with an error instead of examining more pairs than this.",
+        help="Stop with an error once more pairs than this were examined.",
     ),
 ]
 Explain = Annotated[

@@ -112,7 +112,7 @@ def show_pairs(
 
 
 def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar, why: Why | None) -> int:
-    token = found.token
+    given = token = found.token
     count = again = 0  # pairs printed, and those of them that come again after the token
     try:
         for pair in bar.each("pairs", found):
@@ -133,8 +133,9 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar, why: Why | 
     except BrokenPipeError:
         raise
     except Exception:
-        for hint in _how_to_go_on(token, again):
-            note(hint)
+        if count or token != given:  # else what was given may be what is wrong
+            for hint in _how_to_go_on(token, again):
+                note(hint)
         raise
     return count
 

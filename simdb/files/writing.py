@@ -81,15 +81,13 @@ class Output:
             raise UsageError(f"{self.target} belongs to a store; name another file for the output")
         beginning = f".{self._final.name[:100]}."
         remove_abandoned(self._final.parent, f"{glob.escape(beginning)}*.part")
-        try:
-            while True:
-                temporary = self._final.with_name(f"{beginning}{os.urandom(8).hex()}.part")
+        while True:
+            temporary = self._final.with_name(f"{beginning}{os.urandom(8).hex()}.part")
+            with named_by(self.target):
                 stored = temporary.open("xb")
-                if held(stored.fileno()):
-                    break
-                stored.close()  # another run took it for abandoned before it was held
-        except FileNotFoundError:
-            raise FileNotFoundError(2, "no such folder", str(self._final.parent)) from None
+            if held(stored.fileno()):
+                break
+            stored.close()  # another run took it for abandoned before it was held
         self._temporary = temporary
         if mode is not None:
             os.fchmod(stored.fileno(), stat.S_IMODE(mode))
@@ -135,6 +133,18 @@ class Output:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
+
+
+@contextlib.contextmanager
+def named_by(target: str) -> Iterator[None]:
+    """Let an error about what is made beside an output name the output, or its folder."""
+    try:
+        yield
+    except OSError as error:
+        folder = Path(os.path.realpath(target)).parent
+        if not folder.is_dir():
+            raise FileNotFoundError(2, "no such folder", str(folder)) from None
+        raise OSError(error.errno, error.strerror, target) from None
 
 
 def promised_form(target: str) -> str | None:

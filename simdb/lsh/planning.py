@@ -205,7 +205,7 @@ class PlanRequest(Struct, frozen=True):
     # Taken as given, if it finds enough; the rest but the recall is then not to be asked for.
     cascade: Construction | None = None
     is_usual: bool = False  # nobody asked for the recall: a kind may take another one
-    # How many there will be: then an item meets at most two others by chance.
+    # How many there will be: what is planned lets an item meet at most two others by chance.
     items: int | None = None
 
     def __post_init__(self) -> None:

@@ -92,8 +92,6 @@ def repair(
         raise DatabaseNotFoundError(f"{source} does not exist")
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")
-    if not target.parent.is_dir():
-        raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
     mode = file_mode(source)  # what was private stays private
     with creation.temporary_beside(target) as temporary:
         with translated(target):

@@ -15,7 +15,6 @@ from typing import IO
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
-    DatabaseNotFoundError,
     StorageError,
 )
 from simdb.results import Progress
@@ -50,8 +49,6 @@ def restore(
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
     if source == target:
         raise ConfigurationError(f"{source} is both the backup and the store")
-    if not target.parent.is_dir():
-        raise DatabaseNotFoundError(f"there is no folder {target.parent}")
     with creation.temporary_beside(target) as temporary:
         with translated(target), ExitStack() as reading:
             with translated(source):

@@ -8,7 +8,7 @@ import pytest
 import simdb
 from simdb.ingest import rows as rows_of
 from tests.support.cli_stores import ROWS, text_of
-from tests.support.commands import done, failed, write_rows
+from tests.support.commands import done, failed, run, write_rows
 
 
 @pytest.mark.parametrize(
@@ -118,3 +118,50 @@ def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_p
     assert result.stderr.count("is not all JSON") == 1
     assert "'b'" in result.stderr
     assert json.loads(done("get", path, "c", "b", "--json").stdout)["metadata"]["z"] == "-inf"
+
+
+@pytest.mark.parametrize("folder", ["absent", "/proc"])
+def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path, folder):
+    """An output is usage, a store, copy or dump is storage: as docs/command-line.md says."""
+    store, rows, dumped = tmp_path / "s.simdb", tmp_path / "rows.jsonl", tmp_path / "dump"
+    write_rows(rows, [{"id": "a", "text": text_of(1)}, {"id": "b", "text": text_of(2)}])
+    done("create", store, "c")
+    done("add", store, "c", rows, "--id-field", "id")
+    done("dump", store, dumped)
+    missing = tmp_path / folder  # /proc itself: what is absolute replaces it
+    named = str(missing) if folder == "absent" else f"{missing}/new"
+    for code, *command in (
+        (2, "dedupe", rows, "-o", missing / "new.jsonl"),
+        (2, "dedupe", rows, "-o", tmp_path / "kept.jsonl", "--removed", missing / "new.jsonl"),
+        (2, "add", store, "c", rows, "--id-field", "id", "--bad", missing / "new.jsonl"),
+        (2, "search", store, "c", "--text", "a", "-o", missing / "new.jsonl"),
+        (2, "export", store, "c", "-o", missing / "new.jsonl"),
+        (3, "create", missing / "new.simdb", "c"),
+        (3, "backup", store, missing / "new.simdb"),
+        (3, "restore", store, missing / "new.simdb"),
+        (3, "dump", store, missing / "new"),
+        (3, "load", dumped, missing / "new.simdb"),
+        (3, "repair", store, missing / "new.simdb"),
+    ):
+        refused = run(*command)
+        assert refused.exit_code == code, command
+        assert named in refused.stderr, command
+        assert "/.new" not in refused.stderr, command
+        assert "/.simdb" not in refused.stderr, command
+        if code == 3 and folder == "absent" and command[0] != "dump":
+            assert f"there is no folder {missing} for new.simdb" in refused.stderr
+
+
+def test_a_folder_that_is_no_dump_is_refused_in_words(tmp_path):
+    refused = run("load", tmp_path / "nothing", tmp_path / "new.simdb").stderr
+    named = tmp_path / "nothing" / "simdb.json"
+    assert refused.endswith(f"is not a dump of a store: {named}: No such file or directory\n")
+
+
+@pytest.mark.parametrize("command", [("recipe",), ("recipe", "--json")])
+def test_a_recipe_is_one_line_and_several_with_json(tmp_path, command):
+    done("create", tmp_path / "s.simdb", "c")
+    name, *options = command
+    printed = done(name, tmp_path / "s.simdb", "c", *options).stdout
+    assert (printed.count("\n") > 1) == bool(options)
+    assert simdb.Recipe.from_json(printed).kind == simdb.Text()

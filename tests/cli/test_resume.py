@@ -83,3 +83,8 @@ def test_pairs_since_an_item_number_are_those_that_came_later(store: Path) -> No
         assert row.pop("sides") == ("new-new" if row["left"] >= 30 else "old-new")
     assert sorted(map(str, rows)) == sorted(str(row) for row in every if row["right"] >= 30)
     assert 0 < len(rows) < len(every)
+
+
+def test_nothing_is_to_be_continued_with_what_is_no_token(store: Path) -> None:
+    refused = run("pairs", store, "c", "--exact", "--threshold", 0.7, "--resume", "nonsense")
+    assert refused.stderr == "simdb: 'nonsense' is not a resume token\n"

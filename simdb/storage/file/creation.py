@@ -21,6 +21,7 @@ import lmdb
 
 from simdb.errors import (
     DatabaseFullError,
+    DatabaseNotFoundError,
     FormatVersionError,
     NotADatabaseError,
     StorageError,
@@ -284,7 +285,10 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
     What has it at the end is removed, with the lock files beside it, and so is what runs that were
     killed have left in the folder: while a run lives it holds an empty file beside its own.
+    DatabaseNotFoundError: there is no such folder.
     """
+    if not target.parent.is_dir():
+        raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
     for mark in abandoned(target.parent, f"{preflight.TEMPORARY_NAME}*.tmp{_HELD}"):
         _remove_all(str(mark).removesuffix(_HELD))
     with contextlib.ExitStack() as holding:

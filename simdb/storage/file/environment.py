@@ -1315,7 +1315,7 @@ def acquire(
             _close_if_unused(known)
         _require_not_replaced(path)
         if not path.exists():
-            if read_only or not path.parent.is_dir():
+            if read_only:
                 raise DatabaseNotFoundError(f"{path} does not exist")
             with translated(path):
                 creation.create(path, mode)
