@@ -63,9 +63,20 @@ def test_a_name_that_somebody_removes_before_it_is_held_is_not_taken(tmp_path, m
     assert f"{temporary.name}-held" not in names(tmp_path)
 
 
-def test_where_nothing_can_be_made_the_first_file_that_is_wanted_tells(tmp_path):
+def test_a_folder_that_is_missing_is_named_with_the_file_that_it_should_hold(tmp_path):
     missing = tmp_path / "missing" / "s.simdb"
-    with creation.temporary_beside(missing) as temporary:
-        assert temporary.parent == missing.parent
-    with pytest.raises(simdb.DatabaseNotFoundError):
+    told = f"there is no folder {missing.parent} for s.simdb"
+    with (
+        pytest.raises(simdb.DatabaseNotFoundError, match=told),
+        creation.temporary_beside(missing),
+    ):
+        raise AssertionError
+    with pytest.raises(simdb.DatabaseNotFoundError, match=told):
         simdb.open(missing)
+
+
+def test_where_nothing_can_be_made_the_first_file_that_is_wanted_tells():
+    with creation.temporary_beside(Path("/proc/s.simdb")) as temporary:
+        assert temporary.parent == Path("/proc")
+    with pytest.raises(simdb.DatabaseNotFoundError, match=r"/proc/s\.simdb does not exist"):
+        simdb.open("/proc/s.simdb")
