@@ -286,10 +286,9 @@ def test_rows_of_another_shape_are_bad(collection, row):
 
 
 def test_what_is_no_iterable_of_rows_is_a_type_error(collection):
-    with pytest.raises(TypeError):
-        collection.add_many(5)
-    with pytest.raises(simdb.BadItemError, match="row 0"):
-        collection.add_many("text")
+    for wrong in (5, "text", b"text"):
+        with pytest.raises(simdb.WrongTypeError, match="rows must be an iterable of rows"):
+            collection.add_many(wrong)
     assert len(collection) == 0
 
 
