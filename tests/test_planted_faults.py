@@ -68,6 +68,8 @@ FAULTS = (
         "                            fates.left.append(fates.stored[row])\n",
         "                            pass\n",
         "tests/ingest/test_dedupe.py -k replaces_it",
+    ),
+    Fault(
         "results",
         "results.py",
         "        self.token = self._first_token\n",
