@@ -36,6 +36,9 @@ Key = str | int
 Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 # What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
 _UNHELD = (OverflowError, ValueError, LookupError)
+_DAY_IN_MILLISECONDS = 86_400_000
+# Of the years 1 to 9999 in UTC, in which Arrow writes any zone; far from them it may write garbage.
+_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _OFFSET = re.compile("([+-][0-9]{2})([0-9]{2})$")  # of a zone, as Arrow writes it
 _NO_FRACTION = re.compile(r"\.0+(?![0-9])")
@@ -676,16 +679,47 @@ def _in_iso_form(scalar: Any) -> str:
         return _duration(scalar.value * _NANOSECONDS[kind.unit])
     if arrow.types.is_time(kind) and scalar.value % 1_000 == 0:
         return cast("time", scalar.as_py()).isoformat()
+    if arrow.types.is_date(kind):
+        return _day(scalar.value // (1 if arrow.types.is_date32(kind) else _DAY_IN_MILLISECONDS))
+    if arrow.types.is_timestamp(kind):
+        a_second = 10**9 // _NANOSECONDS[kind.unit]
+        if not _FIRST_SECOND <= scalar.value // a_second < _END_SECOND:
+            return _moment(scalar.value, a_second) + ("+00:00" if kind.tz else "")
     try:
         told = scalar.cast(arrow.string())
     except arrow.ArrowInvalid:  # the zone is not known
         told = scalar.cast(arrow.timestamp(kind.unit, "UTC")).cast(arrow.string())
     text: str = told.as_py()
     day, blank, rest = text.partition(" ")
-    if not blank or text.startswith("<"):  # as what Arrow itself cannot write
+    if not blank:
         return text
     zoned = _OFFSET.sub(r"\1:\2", rest.replace("Z", "+00:00"))
     return f"{day}T{_NO_FRACTION.sub('', zoned)}"
+
+
+def _moment(value: int, a_second: int) -> str:
+    """Return a point in time in ISO's form, given by parts of a second since 1970."""
+    seconds, part = divmod(value, a_second)
+    day, seconds = divmod(seconds, 86_400)
+    minutes, second = divmod(seconds, 60)
+    fraction = f".{str(a_second + part)[1:]}" if part else ""
+    return f"{_day(day)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}{fraction}"
+
+
+def _day(number: int) -> str:
+    """Return a day since 1970-01-01 in ISO's form, by the Gregorian calendar of all times.
+
+    Years are counted from March here, in eras of 400 of them (Hinnant, chrono-Compatible Low-Level
+    Date Algorithms, ``civil_from_days``): no library knows all the days that Arrow holds.
+    """
+    era, day = divmod(number + 719_468, 146_097)
+    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day -= (153 * month + 2) // 5
+    year += 400 * era + (month >= 10)
+    month += 3 if month < 10 else -9
+    return f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day + 1:02d}"
 
 
 def _duration(nanoseconds: int) -> str:
@@ -695,12 +729,14 @@ def _duration(nanoseconds: int) -> str:
     return f"{'-' if nanoseconds < 0 else ''}PT{whole}{fraction}S"
 
 
-def is_plain(kind: Any) -> bool:
-    """Whether ``plain`` changes no value of a type, but for NaN within lists."""
-    types = library().types
-    kind = _plain_type(kind)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return types.is_floating(kind.value_type) or is_plain(kind.value_type)
+def is_plain(column: Any) -> bool:
+    """Whether ``plain`` changes no value of an Arrow array."""
+    types, kind = library().types, _plain_type(column.type)
+    if _is_list(kind):
+        return is_plain(decoded(column).flatten())
+    if types.is_float32(kind) or types.is_float64(kind):
+        given = decoded(column).drop_null().to_numpy(zero_copy_only=False)
+        return bool(np.isfinite(given).all())
     simple = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
     return simple or _is_text(kind) or _is_binary(kind)
 

@@ -431,8 +431,9 @@ class CollectionView:
                 exact index serves them.
             where: search only items with these metadata: values by name, all of which an item must
                 have (``{"source": "web"}``; a set stands for any of its values, None for a missing
-                value), or a function of the metadata, which gets None for an item without any. The
-                filter is applied before the answer is cut to ``limit``.
+                value; True is not 1, as in JSON), or a function of the metadata, which gets None
+                for an item without any. The filter is applied before the answer is cut to
+                ``limit``.
             metadata: whether each match carries the metadata of its item.
 
         Returns:

@@ -16,8 +16,8 @@ PACKAGE = Path(__file__).resolve().parent.parent / "simdb"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
-BOTTOM |= {"arguments", "differences"}
-BOTTOM |= {"evidence", "extras", "forest", "late", "notebooks", "zstandard"}
+BOTTOM |= {"arguments", "differences", "evidence", "extras", "forest", "late", "metadata"}
+BOTTOM |= {"notebooks", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -34,6 +34,7 @@ ALLOWED_IMPORTS = {
     "work": {"errors"},
     "arrays": set(),
     "late": set(),
+    "metadata": set(),
     "differences": set(),
     "notebooks": set(),
     "unfinished": set(),

@@ -34,6 +34,7 @@ from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.files.texts import lines_of
 from simdb.files.writing import promised_form
+from simdb.metadata import has_all
 from simdb.results import Key
 
 if TYPE_CHECKING:
@@ -271,10 +272,9 @@ class MetadataFilter:
 
     def __call__(self, metadata: Mapping[str, Any] | None) -> bool:
         """Whether metadata match."""
-        known = metadata or {}
         self._was_asked = True
-        self._unmet -= known.keys()
-        return all(known.get(name) in values for name, values in self._wanted.items())
+        self._unmet -= (metadata or {}).keys()
+        return has_all(metadata, self._wanted)
 
     def tell_unmet(self, note: Callable[[str], None]) -> None:
         """Report the names that no similar item had."""

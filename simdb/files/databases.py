@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -82,7 +82,7 @@ class DatabaseReader(TableReader):
                 while rows := found.fetchmany(BATCH_ROWS):
                     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
                     binary = [name for name in wanted if bytes in set(map(type, columns[name]))]
-                    yield Part({name: columns[name] for name in wanted}, binary)
+                    yield Part({name: _plain(columns[name]) for name in wanted}, binary)
         except sqlite3.Error as error:
             raise BadItemError(f"{self.source}: SQLite cannot read it: {error}") from error
 
@@ -109,6 +109,11 @@ class DatabaseReader(TableReader):
         except duckdb.Error as error:
             told = str(error).partition("\n")[0]
             raise BadItemError(f"{self.source}: DuckDB cannot read it: {told}") from error
+
+
+def _plain(column: Sequence[Any]) -> Sequence[Any]:
+    """Return values of SQLite as JSON can express them, which knows no infinities."""
+    return [*map(arrow.plain, column)] if float in set(map(type, column)) else column
 
 
 def _duckdb() -> ModuleType:

@@ -139,9 +139,9 @@ class RowLines(Sequence[bytes]):
 class TableReader(JsonLinesReader):
     """Rows of a Parquet file or an Arrow file; each is what its JSON would be.
 
-    Dates and times are read as text in ISO's form, decimals as text, NaN as null. Bytes are left
-    out of metadata, and stand in JSON in base64. The place of a row is its number, from 1. ``raw``
-    is the row as a line of JSON.
+    Dates and times are read as text in ISO's form, decimals and infinities as text, NaN as null.
+    Bytes are left out of metadata, and stand in JSON in base64. The place of a row is its number,
+    from 1. ``raw`` is the row as a line of JSON.
 
     Attributes:
         copied: takes every batch as it is read, with the columns that are copied; None if none are.
@@ -348,7 +348,7 @@ def part_of(batch: Any) -> Part:
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         values = arrow.values_as_text(column)
-        columns[name] = values if arrow.is_plain(column.type) else list(map(arrow.plain, values))
+        columns[name] = values if arrow.is_plain(column) else list(map(arrow.plain, values))
     return Part(columns, [field.name for field in batch.schema if arrow.has_bytes(field.type)])
 
 

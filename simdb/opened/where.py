@@ -13,6 +13,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import ConfigurationError, WrongTypeError
+from simdb.metadata import has_all
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables import layout
 
@@ -39,21 +40,16 @@ def read_where(where: Where) -> Accepts:
     for name in where:
         if not isinstance(name, str):
             raise ConfigurationError(f"the names in where must be texts, not {name!r}")
-    wanted = [
-        (name, [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])])
+    wanted = {
+        name: [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])]
         for name, value in where.items()
-    ]
-
-    def holds(metadata: Mapping[str, Any] | None) -> bool:
-        known = metadata or {}
-        return all(known.get(name) in values for name, values in wanted)
-
-    return holds
+    }
+    return lambda metadata: has_all(metadata, wanted)
 
 
 def _as_stored(value: Any) -> Any:
     """Return a value as metadata have it: arrays and tuples are lists there."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     if isinstance(value, dict):
         return {name: _as_stored(part) for name, part in value.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from fractions import Fraction
@@ -20,6 +20,7 @@ from simdb.errors import BadItemError, ConfigurationError, UnknownKindError, Usa
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import Elements, ReadingOptions
 from simdb.kinds import Kind
+from simdb.metadata import has_all
 from simdb.reports import report
 from simdb.serve import messages
 from simdb.serve.limits import Settings
@@ -344,10 +345,11 @@ def _bound(kind: Kind, asked: messages.Bound) -> dict[str, Any]:
     return {right: getattr(asked, right)}
 
 
-def _where(given: dict[str, Any] | None) -> dict[str, Any] | None:
+def _where(given: dict[str, Any] | None) -> Callable[[Mapping[str, Any] | None], bool] | None:
     if given is None:
         return None
-    return {name: set(v) if isinstance(v, list) else v for name, v in given.items()}
+    wanted = {name: v if isinstance(v, list) else [v] for name, v in given.items()}
+    return lambda metadata: has_all(metadata, wanted)
 
 
 def _matches(answer: simdb.Matches, own: messages.Key | None, limit: int) -> messages.Matches:

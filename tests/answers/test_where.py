@@ -196,6 +196,38 @@ def test_commands_filter_and_tell_metadata(db: simdb.Database, tmp_path: Path) -
     assert "NAME=VALUE" in wrong.stderr
 
 
+def test_true_is_not_one_as_in_json(db: simdb.Database, tmp_path: Path) -> None:
+    collection = db.collection("c", simdb.Set())
+    values: dict[str, Any] = {
+        "true": True,
+        "one": 1,
+        "half": 1.0,
+        "false": False,
+        "zero": 0,
+        "list": [True],
+        "ones": [1],
+        "object": {"n": 0},
+    }
+    collection.add_many((key, [1], {"flag": value}) for key, value in values.items())
+
+    def found(value: Any) -> set[Any]:
+        return {match.key for match in collection.search([1], where={"flag": value})}
+
+    assert found(True) == found(np.True_) == {"true"}
+    assert found(1) == found(1.0) == found(np.int64(1)) == {"one", "half"}
+    assert found({True, 0}) == {"true", "zero"}
+    assert found([True]) == {"list"}
+    assert found([1]) == {"ones"}
+    assert found({"n": False}) == set()
+    pairs = collection.pairs(where={"flag": {False, 1}})
+    assert {key for pair in pairs for key in (pair.left, pair.right)} == {"false", "one", "half"}
+    db.close()
+    path = tmp_path / "s.simdb"
+    for text, keys in (("true", {"true"}), ("1", {"one", "half"}), ("0", {"zero"})):
+        told = lines_of("search", path, "c", "--item", "[1]", "--where", f"flag={text}")
+        assert {match["key"] for match in told} == keys
+
+
 def test_arrays_and_tuples_are_compared_as_metadata_have_them(db: simdb.Database) -> None:
     collection = db.collection("c", simdb.Set())
     collection.add_many([("a", [1], {"at": (1, 2)}), ("b", [1], {"at": [3]}), ("c", [1])])

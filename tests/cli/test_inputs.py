@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -194,6 +195,36 @@ def test_duckdb_reads_tables_and_queries(tmp_path):
     query = f"duckdb::SELECT id, text FROM '{tmp_path / 'in.parquet'}'"
     done("dedupe", query, "-o", tmp_path / "kept.jsonl", *ID)
     assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
+
+
+def test_infinities_and_far_times_of_databases_are_text(tmp_path):
+    with sqlite3.connect(tmp_path / "q.db") as made:
+        made.execute("CREATE TABLE t (id TEXT, text TEXT, r REAL)")
+        made.execute("INSERT INTO t VALUES ('a', 'some text to keep', 9e999)")
+        made.execute("INSERT INTO t VALUES ('b', NULL, -9e999)")
+    made.close()
+    source, kept, bad = f"sqlite:{tmp_path / 'q.db'}:t", tmp_path / "k.jsonl", tmp_path / "bad"
+    done("dedupe", source, "-o", kept, "--bad", bad, *ID)
+    row = {"id": "a", "text": "some text to keep", "r": "inf"}
+    assert json.loads(kept.read_text(), parse_constant=pytest.fail) == row
+    told = json.loads(json.loads(bad.read_text())["row"], parse_constant=pytest.fail)
+    assert told["r"] == "-inf"
+    query = (
+        "duckdb::SELECT 'a' id, 'some text to keep' as text, ['inf'::float8, 'nan', 1] r, "
+        "'-infinity'::timestamptz z, 'infinity'::timestamp t, '290000-01-01'::date d"
+    )
+    far: dict[str, Any] = {
+        "r": ["inf", None, 1.0],
+        "z": "-290308-12-21T19:59:05.224193+00:00",
+        "t": "294247-01-10T04:00:54.775807",
+        "d": "290000-01-01",
+    }
+    for number, (one, told) in enumerate([(source, {"r": "inf"}), (query, far)]):
+        store = tmp_path / f"{number}.simdb"
+        done("dedupe", one, "-o", kept, "--store", store, "--on-bad", "skip", *ID)
+        assert json.loads(kept.read_text(), parse_constant=pytest.fail) == {**row, **told}
+        line = done("get", store, "documents", "a", "--json").stdout
+        assert json.loads(line)["metadata"] == told
 
 
 @pytest.mark.parametrize(

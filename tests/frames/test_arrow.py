@@ -249,7 +249,17 @@ def of_numbers(kind: pa.DataType, *numbers: int) -> pa.Array:
         (of_numbers(pa.timestamp("us"), -62135596800_000_001), "0000-12-31T23:59:59.999999"),
         (of_numbers(pa.timestamp("s", "Mars/Olympus"), 1), "1970-01-01T00:00:01+00:00"),
         (of_numbers(pa.date32(), -719529), "-0001-12-31"),
-        (of_numbers(pa.date32(), 2**31 - 1), "<value out of range: 2147483647>"),
+        (of_numbers(pa.date32(), 2**31 - 1), "5881580-07-11"),
+        (of_numbers(pa.date32(), -(2**31)), "-5877641-06-23"),
+        (of_numbers(pa.date64(), 2_932_897 * 86_400_000), "10000-01-01"),
+        (
+            of_numbers(pa.timestamp("us", "UTC"), -(2**63) + 1),
+            "-290308-12-21T19:59:05.224193+00:00",
+        ),
+        (of_numbers(pa.timestamp("us"), 2**63 - 1), "294247-01-10T04:00:54.775807"),
+        (of_numbers(pa.timestamp("s"), 2**63 - 1), "292277026596-12-04T15:30:07"),
+        (of_numbers(pa.timestamp("ms", "Europe/Berlin"), 10**18), "31690708-07-05T01:46:40+00:00"),
+        (of_numbers(pa.timestamp("ms"), 10**15 + 5), "33658-09-27T01:46:40.005"),
         (of_numbers(pa.duration("ms"), 1), "PT0.001S"),
         (of_numbers(pa.duration("ns"), -1_500_000_001), "-PT1.500000001S"),
         (of_numbers(pa.duration("us"), 86_400_000_000), "PT86400S"),
@@ -283,6 +293,32 @@ def test_any_time_and_duration_is_text_in_iso_s_form(texts, column, told):
         "runs": told,
         "one of": told,
     }
+
+
+def day_of(year: int, month: int, day: int) -> int:
+    """The days since 1970-01-01: the inverse of what writes them."""
+    years = year - (month < 3)
+    within = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return 365 * years + years // 4 - years // 100 + years // 400 + within - 719_468
+
+
+def test_days_far_from_ours_are_written_by_the_gregorian_calendar(texts):
+    numbers = [*range(-(2**31), 2**31, 1_234_567), *range(-720_000, -719_000), 2_932_895, 2_932_896]
+    days = of_numbers(pa.date32(), *numbers)
+    column = pa.ListArray.from_arrays(pa.array([0, len(numbers)], pa.int32()), days)
+    written = pa.table({"text": [A], "days": column})
+    texts.add_many(written, item="text", metadata=["days"])
+    metadata = texts.get(0).metadata
+    assert metadata is not None
+    for number, told in zip(numbers, metadata["days"], strict=True):
+        year, month, day = told.rsplit("-", 2)
+        assert day_of(int(year), int(month), int(day)) == number
+        assert len(year.lstrip("-")) >= 4
+        assert 1 <= int(month) <= 12
+        assert 1 <= int(day) <= 31
+        if 1 <= int(year) <= 9_999:
+            epoch = datetime.date(1970, 1, 1)
+            assert told == (epoch + datetime.timedelta(number)).isoformat()
 
 
 def test_a_stream_of_several_batches_is_read_as_it_comes(texts):

@@ -90,6 +90,16 @@ def test_a_search_answers_what_the_store_does(client: Client) -> None:
     assert keys_of(client.post("/collections/notes/search", one).told) == ["a/ü"]
 
 
+def test_true_in_a_filter_is_not_one(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        made = db.collection("c", simdb.Set())
+        made.add_many((str(n), [1], {"n": n}) for n in (True, 1, 0))
+    with served(tmp_path / "s.simdb") as client:
+        for where, keys in ((True, ["True"]), ([False, 1.0], ["1"]), ([1, True], ["True", "1"])):
+            asked = {"item": [1], "where": {"n": where}}
+            assert keys_of(client.post("/collections/c/search", asked).told) == keys
+
+
 def test_several_are_searched_for_at_once_and_stored_ones_by_their_keys(client: Client) -> None:
     many = client.post("/collections/notes/search", {"items": [WORDS, "else"]}).told["answers"]
     assert list(map(keys_of, many)) == [["a/ü", 7], []]
