@@ -28,6 +28,7 @@ from simdb.errors import (
     ConfigurationError,
     CorruptionError,
     DatabaseNotFoundError,
+    NotADatabaseError,
     StorageError,
 )
 from simdb.opened import catalogue, labels
@@ -82,7 +83,7 @@ def repair(
 
     Raises:
         DatabaseNotFoundError: there is no damaged file.
-        NotADatabaseError: the damaged file is not a store.
+        NotADatabaseError: the damaged file is not a store, or nothing of one can be read in it.
         DatabaseBusyError: somebody writes to it.
         StorageError: the new file exists, or cannot be written.
         UnknownKindError: this process does not know a kind, or a tokeniser, in the file.
@@ -98,6 +99,8 @@ def repair(
             creation.create(temporary, mode)
         with translated(source), no_writer(source), DamagedFile(source) as file:
             salvage = Salvage(file, progress)
+            if not (salvage.certain or salvage.collections or salvage.lost):
+                raise NotADatabaseError(f"{source}: nothing of a store can be read in it")
             with (
                 translated(target),
                 open_database(temporary, threads=threads, busy_timeout=None) as database,

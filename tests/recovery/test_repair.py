@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 
 import lmdb
@@ -14,6 +15,7 @@ from simdb.errors import NotADatabaseError, StorageError
 from simdb.ingest import rows
 from simdb.storage.file import environment as environments
 from simdb.storage.tables.layout import Table, collection_key, owner_prefix
+from tests.support.commands import run
 from tests.support.damage import WORDS, damage_behind, filled, repaired
 from tests.support.environments import MIB
 
@@ -115,6 +117,29 @@ def test_repair_refuses_what_exists_what_is_absent_and_what_is_no_store(path, tm
     with pytest.raises(NotADatabaseError):
         simdb.repair(tmp_path / "text", tmp_path / "new")
     assert sorted(file.name for file in tmp_path.iterdir()) == ["store.simdb", "text"]
+
+
+@pytest.mark.parametrize("content", [b"\0", b'{"id": "a", "text": "a row"}\n', None])
+def test_repair_of_a_large_file_that_is_no_store_makes_none(path, content):
+    made = random.Random(0).randbytes(200_000) if content is None else content * 200_000
+    path.write_bytes(made)
+    with pytest.raises(NotADatabaseError, match="nothing of a store can be read"):
+        simdb.repair(path, path.with_name("new.simdb"))
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+    ran = run("repair", path, path.with_name("new.simdb"))
+    assert ran.exit_code == 3
+
+
+def test_a_store_without_collections_is_repaired_unless_it_is_damaged(path):
+    simdb.open(path).close()
+    report, found = repaired(path)
+    assert report.complete
+    assert found == {}
+    path.with_name("new.simdb").unlink()
+    with path.open("r+b") as file:
+        file.write(bytes(8_192))
+    with pytest.raises(NotADatabaseError):
+        simdb.repair(path, path.with_name("new.simdb"))
 
 
 def test_repair_waits_for_no_writer(path):
