@@ -75,6 +75,13 @@ FAULTS = (
         "        self.token = self._first_token\n",
         "",
         "tests/answers/exact/test_pairs_store.py -k left_off_not_of",
+        "cli",
+        "cli/feed.py",
+        "        if len(self._types) == 1:\n",
+        "        if self._types:\n",
+        "tests/cli/test_outputs.py -k number_whose_text",
+    ),
+    Fault(
         "recovery",
         "recovery/repair.py",
         "            if not (salvage.certain or salvage.collections or salvage.lost):\n",

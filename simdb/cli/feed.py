@@ -20,7 +20,7 @@ from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import open_rows
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import told_format
-from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
+from simdb.files.rows import WHOLE_NUMBER, ColumnRows, ReadingOptions, Row, RowReader
 from simdb.files.separated import delimiter_in_words
 from simdb.files.spans import Spans
 from simdb.files.spilled import Spilled
@@ -75,6 +75,13 @@ class Waiting(Struct):
         key = self.keys[place]
         naming = "" if key is None else self.reader.naming(key)
         return self.reader.place(self.lines[place]), naming + problem
+
+
+def _in_other_type(key: Key) -> Key | None:
+    """Return the text of a number, or the number that a text spells; None if it spells none."""
+    if isinstance(key, int):
+        return str(key)
+    return int(key) if WHOLE_NUMBER.fullmatch(key) else None
 
 
 def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]:
@@ -163,7 +170,8 @@ class Feed(Parts):
         in_one: raise BadItemError where the rows of two inputs cannot share a file.
         keep_lines: give rows without their metadata, and remember their lines. The target has
             nothing but these rows.
-        like: a stored key; what the first row has must be of its type.
+        like: a stored key; what the first row has must be of its type, and no later row may have a
+            stored key in the other type.
 
     Attributes:
         target: the collection, where it may be asked for the number of an earlier row.
@@ -202,6 +210,7 @@ class Feed(Parts):
         self._in_one = in_one
         self._keep_lines = keep_lines
         self._like = like
+        self._types = set() if like is None else {isinstance(like, str)}  # whether text
         # Of the rows stored, by their numbers: the lines, and where those of each input begin.
         self._lines = Spans()
         self._begun: list[tuple[int, RowReader]] = []
@@ -255,7 +264,7 @@ class Feed(Parts):
         if row.problem is not None or row.key is None or row.item is None:
             self._refuse(Waiting(reader, [row.line], [row.key], [row.raw]), row.problem)
             return
-        self._require_like(row.key)
+        self._require_like(reader, [row.line], [row.key])
         last = self._waiting[-1] if self._waiting else None
         if last is None or last.reader is not reader or not isinstance(last.lines, list):
             last = Waiting(reader, [], [], self._kept([]))
@@ -313,7 +322,7 @@ class Feed(Parts):
         taken, pieces[:] = list(pieces), []
         first = self._handed
         for reader, piece in taken:
-            self._require_like(piece.keys[0])
+            self._require_like(reader, piece.lines, piece.keys)
             raws = self._kept(piece.raws)
             self._waiting.append(Waiting(reader, piece.lines, piece.keys, raws))
             self._handed += len(piece.keys)
@@ -327,13 +336,31 @@ class Feed(Parts):
 
         yield _Columns(first, [piece for _, piece in taken], one_by_one)
 
-    def _require_like(self, key: Key) -> None:
-        """Raise if keys of the input have another type than those stored.
+    def _require_like(self, reader: RowReader, lines: Sequence[int], keys: Sequence[Key]) -> None:
+        """Raise if keys of one type are not of that of those stored, or stored as the other type.
 
-        Otherwise every row that is stored under its own key would be removed as a copy of itself.
+        Otherwise a row that is stored under its own key would be removed as a copy of itself.
         """
-        stored, self._like = self._like, None
-        if stored is None or isinstance(key, str) == isinstance(stored, str):
+        stored, target = self._like, self.target
+        if stored is None or target is None:
+            return
+        if not self._handed:
+            self._require_type_of(stored, keys[0])
+        self._types.add(isinstance(keys[0], str))
+        if len(self._types) == 1:
+            return
+        for line, key in zip(lines, keys, strict=True):
+            other = _in_other_type(key)
+            if other is not None and other in target and key not in target:
+                raise UsageError(
+                    f"{reader.place(line)}: the key {key!r} is stored as {other!r}, and the row "
+                    "would be removed as a copy of itself: write all keys as text or all as whole "
+                    "numbers (--integer-keys reads numbers written as text)"
+                )
+
+    def _require_type_of(self, stored: Key, key: Key) -> None:
+        """Raise if the first key of the input has another type than one that is stored."""
+        if isinstance(key, str) == isinstance(stored, str):
             return
         kinds = ["texts" if isinstance(one, str) else "whole numbers" for one in (stored, key)]
         own = f"{kinds[1]}, such as {key!r}"

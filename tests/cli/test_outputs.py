@@ -1,14 +1,19 @@
 """Outputs of commands: names that promise another format, runs that would remove nearly all."""
 
 import json
+from typing import Any
 
 import msgpack
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import simdb
 from simdb.ingest import rows as rows_of
 from tests.support.cli_stores import ROWS, text_of
 from tests.support.commands import done, failed, run, write_rows
+
+ID = ("--id-field", "id")
 
 
 @pytest.mark.parametrize(
@@ -50,6 +55,32 @@ def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):
     assert (tmp_path / "kept.jsonl").read_bytes() == kept
     done(*arguments, "--id-field", "id")
     assert (tmp_path / "kept.jsonl").read_bytes() == kept
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_a_number_whose_text_is_a_stored_key_is_refused_in_any_row(tmp_path, form):
+    store, texts = tmp_path / "s.simdb", [f"number {n} is a text about {n * n}" for n in range(4)]
+    rows = [{"id": key, "text": text} for key, text in zip("a1b", texts, strict=False)]
+    done("dedupe", write_rows(tmp_path / "0.jsonl", rows[:2]), "-o", "-", *ID, "--store", store)
+    later: list[dict[str, Any]] = [rows[2], {"id": 1, "text": texts[1]}]
+    source = write_rows(tmp_path / "1.jsonl", later)
+    if form == "parquet":
+        source = tmp_path / "in"
+        source.mkdir()
+        for number, row in enumerate(later):
+            pq.write_table(pa.Table.from_pylist([row]), source / f"{number}.parquet")
+    told = failed("dedupe", source, "-o", tmp_path / "out.jsonl", *ID, "--store", store)
+    place = f"{source}, line 2" if form == "jsonl" else f"{source / '1.parquet'}, row 1"
+    assert f"{place}: the key 1 is stored as '1'" in told
+    assert not (tmp_path / "out.jsonl").exists()
+    with simdb.open(store) as db:
+        assert 1 not in db["documents"]
+        assert ("b" in db["documents"]) == (form == "parquet")  # a batch of its own
+    # Other numbers are keys of their own, also when the rows come again.
+    mixed = write_rows(tmp_path / "2.jsonl", [rows[2], {"id": 7, "text": texts[3]}])
+    for _ in range(2):
+        ran = done("dedupe", mixed, "-o", "-", *ID, "--store", store)
+        assert ran.stdout.encode() == mixed.read_bytes()
 
 
 def test_keys_from_elsewhere_are_refused_until_that_is_meant(tmp_path):
