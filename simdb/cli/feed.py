@@ -455,7 +455,9 @@ class Feed(Parts):
         for first in range(len(self._numbers), len(self._lines), _LOOKED_AT):
             numbers = range(first, min(first + _LOOKED_AT, len(self._lines)))
             self._numbers.update(zip(self.target.keys_of(numbers), numbers, strict=True))
-        number = self._numbers[key]
+        number = self._numbers.get(key)
+        if number is None:  # that row was removed
+            return ""
         before = self._begun[bisect_right(self._begun, number, key=itemgetter(0)) - 1][1]
         return f": {before.place(self._lines[number])}"
 

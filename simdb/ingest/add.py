@@ -31,6 +31,7 @@ from simdb.exact.thresholds import Bound
 from simdb.ingest import postings
 from simdb.ingest.given import GivenSignatures
 from simdb.ingest.packing import Packer, Packing, started
+from simdb.ingest.removed import RemovedKeys
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, joined, read_batches
 from simdb.ingest.standing import ItemNumbers, Standing
 from simdb.kinds.base import Stored
@@ -124,6 +125,7 @@ class BatchAdder:
         self._known = known
         self._policy = policy
         self._seen = ItemNumbers()  # that earlier rows of the input are stored under
+        self._removed = RemovedKeys()
         self._first_new: int | None = None
         if known.settings.is_exact and known.signer.epoch is None:
             # Tell the signer the present order, so that prefixes are made ahead of the commit.
@@ -199,7 +201,16 @@ class BatchAdder:
                     self._merge(writer, fates, self._policy.merge)
                     return fates
             self._apply(writer, fates, signed)
+        if self._notes_removed:
+            absent = {-1, *fates.left}
+            gone = [row for row in fates.rows("duplicate") if fates.stored[row] in absent]
+            self._removed.add(batch.keys, batch.items, gone)
         return fates
+
+    @property
+    def _notes_removed(self) -> bool:
+        """Whether the key of a removed row may not come again with other content."""
+        return self._policy.drop_duplicates and self._policy.on_existing in OF_CONTENT
 
     def _merge(self, writer: CollectionWriter, fates: Fates, merge: MergeFunction) -> None:
         """Store one item in place of a row, which is a batch of its own, and what it duplicates."""
@@ -251,12 +262,16 @@ class BatchAdder:
         if policy == "require" and -1 in stored:
             absent = batch.user_keys[stored.index(-1)]
             raise KeyNotFoundError(f"key {absent!r} is not stored in {self._settings.name!r}")
-        if max(stored, default=-1) < 0:
+        keys = ByteStrings.of(batch.keys)
+        unlike = self._removed.of_other_content(keys, batch.items) if self._notes_removed else ()
+        if max(stored, default=-1) < 0 and not unlike:
             return ["added"] * len(stored)
         actions: list[Action] = []
         for row, number in enumerate(stored):
-            if number < 0:
+            if number < 0 and row not in unlike:
                 actions.append("added")
+            elif number < 0:
+                actions.append(self._refused(batch, row, number))
             elif policy == "skip":
                 actions.append("present")
             elif policy in ("replace", "require"):
@@ -282,7 +297,11 @@ class BatchAdder:
             return "replaced"
         if policy.on_existing == "leave" and not came_before:
             return "duplicate"
-        if not policy.skip_bad:
+        return self._refused(batch, row, number)
+
+    def _refused(self, batch: RowBatch, row: int, number: int) -> Action:
+        """Call a row bad, or raise why it is."""
+        if not self._policy.skip_bad:
             raise self._existing(batch, row, number)
         return "bad"
 
@@ -303,8 +322,9 @@ class BatchAdder:
             ]
             problem = f"key {key!r} is stored already"
             return KeyExistsError(problem, remedies=remedies, row=row, key=key)
-        if number in self._seen:
-            problem = f"key {key!r} came earlier in the input with other content"
+        if number < 0 or number in self._seen:
+            removed = ", in a row that was removed" if number < 0 else ""
+            problem = f"key {key!r} came earlier in the input with other content{removed}"
             return KeyExistsError(problem, row=row, key=key, within_input=True)
         remedies = [Remedy("on_existing", "replace", "updates it")]
         if self._policy.drop_duplicates:  # as dedupe does, which alone may keep

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import simdb
-from tests.support.commands import failed, run
+from tests.support.commands import done, failed, run, write_rows
 
 ROWS = (
     b'{"id": "a", "text": "one two three four"}\n'
@@ -177,3 +177,19 @@ def test_other_content_under_a_stored_key_is_what_on_existing_says(tmp_path):
     told = failed("dedupe", second, *options)
     assert "line 1: key 'a' is stored with other content" in told
     assert "--on-existing replace updates it, or --on-existing keep removes the row" in told
+
+
+def test_a_key_whose_row_was_removed_and_comes_with_other_content_is_a_bad_row(tmp_path):
+    texts = ["the quick brown fox jumps over the lazy dog", "copper prices rose again in London"]
+    rows = [("a", texts[0]), ("b", texts[0] + "s"), ("b", texts[1]), ("b", texts[0] + "s")]
+    source = write_rows(tmp_path / "in.jsonl", [{"id": key, "text": text} for key, text in rows])
+    outputs = [tmp_path / name for name in ("kept.jsonl", "removed.jsonl", "bad.jsonl")]
+    options = ("-o", outputs[0], "--removed", outputs[1], "--bad", outputs[2], "--id-field", "id")
+    stored = ("--store", tmp_path / "s.simdb")
+    for store in ((), stored, stored):
+        done("dedupe", source, *options, *store)
+        kept, removed, bad = map(lines, outputs)
+        assert [row["id"] for row in kept] == ["a"]
+        assert [row["line"] for row in removed] == [2, 4]
+        assert [row["line"] for row in bad] == [3]
+        assert "with other content, in a row that was removed" in bad[0]["problem"]

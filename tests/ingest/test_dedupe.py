@@ -18,6 +18,8 @@ from simdb.batches import deciding
 from simdb.exact import containment
 from simdb.ingest import add as loading
 from simdb.ingest import dedupe as deduplicating
+from simdb.ingest import removed as removed_keys
+from simdb.ragged import ByteStrings
 from simdb.storage.tables.views import NO_LIMIT
 from tests.support import similarities
 from tests.support.grids import grid
@@ -324,6 +326,45 @@ def test_a_key_that_comes_twice_with_other_content_is_bad_whatever_is_asked(tmp_
         _, outcomes = run(collection, rows, on_bad="skip", on_existing=on_existing)
         assert [outcome.action for outcome in outcomes[:3]] == ["added", "bad", "duplicate"]
         assert [outcome.action for outcome in outcomes[3:]] in ([], ["replaced", "bad"])
+
+
+@pytest.mark.parametrize("size", [1, 2**22])
+@pytest.mark.parametrize("policy", [None, "key asc"])
+def test_a_key_whose_row_was_removed_is_bad_with_other_content(tmp_path, monkeypatch, policy, size):
+    monkeypatch.setattr(removed_keys, "_ONE_RUN", size)
+    texts = ["a b c d e f", "a b c d e g", "x y z", "a b c d e g", "x y z", "n o p", "x y w"]
+    rows = list(zip("abbbcdd", texts, strict=True))
+    expected = ["added", "duplicate", "bad", "duplicate", "added", "added", "bad"]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        made = db.collection("c", WORDS, threshold=0.5, seed=1)
+        for _ in range(2):
+            told: list[Any] = []
+            made.dedupe(rows, on_bad="skip", policy=policy, outcomes=told.extend)
+            again = ["present" if one == "added" else one for one in expected]
+            assert [outcome.action for outcome in told] == (again if _ else expected)
+            assert told[2].within_input
+            assert (
+                "came earlier in the input with other content, in a row that was removed"
+                in told[2].problem
+            )
+            assert [entry.key for entry in made.items()] == ["a", "c", "d"]
+        with pytest.raises(simdb.KeyExistsError, match="key 'b' came earlier") as raised:
+            db.collection("d", WORDS, threshold=0.5).dedupe(rows)
+        assert raised.value.row == 2
+
+
+def test_hashes_of_removed_keys_are_found_in_any_run(monkeypatch):
+    monkeypatch.setattr(removed_keys, "_ONE_RUN", 8)
+    known, generator = removed_keys.RemovedKeys(), random.Random(1)
+    keys = [b"%d" % number for number in range(300)]
+    for begin in range(0, 200, 10):
+        some = ByteStrings.of(keys[begin : begin + 10])
+        known.add(some, some, sorted(generator.sample(range(10), 8)))
+        known.add(some, [b"else"] * 10, range(10))
+    whole = ByteStrings.of(keys)
+    unlike = known.of_other_content(whole, [b"other"] * 300)
+    assert unlike == set(range(200))
+    assert known.of_other_content(whole[200:], whole[200:]) == set()
 
 
 def test_a_choice_that_there_is_not_is_refused(tmp_path):
