@@ -709,8 +709,8 @@ def _moment(value: int, a_second: int) -> str:
 def _day(number: int) -> str:
     """Return a day since 1970-01-01 in ISO's form, by the Gregorian calendar of all times.
 
-    Years are counted from March here, in eras of 400 of them (Hinnant, chrono-Compatible Low-Level
-    Date Algorithms, ``civil_from_days``): no library knows all the days that Arrow holds.
+    Years are counted from March here, in eras of 400 of them (Hinnant, "chrono-Compatible Low-Level
+    Date Algorithms", civil from days): no library knows all the days that Arrow holds.
     """
     era, day = divmod(number + 719_468, 146_097)
     year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
