@@ -36,7 +36,7 @@ from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import decimal
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.inputs import require_there, written_forms
+from simdb.files.inputs import is_read_within, require_there, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
 from simdb.files.spans import Spans
 from simdb.files.tables import (
@@ -141,6 +141,15 @@ class Places(Struct, frozen=True):
                 "--with-kept and --explain describe the rows of --removed: give --removed "
                 "FILE as well"
             )
+
+    def require_apart_from_store(self, outputs: Sequence[str]) -> None:
+        """Raise if an output would be the store, or a file beside it, there or not yet."""
+        if self.store is None:
+            return
+        own = {os.path.realpath(f"{self.store}{beside}") for beside in ("", "-lock", "-turn")}
+        for name in outputs:
+            if name != STANDARD_STREAM and os.path.realpath(name) in own:
+                raise UsageError(f"{name} belongs to the store; name another file for the output")
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[simdb.Database]:
@@ -446,12 +455,19 @@ class _Asked(Struct, frozen=True):
         if self.policy.order is not None:
             Policy(self.policy.order)
         output, *others = telling.require_files(*self._outputs(), self.places.report)
+        self.places.require_apart_from_store([output, *others])
         require_there(*self.inputs)
         store = self.places.store
         if store is None or not Path(store).exists():
             kind = self.wanted.settings()["kind"]
             self.reading.sources(self.inputs, self.reading.of(kind))
         require_no_input([output, *others], self.inputs, self.reading.pattern)
+        around = next((one for one in self.inputs if is_read_within(output, one)), None)
+        if around is not None and (output.endswith("/") or Path(output).is_dir()):
+            raise UsageError(
+                f"the output folder {output} is within the input {around}, where it would be read "
+                "the next time: name a folder outside it"
+            )
         for name in others:
             if name != self.places.report:
                 require_fitting_name(name, "jsonl")

@@ -66,6 +66,14 @@ def require_there(*sources: str) -> None:
             raise FileNotFoundError(2, "no such file or folder", name)
 
 
+def is_read_within(folder: str, source: str) -> bool:
+    """Whether the files of a folder, which need not be there, are read with a folder around it."""
+    around, place = Path(source).resolve(), Path(folder).resolve()
+    if not (around.is_dir() and around in place.parents):
+        return False
+    return not any(part.startswith(".") for part in place.relative_to(around).parts)
+
+
 def files_behind(source: str, pattern: str | None = None) -> Iterator[str]:
     """Yield the names of all that is read of an input; those of a folder that match a pattern."""
     database = database_of(source)
@@ -92,14 +100,14 @@ def format_of_name(source: str, options: ReadingOptions) -> Format | None:
 def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
     """Return the formats that rows of an input can be written in.
 
-    They are those of its own format, in which ``"tsv"`` is told from ``"csv"``; rows of databases
-    become lines of JSON.
+    They are those of its own format, in which ``"tsv"`` is told from ``"csv"``, unless a file named
+    as CSV is said to be separated by tabs; rows of databases become lines of JSON.
     """
     if database_of(source) is not None:
         return ("jsonl",)
     told = told_format(source, options)
     if told == "csv" and delimiter_of(source, options) == "\t":
-        return ("tsv",)
+        return ("tsv", "csv") if plain_name(source).lower().endswith(".csv") else ("tsv",)
     return FORMATS[told].kept
 
 

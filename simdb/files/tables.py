@@ -154,10 +154,7 @@ class TableReader(JsonLinesReader):
         self._require_readable()
 
     def _require_readable(self) -> None:
-        if self.source == STANDARD_STREAM or plain_name(self.source) != self.source:
-            raise ConfigurationError(
-                f"{self.source}: a table cannot be read from standard input or compressed"
-            )
+        _require_file(self.source)
         arrow.library()
 
     @property
@@ -307,6 +304,14 @@ class TableReader(JsonLinesReader):
         return super()._metadata(fields)
 
 
+def _require_file(source: str) -> None:
+    """Raise unless a table may be read there: from its end, and not as a stream of bytes."""
+    if source == STANDARD_STREAM or plain_name(source) != source:
+        raise ConfigurationError(
+            f"{source}: a table cannot be read from standard input or compressed"
+        )
+
+
 def _is_bytes(value: Any) -> bool:
     """Whether a value of a column that has bytes is left out: it is bytes, or was null there."""
     return value is None or isinstance(value, bytes)
@@ -378,6 +383,7 @@ class TableFile:
     """
 
     def __init__(self, source: str) -> None:
+        _require_file(source)
         self.source = source
         self.compression: dict[str, str] = {}
         self.group_rows = BATCH_ROWS

@@ -42,6 +42,43 @@ def test_an_output_whose_name_promises_another_format_is_refused(tmp_path, name)
     assert "tables are already compressed inside" in packed
 
 
+def test_tabs_that_are_named_may_stand_in_a_file_called_csv(tmp_path):
+    content = "id\ttext\na\tsome words\n"
+    (tmp_path / "x.csv").write_text(content)
+    for name in ("y.csv", "y.tsv", "y.csv.gz"):
+        done("dedupe", tmp_path / "x.csv", "--delimiter", "tab", "-o", tmp_path / name, *ID)
+    assert (tmp_path / "y.csv").read_text() == (tmp_path / "y.tsv").read_text() == content
+    (tmp_path / "x.tsv").write_text(content)
+    assert "tsv would be written" in failed(
+        "dedupe", tmp_path / "x.tsv", "-o", tmp_path / "z.csv", *ID
+    )
+
+
+@pytest.mark.parametrize("beside", ["", "-lock", "-turn"])
+def test_an_output_that_would_be_the_store_is_refused_before_there_is_one(tmp_path, beside):
+    source, store = write_rows(tmp_path / "in.jsonl", ROWS), tmp_path / "s.simdb"
+    output = f"{store}{beside}"
+    for given in (["-o", tmp_path / "k", "--removed", output], ["-o", output]):
+        told = failed("dedupe", source, *given, "--store", store, *ID)
+        assert f"{output} belongs to the store" in told
+    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+@pytest.mark.parametrize("option", ["-o", "--removed"])
+def test_a_folder_that_takes_no_file_is_named_itself(tmp_path, option):
+    source = write_rows(tmp_path / "in.jsonl", ROWS)
+    others = [] if option == "-o" else ["-o", tmp_path / "k"]
+    ran = run("dedupe", source, *others, option, "/proc/x.jsonl", *ID)
+    assert ran.exit_code == 2
+    assert ran.stderr == "simdb: /proc: no file can be made in this folder\n"
+
+
+def test_a_table_from_standard_input_is_refused_whatever_is_written(tmp_path):
+    for output in ("-", tmp_path / "o.parquet", tmp_path / "o.jsonl"):
+        told = failed("dedupe", "-", "--format", "parquet", "-o", output, *ID)
+        assert "-: a table cannot be read from standard input or compressed" in told
+
+
 def test_line_numbers_are_refused_where_texts_are_keys(tmp_path):
     source = write_rows(tmp_path / "in.jsonl", ROWS)
     arguments = ["dedupe", source, "-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb"]

@@ -131,6 +131,16 @@ def test_every_shard_of_csv_has_its_header(tmp_path):
     assert (tmp_path / "out" / "2.csv").read_text() == "id,text\n"
 
 
+def test_an_output_folder_within_an_input_folder_is_refused_before_anything_is_made(folder):
+    names = sorted(folder.rglob("*"))
+    for output in (f"{folder}/kept/", f"{folder}/../{folder.name}/a/b/"):
+        told = failed("dedupe", folder, "-o", output, *FIELDS, "--store", folder.parent / "new")
+        assert f"the output folder {output} is within the input {folder}" in told
+    assert sorted(folder.rglob("*")) == names
+    assert not (folder.parent / "new").exists()
+    done("dedupe", folder, "-o", f"{folder}/.kept/", *FIELDS)  # which is not read
+
+
 def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     (folder / "z.jsonl").write_text("no JSON\n")
     out = tmp_path / "new" / "kept"
