@@ -30,6 +30,7 @@ from simdb.results import AddReport, Key, Outcome, Outcomes
 
 _LOOKED_AT = 1_000  # stored rows whose keys are read at once
 _BAD_ROWS_TOLD = 20
+_MOST_KEPT_BACK, _BYTES_KEPT_BACK = 100_000, 2**26  # rows that cannot be read, and what they take
 
 
 def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
@@ -177,7 +178,7 @@ class Feed(Parts):
         target: the collection, where it may be asked for the number of an earlier row.
         bad_file: where the bad rows are written, if they are.
         on_opening: called with the reader of each input before it is read, if it is set.
-        bad: how many rows could not be read or stored so far.
+        bad: how many rows could not be read or stored, of those that are told so far.
         done: how many rows have an outcome.
         preambles: what stood before the rows of each input that was read.
     """
@@ -200,6 +201,10 @@ class Feed(Parts):
         self.preambles: dict[str, bytes] = {}
         self.bad = 0
         self.bad_rows: list[dict[str, str]] = []
+        # Rows that cannot be read, each with how many were handed over before it: they are told in
+        # their places among those that cannot be stored, which is known later.
+        self._refused: deque[tuple[int, Waiting, str]] = deque()
+        self._refused_bytes = 0
         self.done = 0
         self.reader: RowReader | None = None
         self._sources = sources
@@ -375,7 +380,21 @@ class Feed(Parts):
     def _refuse(self, row: Waiting, problem: str | None) -> None:
         if self._stop_at_bad:
             raise BadItemError(f"{row.reader.place(row.lines[0])}: {problem or 'not a row'}")
-        self._tell_bad(row, 0, row.reader.place(row.lines[0]), problem or "not a row")
+        if self.bad_file is None:
+            row.raws = []
+        self._refused.append((self._handed, row, problem or "not a row"))
+        self._refused_bytes += len(row.raw(0))
+        if self.done == self._handed:
+            self._tell_refused(self._handed)
+        while len(self._refused) > _MOST_KEPT_BACK or self._refused_bytes > _BYTES_KEPT_BACK:
+            self._tell_refused(self._refused[0][0])
+
+    def _tell_refused(self, handed: int) -> None:
+        """Tell the rows that cannot be read and came before so many others were handed over."""
+        while self._refused and self._refused[0][0] <= handed:
+            _, row, problem = self._refused.popleft()
+            self._refused_bytes -= len(row.raw(0))
+            self._tell_bad(row, 0, row.reader.place(row.lines[0]), problem)
 
     def _tell_bad(self, rows: Waiting, number: int, place: str, problem: str) -> None:
         self.bad += 1
@@ -408,13 +427,15 @@ class Feed(Parts):
             told = {place - begin: outcomes.apart[place] for place in places}
             if self._keep_lines:
                 self._note_lines(rows, told)
-            self.done += len(rows)
             for place, outcome in told.items():
                 if outcome.action == "bad":
+                    self._tell_refused(self.done + place)
                     problem = outcome.problem or "cannot be stored"
                     if outcome.within_input:
                         problem += self._earlier(outcome.key)
                     self._tell_bad(rows, place, *rows.about(place, problem))
+            self.done += len(rows)
+            self._tell_refused(self.done)
             yield rows, told
             begin = end
 
@@ -463,6 +484,7 @@ class Feed(Parts):
 
     def counted(self, report: AddReport, **counts: int) -> dict[str, int]:
         """Return the number of rows, and the counts of their outcomes."""
+        self._tell_refused(self._handed)
         rows = self.done + self.bad - report.bad
         return {"rows": rows, **counts, "bad": self.bad}
 

@@ -179,6 +179,27 @@ def test_other_content_under_a_stored_key_is_what_on_existing_says(tmp_path):
     assert "--on-existing replace updates it, or --on-existing keep removes the row" in told
 
 
+def test_bad_rows_are_told_in_the_order_of_the_input_on_every_run(tmp_path):
+    texts = [f"{word} is another word than any before it" for word in "abcdefgh"]
+    rows = [json.dumps({"id": f"k{n % 5}", "text": text}) for n, text in enumerate(texts)]
+    rows[1:1], rows[4:4], rows[8:8] = ["no JSON"] * 2, ['{"id": "x", "text": 7}'], ["no JSON"]
+    source = tmp_path / "in.jsonl"
+    source.write_text("\n".join([*rows, "no JSON", ""]))
+    options = ("--bad", tmp_path / "bad.jsonl", "--id-field", "id")
+    for store in ((), ("--store", tmp_path / "s.simdb"), ("--store", tmp_path / "s.simdb")):
+        for policy in ((), ("--policy", "key asc")):
+            ran = done("dedupe", source, "-o", tmp_path / "k", *options, *store, *policy)
+            told = lines(tmp_path / "bad.jsonl")
+            assert [row["line"] for row in told] == [2, 3, 5, 9, 10, 11, 12, 13]
+            assert [row["row"] for row in told] == [
+                [*rows, "no JSON"][row["line"] - 1] for row in told
+            ]
+            places = [line for line in ran.stderr.splitlines() if line.startswith(str(source))]
+            assert [line.partition(", line ")[2].partition(":")[0] for line in places] == [
+                str(row["line"]) for row in told
+            ]
+
+
 def test_a_key_whose_row_was_removed_and_comes_with_other_content_is_a_bad_row(tmp_path):
     texts = ["the quick brown fox jumps over the lazy dog", "copper prices rose again in London"]
     rows = [("a", texts[0]), ("b", texts[0] + "s"), ("b", texts[1]), ("b", texts[0] + "s")]
