@@ -125,7 +125,6 @@ class BatchAdder:
         self._known = known
         self._policy = policy
         self._seen = ItemNumbers()  # that earlier rows of the input are stored under
-        self._removed = RemovedKeys()
         self._first_new: int | None = None
         if known.settings.is_exact and known.signer.epoch is None:
             # Tell the signer the present order, so that prefixes are made ahead of the commit.
@@ -141,6 +140,10 @@ class BatchAdder:
     @cached_property
     def _stored_keys(self) -> KeyFilter:
         return KeyFilter(self._access.memory // SHARE_OF_FILTER)
+
+    @cached_property
+    def _removed(self) -> RemovedKeys:
+        return RemovedKeys()
 
     @property
     def _signer(self) -> Signer:

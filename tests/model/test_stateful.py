@@ -136,8 +136,10 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.dedupe(rows, on_bad="skip", outcomes=outcomes.extend)
         expected: list[Any] = []
         seen = set()
+        removed: dict[Any, Any] = {}
         for key, text in rows:
-            if key in self.model and self.model[key] != text:
+            earlier = self.model.get(key, removed.get(key, text))
+            if earlier != text:
                 expected.append(("bad", None, None))
             elif key in seen:
                 expected.append(("duplicate", key, 1.0))
@@ -146,6 +148,7 @@ class CollectionMachine(RuleBasedStateMachine):
                 seen.add(key)
             elif (first := self.first_similar(text))[0] is not None:
                 expected.append(("duplicate", *first))
+                removed[key] = text
             else:
                 expected.append(("added", None, None))
                 self.put(key, text)
