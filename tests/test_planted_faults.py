@@ -65,8 +65,8 @@ FAULTS = (
     Fault(
         "dedupe",
         "ingest/add.py",
-        "                            fates.left.append(fates.stored[row])\n",
-        "                            pass\n",
+        "                fates.left.append(fates.stored[row])\n",
+        "                pass\n",
         "tests/ingest/test_dedupe.py -k replaces_it",
     ),
     Fault(
@@ -75,6 +75,9 @@ FAULTS = (
         "        self.token = self._first_token\n",
         "",
         "tests/answers/exact/test_pairs_store.py -k left_off_not_of",
+    ),
+    Fault(
+        "dedupe",
         "ingest/add.py",
         "            self._removed.add(batch.keys, batch.items, gone)\n",
         "            pass\n",

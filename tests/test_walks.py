@@ -16,7 +16,7 @@ from simdb.kernels.compiler import Kernel
 
 PACKAGE = Path(simdb.__file__).resolve().parent
 DESIGN = PACKAGE.parent / "docs" / "design.md"
-CAPS = {"search": 20, "pairs": 22}
+CAPS = {"search": 21, "pairs": 23}
 WORDS = [f"word{number % 7}{number}" for number in range(40)]
 TEXTS = [" ".join(WORDS[start : start + 12]) for start in range(20)] * 2
 KINDS: dict[str, tuple[Any, list[Any]]] = {

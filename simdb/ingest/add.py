@@ -195,11 +195,7 @@ class BatchAdder:
                 if cut or fates.decisions is None:
                     return cut
                 if self._policy.drop_duplicates:
-                    for row in np.flatnonzero(fates.decisions.is_duplicate).tolist():
-                        if fates.actions[row] == "replaced" and self._policy.leaving is not None:
-                            fates.left.append(fates.stored[row])
-                        if fates.actions[row] in ("added", "replaced"):
-                            fates.actions[row] = "duplicate"
+                    self._drop(fates, fates.decisions)
                 if self._policy.merge is not None and fates.decisions.is_duplicate.any():
                     self._merge(writer, fates, self._policy.merge)
                     return fates
@@ -209,6 +205,14 @@ class BatchAdder:
             gone = [row for row in fates.rows("duplicate") if fates.stored[row] in absent]
             self._removed.add(batch.keys, batch.items, gone)
         return fates
+
+    def _drop(self, fates: Fates, decisions: Decisions) -> None:
+        """Let no duplicate be stored, nor what it should have updated."""
+        for row in np.flatnonzero(decisions.is_duplicate).tolist():
+            if fates.actions[row] == "replaced" and self._policy.leaving is not None:
+                fates.left.append(fates.stored[row])
+            if fates.actions[row] in ("added", "replaced"):
+                fates.actions[row] = "duplicate"
 
     @property
     def _notes_removed(self) -> bool:

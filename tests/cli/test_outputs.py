@@ -64,15 +64,6 @@ def test_an_output_that_would_be_the_store_is_refused_before_there_is_one(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
 
 
-@pytest.mark.parametrize("option", ["-o", "--removed"])
-def test_a_folder_that_takes_no_file_is_named_itself(tmp_path, option):
-    source = write_rows(tmp_path / "in.jsonl", ROWS)
-    others = [] if option == "-o" else ["-o", tmp_path / "k"]
-    ran = run("dedupe", source, *others, option, "/proc/x.jsonl", *ID)
-    assert ran.exit_code == 2
-    assert ran.stderr == "simdb: /proc: no file can be made in this folder\n"
-
-
 def test_a_table_from_standard_input_is_refused_whatever_is_written(tmp_path):
     for output in ("-", tmp_path / "o.parquet", tmp_path / "o.jsonl"):
         told = failed("dedupe", "-", "--format", "parquet", "-o", output, *ID)
