@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 
-def has_all(metadata: Mapping[str, Any] | None, wanted: Mapping[str, Iterable[Any]]) -> bool:
+def has_all(metadata: Mapping[str, Any] | None, wanted: Mapping[str, Collection[Any]]) -> bool:
     """Whether metadata have, under each name, one of some values; what is missing is None."""
     known = metadata or {}
-    return all(
-        any(are_equal(known.get(name), value) for value in values)
-        for name, values in wanted.items()
-    )
+    for name, values in wanted.items():
+        held = known.get(name)
+        # What is not equal in Python is not in JSON either, and that is quick to see.
+        if held not in values or not any(are_equal(held, value) for value in values):
+            return False
+    return True
 
 
 def are_equal(one: Any, other: Any) -> bool:
