@@ -1261,7 +1261,8 @@ class CollectionView:
 
         The cost is that of ``sample`` searches, whatever the size of the collection. Matches that
         the probable index finds below its threshold are scaled up by its curve, to account for the
-        ones that it misses there.
+        ones that it misses there; of fast sketches (of at most 512 rows) by the curve for sets of
+        as many symbols, to a hundredth.
 
         Args:
             sample: how many items.
@@ -1275,11 +1276,12 @@ class CollectionView:
     def shares_met(
         self, pairs: Iterable[tuple[Key, Key]], *, tries: int = 10, seed: int = 0
     ) -> list[float]:
-        """Return the share of random indexes that would find each pair.
+        """Return the share of random indexes of which the buckets would propose each pair.
 
         The indexes have the settings of this collection, but ``tries`` times other random
         functions. On real pairs this measures the S-curve, independently of how the pairs were
-        found.
+        found. It is the curve of ``Plan.curve``: that a search at a bound drops pairs far below it,
+        which agree in too few rows, does not count here. ``explain_pair`` counts it.
 
         Raises:
             KeyNotFoundError: a key is not stored.

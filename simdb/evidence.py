@@ -60,11 +60,14 @@ class PairExplanation:
         similar: whether the two are within it.
         unit, facets: the parts that are compared; see ``Facet``. None if the kind names none.
         met_by: the parts of the indexes that both share: bands, rules or prefixes, in words.
-        met: whether the probable index makes them candidates; None without one. Some indexes
-            require more than one shared part.
+        met: whether the probable index makes them candidates at that bound; None without one. They
+            must share a part of it, of some indexes more than one, and as many rows of their
+            signatures as similar items have but for 1 in 10,000.
         probability: the probability that an index with the same settings and other random functions
-            would find them, of L1 and L-infinity distances a lower bound; None without an index, or
-            if none is stated.
+            makes them candidates: that of ``met``. For fast sketches it depends on how many
+            symbols the two have together; beyond 512 rows, it is that of the formula all the same
+            (one of 0.2 is then up to a tenth higher). Of L1 and L-infinity distances a lower bound;
+            None without an index, or if none is stated.
         shown: a function that turns an item of the kind into text.
     """
 

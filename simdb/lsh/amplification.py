@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from math import comb
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -40,10 +42,21 @@ class Construction(ABC):
     def slope(self, single: Probability) -> Probability:
         """Return the derivative of ``probability``."""
 
+    @abstractmethod
+    def ways(self, agreeing: int) -> Ways:
+        """Count the ways in which its functions agree or not, ``agreeing`` for each that does."""
+
     @property
     def layers(self) -> list[Layer]:
         """What it is made of, the outermost first; layers of one member change nothing."""
         return []
+
+
+class Ways(NamedTuple):
+    """Ways in which functions agree or not, each weighted by a number for every one that does."""
+
+    met: int  # those that make a candidate pair
+    every: int
 
 
 class Layer(NamedTuple):
@@ -64,6 +77,10 @@ class Single(Construction):
     def slope(self, single: Probability) -> Probability:
         """Return 1, in the type of p."""
         return single * 0 + 1
+
+    def ways(self, agreeing: int) -> Ways:
+        """Return the way in which it agrees, and the other."""
+        return Ways(agreeing, agreeing + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +110,11 @@ class And(Construction):
         inner = self.inner.probability(single)
         return self.inner.slope(single) * self.rows * inner ** (self.rows - 1)
 
+    def ways(self, agreeing: int) -> Ways:
+        """Return the ways in which all members are met."""
+        inner = self.inner.ways(agreeing)
+        return Ways(inner.met**self.rows, inner.every**self.rows)
+
 
 @dataclass(frozen=True, slots=True)
 class Or(Construction):
@@ -120,6 +142,12 @@ class Or(Construction):
         """Return bands (1 - q)^(bands - 1) q'."""
         inner = self.inner.probability(single)
         return self.inner.slope(single) * self.bands * (1 - inner) ** (self.bands - 1)
+
+    def ways(self, agreeing: int) -> Ways:
+        """Return the ways but those in which no member is met."""
+        inner = self.inner.ways(agreeing)
+        every = inner.every**self.bands
+        return Ways(every - (inner.every - inner.met) ** self.bands, every)
 
 
 def _require_members(construction: Construction, members: object, inner: object) -> None:
@@ -174,6 +202,23 @@ def parse_construction(text: str) -> Construction:
             f"a cascade is written as And(4, Or(4, And(2))), not {text[:_LONGEST]!r}"
         )
     return of_layers(found)
+
+
+@lru_cache(maxsize=32)
+def candidate_shares(construction: Construction, functions: int) -> Float64s:
+    """Return how likely a pair is a candidate of which k functions agree: float64 by k from 0.
+
+    It is the share of all choices of k that make one. The choices are counted by ``ways`` as the
+    coefficients of a polynomial, whose value at a number larger than each of them has all as its
+    digits (Kronecker substitution); so they are exact.
+    """
+    digit = functions // 8 + 1  # bytes, for at most C(functions, k) choices
+    met = construction.ways(1 << 8 * digit).met.to_bytes(digit * (functions + 1), "little")
+    digits = (met[place : place + digit] for place in range(0, len(met), digit))
+    counts = [int.from_bytes(one, "little") for one in digits]
+    shares = np.array([count / comb(functions, k) for k, count in enumerate(counts)])
+    shares.flags.writeable = False
+    return shares
 
 
 def s_curve(construction: Construction, points: int = 101) -> Float64s:

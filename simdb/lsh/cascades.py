@@ -201,6 +201,7 @@ class CascadeFamily(Family):
         self._inner = inner
         self._cascade = cascade
         self.words = inner.words
+        self.is_fast = inner.is_fast
         self.decides = cascade.proposing != cascade.construction
 
     def sign(self, features: Any) -> UInt16s:

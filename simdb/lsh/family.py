@@ -118,12 +118,14 @@ class Family(Protocol):
             its signature and one bucket key; 0 where keys come otherwise.
         looks_around: whether a probe looks into more buckets than those that it would be in.
         decides: whether items that share a bucket are candidates is for ``are_candidates`` to say.
+        is_fast: whether rows agree by the law of fast sketches (``lsh.fast_sketches``).
     """
 
     words: int
     band_words: int = 0
     looks_around: bool = False
     decides: bool = False
+    is_fast: bool = False
 
     @abstractmethod
     def sign(self, features: Any) -> UInt16s:
@@ -254,6 +256,7 @@ class MinHash(SimilarityRows):
         if scheme not in ("fast", "classical"):
             raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {scheme!r}")
         self._scheme = scheme
+        self.is_fast = scheme == "fast"
         self._final = secret_words(secret, b"simdb.row", 1)[0]
         self._words = secret_words(secret, b"simdb." + scheme.encode(), 2 * self.words)
         if scheme == "classical":

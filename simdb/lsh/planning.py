@@ -17,7 +17,7 @@ from simdb import arrow, notebooks
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh import fast_sketches
-from simdb.lsh.amplification import And, Construction, Or, fixed_points, s_curve
+from simdb.lsh.amplification import And, Construction, Or, candidate_shares, fixed_points, s_curve
 from simdb.lsh.cascades import Cascade, mean_probability
 from simdb.lsh.curves import Curve, JaccardCurve, Sensitivity, SumCurve, UnstatedCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS
@@ -103,11 +103,31 @@ class Plan(Brief, Tabular):
             return nan
         if single >= 1:
             return 1.0
-        if union is None:
-            shared = self.construction.probability(single)
-        else:
-            shared = fast_sketches.expected_recall(single, union, self.bands, self.rows)
-        return max(0.0, shared - self.family.loss)
+        return max(0.0, self.candidate_by(single, 0, union) - self.family.loss)
+
+    def candidate_probability(
+        self, value: float | Fraction, needed: int = 0, union: int | None = None
+    ) -> float:
+        """Return the probability that a pair of this similarity, or distance, is a candidate.
+
+        It is one if the bands, or the cascade, agree, and if at least ``needed`` rows of the
+        signatures do, as a search asks for by its bound. Far below that bound it is the rows that
+        are too few. ``union`` is as of ``expected_recall``. nan where the family states no
+        probability.
+        """
+        single = self.family.probability(float(value))
+        if single >= 1:
+            return 1.0
+        return nan if isnan(single) else self.candidate_by(single, needed, union)
+
+    def candidate_by(self, single: float, needed: int, union: int | None = None) -> float:
+        """Return ``candidate_probability`` by the collision probability of one function."""
+        if not needed and union is None:
+            return float(self.construction.probability(single))
+        functions = self.signature_rows
+        law = fast_sketches.agreements(single, functions, union)
+        shares = candidate_shares(self.construction, functions)
+        return min(1.0, float(law[needed:] @ shares[needed:]))
 
     def _require_within(self, what: str, value: Any) -> None:
         """Raise unless a value is a number that a similarity, or a distance, can be."""

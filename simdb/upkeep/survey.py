@@ -18,12 +18,13 @@ from msgspec.structs import replace
 
 from simdb.answers.buckets import Buckets, as_probes
 from simdb.answers.choose import Question, choose
-from simdb.answers.evidence import meets
+from simdb.answers.evidence import MOST_ROWS_BY_SIZE, meets
 from simdb.answers.method import Method, keys_of_numbers, number_of
 from simdb.arrays import Bools, Float64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.errors import ThresholdTooLowError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
+from simdb.lsh.planning import Plan
 from simdb.opened.opened import Opened
 from simdb.results import Key, listed
 
@@ -31,6 +32,9 @@ BELOW = Fraction(3, 10)  # how far below a threshold near misses are looked for
 BEYOND = Fraction(3, 2)  # the same of a largest distance, times which
 LEAST_PROBABILITY = 0.02  # of being found, below which a pair would stand for too many
 FEW_PROBES = 50  # where nothing is indexed and all are compared
+_STEPS = 32
+_MANY = 16  # symbols a row: with more, fast sketches find as independent rows do
+_TINY = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,11 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
         left=[key for _, key, _ in rows],
         right=[match.key for _, _, match in rows],
         values=values,
-        weights=_weights(opened, values) if probable else np.ones(values.size),
+        weights=(
+            _weights(opened, values, drawn[probes], numbers, method.bound)
+            if probable and rows
+            else np.ones(values.size)
+        ),
         earlier=numbers < drawn[probes] if rows else np.empty(0, np.bool_),
         probes=probes,
     )
@@ -153,21 +161,66 @@ def _method(opened: Opened, bound: Bound) -> Method:
         return choose(settings, Question("search", settings.bound))
 
 
-def _weights(opened: Opened, values: Float64s) -> Float64s:
-    """Return how many pairs each stands for, by the curve."""
-    kind = opened.settings.kind
+def _weights(
+    opened: Opened, values: Float64s, lefts: UInt32s, rights: UInt32s, bound: Bound
+) -> Float64s:
+    """Return how many pairs each stands for: one over the probability that a search finds it."""
+    settings, kind = opened.settings, opened.settings.kind
+    needed = opened.signer.agreement(bound).words
+    different, places = np.unique(values, return_inverse=True)
     inner = [
         float(value if kind.is_distance else kind.inner_similarity(Fraction(value)))
-        for value in values.tolist()
+        for value in different.tolist()
     ]
-    found = np.array([_probability(opened, value) for value in inner], np.float64)
-    return 1 / np.maximum(found, LEAST_PROBABILITY)
+    stated = [settings.plan.candidate_probability(value, needed) for value in inner]
+    found = np.nan_to_num(np.array(stated), nan=1.0)[places]
+    family = opened.signer.family
+    if family is not None and family.is_fast and settings.plan.signature_rows <= MOST_ROWS_BY_SIZE:
+        single = np.array([settings.plan.family.probability(value) for value in inner])[places]
+        found *= _by_size(settings.plan, needed, single, _unions(opened, single, lefts, rights))
+    weights: Float64s = 1 / np.maximum(found, LEAST_PROBABILITY)
+    return weights
+
+
+def _unions(opened: Opened, single: Float64s, lefts: UInt32s, rights: UInt32s) -> Float64s:
+    """Return how many symbols the items of each pair have together: (s + t) / (1 + J)."""
+    numbers = np.unique(np.concatenate([lefts, rights]))
+    documents = opened.reader.documents_of(numbers)
+    sizes = np.array(
+        [
+            np.unique(opened.signer.symbols([bytes(document.item)]).values).size
+            for _, document in documents
+        ]
+    )
+    both = sizes[np.searchsorted(numbers, lefts)] + sizes[np.searchsorted(numbers, rights)]
+    unions: Float64s = both / (1 + single)
+    return unions
+
+
+def _by_size(plan: Plan, needed: int, single: Float64s, unions: Float64s) -> Float64s:
+    """Return how much more often than independent rows fast sketches of such unions are found.
+
+    The ratio changes little with the union and smoothly with the similarity: so it is computed for
+    powers of two, and for each 32nd of similarity.
+    """
+    ratios = np.ones(single.size)
+    powers = np.exp2(np.rint(np.log2(np.maximum(unions, _STEPS)))).astype(np.int64)
+    for union in np.unique(powers[powers <= _MANY * plan.signature_rows]).tolist():
+        some = powers == union
+        first = int(_STEPS * single[some].min())
+        nodes = [step / _STEPS for step in range(max(1, first), _STEPS + 1)]
+        by_size, independent = (
+            np.array([plan.candidate_by(node, needed, size) for node in nodes])
+            for size in (union, None)
+        )
+        ratios[some] = np.interp(single[some], nodes, by_size / np.maximum(independent, _TINY))
+    return ratios
 
 
 def shares_met(
     opened: Opened, pairs: Sequence[tuple[Key, Key]], *, tries: int, seed: int
 ) -> list[float]:
-    """Return under which share of other random functions an index would meet each pair.
+    """Return under which share of other random functions the buckets would propose each pair.
 
     The settings stay and the secret is another one, ``tries`` times: so what is measured does not
     depend on how the pairs were found.

@@ -195,3 +195,24 @@ def test_a_field_that_both_lack_differs_only_where_that_counts(tmp_path, missing
     told = {"common": 1, "different": differing, "only_left": 0, "only_right": 0}
     assert explained.counts() == told
     assert len(explained.differing) == differing
+
+
+@pytest.mark.parametrize("sketch", ["fast", "classical"])
+def test_the_probability_of_a_pair_is_that_of_being_a_candidate(
+    tmp_path: Path, sketch: Any
+) -> None:
+    """Far below the bound most pairs of a bucket agree in too few rows, and are no candidates."""
+    generator = np.random.default_rng(1)
+    rows = []
+    for pair in range(1_000):
+        drawn = generator.integers(0, 2**62, 30).tolist()
+        rows += [(2 * pair, drawn[:25]), (2 * pair + 1, drawn[:20] + drawn[25:])]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        sets = db.collection("sets", simdb.Set(), sketch=sketch, seed=1)
+        sets.add_many(rows)
+        told = [sets.explain_pair(2 * pair, 2 * pair + 1) for pair in range(1_000)]
+        (probability,) = {one.probability for one in told}
+        assert probability is not None
+        assert probability < sets.plan.expected_recall(2 / 3) - 0.05
+        met = sum(bool(one.met) for one in told) / 1_000
+    assert met == pytest.approx(probability, abs=4 * 0.0145)
