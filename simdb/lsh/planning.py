@@ -304,9 +304,13 @@ def plan(
     asked = f"at {'distance' if family.falls else 'threshold'} {float(threshold)}"
     if not enough:
         best = max(nearest, key=lambda choice: choice.expected_recall(threshold))
+        is_own = request.row_budget is not None or rows is not None
+        several = (
+            "" if is_own else " and two or more a band (one only with a row budget of your own)"
+        )
         raise ConfigurationError(
             f"recall {float(request.recall)} {asked} cannot be reached with {budget:,} rows of "
-            f"signature; {best.bands} bands of {best.rows} rows reach "
+            f"signature{several}; {best.bands} bands of {best.rows} rows reach "
             f"{best.expected_recall(threshold):.4f}: lower the recall, "
             f"{_larger_budget(threshold, request, least, family)}or give bands and rows"
         )
@@ -381,10 +385,15 @@ def _enough(
 
 
 def _larger_budget(threshold: Fraction, request: PlanRequest, least: float, family: Curve) -> str:
-    """Name the budget of what would be planned with all rows that there can be, if anything."""
+    """Name the least budgets that are enough, if any: with several rows a band, and with one."""
     request = structs.replace(request, row_budget=MAXIMUM_FUNCTIONS)
     enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, least, family)
-    return f"give a row budget of {min(enough, key=_cost).signature_rows}, " if enough else ""
+    single = [choice.signature_rows for choice in enough if choice.rows == 1]
+    several = [choice.signature_rows for choice in enough if choice.rows > 1]
+    budgets = [f"of {min(several)}"] if several else []
+    if single and single[0] < min(several, default=inf):
+        budgets.append(f"of {single[0]} for bands of a single row")
+    return f"give a row budget {', or '.join(budgets)}, " if budgets else ""
 
 
 def _choices(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from itertools import count
 
@@ -129,3 +130,19 @@ def test_the_names_of_measures_never_change():
     """They are written in programs and in commands."""
     names = ["jaccard", "dice", "cosine", "stored-in-probe", "probe-in-stored", "overlap"]
     assert [str(measure) for measure in SetSimilarity] == names
+
+
+def test_cosines_that_are_equal_are_equal_to_the_last_bit() -> None:
+    sizes = np.arange(1, 60, dtype=np.int64)
+    for size in range(1, 60):
+        equal = SetSimilarity.COSINE.values(sizes, sizes, sizes)
+        assert equal.tolist() == [1.0] * sizes.size
+        for overlap in range(1, size + 1):
+            overlaps = np.full(sizes.size, overlap, np.int64)
+            values = SetSimilarity.COSINE.values(overlaps, size, sizes).tolist()
+            exact = [Fraction(overlap**2, size * other) for other in sizes.tolist()]
+            assert values == [math.sqrt(square) for square in exact]
+    largest = np.array([2**25 - 1], np.int64)
+    assert SetSimilarity.COSINE.values(largest - 1, largest, largest) == float(
+        Fraction(2**25 - 2, 2**25 - 1)
+    )

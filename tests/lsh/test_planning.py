@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -114,6 +115,20 @@ def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
 
 
 @pytest.mark.parametrize(
+    ("threshold", "recall"), [("1/10", "9/10"), ("1/10", "99/100"), ("1/5", "9/10")]
+)
+def test_the_budgets_that_a_refusal_names_are_the_least_that_are_enough(threshold, recall):
+    threshold, recall = Fraction(threshold), Fraction(recall)
+    with pytest.raises(ConfigurationError) as refused:
+        plan(threshold, recall=recall, row_budget=5)
+    several, single = map(int, re.findall(r"(?<=of )\d+(?=, or| for bands)", str(refused.value)))
+    for budget, rows in ((several, {"rows": 2}), (single, {})):
+        assert plan(threshold, recall=recall, row_budget=budget, **rows).bands
+        with pytest.raises(ConfigurationError):
+            plan(threshold, recall=recall, row_budget=budget - 1, **rows)
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"threshold": Fraction(0)}, "threshold must be above 0 and at most 1, not 0"),
@@ -127,11 +142,12 @@ def test_a_larger_budget_has_fewer_false_candidates_if_these_are_asked_for():
         ({"bands": 100}, "bands=100, rows=None leaves no plan within 128 rows"),
         (
             {"threshold": Fraction(1, 5)},
-            r"64 bands of 2 rows reach 0\.9266: lower .* row budget of 228",
+            r"128 rows of signature and two or more a band .*; 64 bands of 2 rows reach 0\.9266: "
+            "lower .* row budget of 228, or of 21 for bands of a single row, or give bands",
         ),
         (
             {"threshold": Fraction(1, 20)},
-            "reach 0.1479: lower the recall, give a row budget of 90",
+            "reach 0.1479: lower the recall, give a row budget of 3688, or of 90 for bands of a",
         ),
         ({"threshold": Fraction(1, 1_000)}, "reach 0.0000: lower the recall, or give bands"),
         ({"row_budget": 5_000}, "row_budget is 5,000, more than the 4,096"),
