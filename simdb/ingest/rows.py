@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, overload
@@ -224,7 +224,10 @@ def _bytes_of(item: Any) -> int:
         return ELEMENT_BYTES * len(item) + _lengths(item) + values
     if form in _PLAIN:
         return ELEMENT_BYTES * len(item) + _lengths(item)
-    return ELEMENT_BYTES * len(item) if isinstance(item, Sized) else 0
+    try:
+        return ELEMENT_BYTES * len(item)
+    except TypeError:  # an array without a dimension has no length; it is refused as an item
+        return 0
 
 
 def _lengths(elements: Iterable[Any]) -> int:

@@ -621,9 +621,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         bound = MaximumDistance.parse(max_distance)
         if bound.fraction > self.largest_distance:
             raise ConfigurationError(
-                f"max_distance {bound} is more than {self.largest_distance}, the largest "
-                "possible distance "
-                f"between items of {self}"
+                f"max_distance {reprlib.repr(max_distance)} is more than {self.largest_distance}, "
+                f"the largest possible distance between items of {self}"
             )
         return bound
 
@@ -933,6 +932,19 @@ def shortened(text: str, longest: int = 60) -> str:
 def shown(value: object) -> str:
     """Return the type and the value of something for a message, cut where it is long."""
     return f"{type(value).__name__} {reprlib.repr(value)}"
+
+
+def unmasked(item: Any) -> Any:
+    """Return an array as one of NumPy's own class, and any other item as it is.
+
+    BadItemError: a value of a masked array is masked, which is none, whatever lies beneath.
+    """
+    if type(item) is np.ndarray or not isinstance(item, np.ndarray):
+        return item
+    masked = np.flatnonzero(np.ma.getmaskarray(item))  # none of another class is
+    if masked.size:
+        raise BadItemError(f"a value of an array must not be masked, as at position {masked[0]} is")
+    return np.asarray(item)
 
 
 def utf8(text: str, what: str) -> bytes:

@@ -41,6 +41,7 @@ from simdb.kinds.base import (
     rows_of,
     shortened,
     shown,
+    unmasked,
 )
 from simdb.lsh.chunks import QUICK, Chunks, plan_chunks, weighed
 from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
@@ -212,7 +213,7 @@ class BitsItems(Items):
 
     def encode(self, item: object) -> bytes:
         if isinstance(item, np.ndarray):
-            return self._from_array(item)
+            return self._from_array(unmasked(item))
         if isinstance(item, bytes | bytearray | memoryview):
             return self._from_bytes(bytes(item))
         if isinstance(item, str):

@@ -47,6 +47,7 @@ from simdb.kinds.base import (
     rows_of,
     shortened,
     shown,
+    unmasked,
 )
 from simdb.kinds.vectors import number_of
 from simdb.lsh.curves import Curve, UnstatedCurve
@@ -478,8 +479,10 @@ class FingerprintItems(Items):
 def _square_numbers(item: object) -> npt.NDArray[Any]:
     """Return square numbers as they were given, as an array of integers (of Python's, if large)."""
     if isinstance(item, np.ndarray) and item.ndim == 1 and item.dtype.kind in "iu":
-        return item
-    if isinstance(item, str | bytes) or not isinstance(item, Iterable):
+        plain: npt.NDArray[Any] = unmasked(item)
+        return plain
+    is_single = isinstance(item, np.ndarray) and not item.ndim
+    if is_single or isinstance(item, str | bytes) or not isinstance(item, Iterable):
         raise BadItemError(
             f"a fingerprint must be a collection of square numbers, not {shown(item)}"
         )
@@ -503,12 +506,14 @@ def _array_of(item: object) -> Float64s:
             f"a fingerprint must be a sequence of minutiae (x, y, direction), not {shown(item)}"
         )
     if isinstance(item, np.ndarray):
-        numeric = item.dtype.kind in "iuf"
+        given: Any = unmasked(item)
+        numeric = given.dtype.kind in "iuf"
     else:
         if not len(item):
             return np.empty((0, 3))
-        numeric = all(map(_is_minutia, item))
-    array = np.array(item, np.float64) if numeric else np.empty(0)
+        given = list(map(unmasked, item))
+        numeric = all(map(_is_minutia, given))
+    array = np.array(given, np.float64) if numeric else np.empty(0)
     if array.ndim != 2 or array.shape[1] != 3:
         shape = f" of shape {array.shape}" if numeric else ""
         raise BadItemError(

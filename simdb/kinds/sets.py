@@ -32,6 +32,7 @@ from simdb.kinds.base import (
     SymbolKind,
     joined,
     shown,
+    unmasked,
     utf8,
 )
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
@@ -251,6 +252,7 @@ class ElementForm:
 
     def sorted_array(self, item: npt.NDArray[Any]) -> npt.NDArray[Any] | list[Any]:
         """Return an array's elements sorted, repeats included; a list unless they are integers."""
+        item = unmasked(item)
         if item.ndim != 1:
             raise BadItemError(
                 f"a {self._noun} must be an array of one dimension, not of {item.ndim}"

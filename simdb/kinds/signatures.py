@@ -30,6 +30,7 @@ from simdb.kinds.base import (
     Stored,
     rows_of,
     shown,
+    unmasked,
 )
 from simdb.lsh.curves import Curve, EstimateCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, SampledRows, SketchScheme
@@ -158,7 +159,7 @@ class SignatureItems(Items):
                 "a signature must be an array or a list of whole numbers, or a MinHash of "
                 f"datasketch or rensa, not {shown(item)}"
             )
-        return self._stored(values)
+        return self._stored(unmasked(values))
 
     def _require_like(self, values: npt.NDArray[Any], source: str, seed: int | None) -> None:
         """Raise BadItemError unless an object was made as the settings say, where both do."""

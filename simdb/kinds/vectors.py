@@ -40,6 +40,7 @@ from simdb.kinds.base import (
     rows_of,
     shortened,
     shown,
+    unmasked,
 )
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
@@ -268,10 +269,10 @@ def _array_of(item: object) -> npt.NDArray[Any]:
     if isinstance(item, list | tuple):
         _require_numbers(item)
     try:
-        given = np.asarray(item)
+        given = np.asarray(unmasked(item))
         if given.dtype.kind == "O":  # whole numbers beyond 64 bits, fractions, what is no number
             given = np.array([_number(component) for component in given.tolist()], np.float64)
-    except (ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise BadItemError(
             f"{reprlib.repr(item)} cannot be read as a vector of numbers: {error}"
         ) from error

@@ -132,3 +132,38 @@ def test_a_kind_without_examples_is_tried_with_nothing():
         pass
 
     assert cases_of(Silent) == {}
+
+
+def test_an_array_without_a_dimension_is_no_item(case, tmp_path):
+    """It has no length, by which rows are weighed before they are looked at."""
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", case.kind)
+        for wrong in (np.array(5), np.array(0.5), np.array(None), np.array("a"), np.ma.masked):
+            with pytest.raises(simdb.BadItemError):
+                collection.add("a", wrong)
+            with pytest.raises(simdb.BadItemError):
+                collection.search(wrong)
+        rows = [(1, case.items[0]), (2, np.array(5)), (3, case.items[1])]
+        report = collection.add_many(rows, on_bad="skip")
+        assert [row for row, _ in report.bad_rows] == [1]
+        assert len(collection) == 2
+
+
+def test_a_masked_value_of_an_array_is_none(case, items, tmp_path):
+    """What lies beneath a mask is not stored; an array that masks nothing is as any other."""
+    given = case.items[0]
+    try:
+        whole = np.array(sorted(given) if isinstance(given, frozenset) else given)
+        stored = items.encode(whole)
+    except simdb.BadItemError:
+        return  # of no array
+    assert items.encode(np.ma.masked_array(whole)) == stored
+    assert items.encode(np.ma.masked_array(whole, np.zeros(whole.shape, np.bool_))) == stored
+    masked = np.ma.masked_array(whole, np.arange(whole.size).reshape(whole.shape) == 2)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", case.kind)
+        for wrong in (masked, list(masked) if masked.ndim > 1 else masked):
+            for ask in (collection.search, lambda item: collection.add("a", item)):
+                with pytest.raises(simdb.BadItemError, match="must not be masked"):
+                    ask(wrong)
+        assert len(collection) == 0
