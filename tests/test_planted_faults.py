@@ -735,6 +735,20 @@ FAULTS = (
         "tests/answers/test_chunk_index.py -k many_new",
     ),
     Fault(
+        "kinds",
+        "kinds/distances.py",
+        "    if any(map(math.isnan, differences)):\n",
+        "    if False:\n",
+        "tests/book/test_distances.py -k no_number",
+    ),
+    Fault(
+        "kinds",
+        "kinds/base.py",
+        "    if masked.size:\n",
+        "    if False:\n",
+        "tests/kinds/test_contract.py -k masked",
+    ),
+    Fault(
         "exact",
         "exact/measures.py",
         "2 * overlaps / (sizes + stored_sizes)",
@@ -1013,6 +1027,13 @@ FAULTS = (
         "math.isqrt(max(math.ceil(square), 1) - 1) + 1",
         "math.isqrt(math.ceil(square))",
         "tests/exact/test_measures.py",
+    ),
+    Fault(
+        "exact",
+        "exact/measures.py",
+        "            cosines: Float64s = np.sqrt(squares)\n",
+        "            cosines = overlaps / (np.sqrt(sizes) * np.sqrt(stored_sizes))\n",
+        "tests/exact/test_measures.py -k last_bit",
     ),
     Fault(
         "exact",

@@ -258,7 +258,8 @@ class _StandIns(dict[int, str]):
 def _unaccented(character: str) -> str:
     """Return a letter without its accents, nothing for an accent.
 
-    Marks that make another letter of it stay: they voice kana, and write vowels, tones and nuktas.
+    Marks of scripts in which they are classes of their own stay: they voice kana, and write vowels,
+    tones and nuktas. All others go, also where an alphabet counts the letter as one of its own.
     """
     parts = unicodedata.normalize("NFD", character)
     kept = "".join(part for part in parts if not _is_accent(part))

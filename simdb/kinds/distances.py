@@ -56,8 +56,9 @@ def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:
 def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2) -> float:
     """Compute the distance by the Lr norm for r = ``order``, also ``math.inf`` (MMDS 3.5.2).
 
-    Differences are scaled by the largest, so that no power overflows. ConfigurationError: r is
-    below 1, where the triangle inequality fails; ValueError: different dimensions.
+    Differences are scaled by the largest, so that no power overflows. nan if one of them is nan.
+    ConfigurationError: r is below 1, where the triangle inequality fails; ValueError: different
+    dimensions.
 
     >>> lr_distance([2, 7], [6, 4]), lr_distance([2, 7], [6, 4], 1)
     (5.0, 7.0)
@@ -67,11 +68,13 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
     if not order >= 1:
         raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {order!r}")
     differences = [abs(float(one) - float(other)) for one, other in zip(left, right, strict=True)]
+    if any(map(math.isnan, differences)):
+        return math.nan
     largest = max(differences, default=0.0)
+    if largest in (0, math.inf) or math.isinf(order):
+        return largest
     if order == 1:
         return math.fsum(differences)
-    if largest == 0 or math.isinf(order):
-        return largest
     if order == 2:
         return math.hypot(*differences)
     powers = math.fsum((each / largest) ** order for each in differences)
@@ -82,13 +85,15 @@ def angle(left: Sequence[float], right: Sequence[float]) -> float:
     """Compute the cosine distance: the angle between two vectors in degrees, 0 to 180 (MMDS 3.5.4).
 
     By half the angle's tangent, and not by the arc cosine, which is blind to small angles.
-    ValueError: the vectors have different dimensions, or one has no direction.
+    nan if a component is nan. ValueError: the vectors have different dimensions, or one has no
+    direction.
 
     >>> round(angle([1, 2, -1], [2, 1, 1]), 12)
     60.0
     """
-    one, other = _unit(left), _unit(right)
-    pairs = list(zip(one, other, strict=True))
+    if any(math.isnan(a) or math.isnan(b) for a, b in zip(left, right, strict=True)):
+        return math.nan
+    pairs = list(zip(_unit(left), _unit(right), strict=True))
     apart = math.hypot(*(a - b for a, b in pairs))
     along = math.hypot(*(a + b for a, b in pairs))
     return math.degrees(2 * math.atan2(apart, along))

@@ -192,6 +192,23 @@ def test_a_vector_without_a_direction_has_no_angle():
         angle((1, 2), (1, math.inf))
 
 
+@pytest.mark.parametrize("order", [1, 1.5, 2, 3, math.inf])
+def test_what_is_no_number_has_no_distance_and_what_is_infinite_an_infinite_one(order):
+    nan, inf = math.nan, math.inf
+    for wrong in ((1, nan), (nan, 1), (inf, nan), (nan, inf)):
+        assert math.isnan(lr_distance(wrong, (0, 0), order))
+        assert math.isnan(lr_distance((0, 0), wrong, order))
+    for far in ((inf, 1), (1, -inf), (inf, -inf)):
+        assert lr_distance(far, (0, 0), order) == inf
+    assert math.isnan(lr_distance((inf, 1), (inf, 2), order))  # as inf - inf is
+
+
+def test_the_angle_of_what_is_no_number_is_none():
+    for wrong in ((1, math.nan), (math.nan, 1), (0, math.nan), (math.nan, math.inf)):
+        assert math.isnan(angle(wrong, (1, 2)))
+        assert math.isnan(angle((1, 2), wrong))
+
+
 def test_nothing_overflows_and_small_angles_have_their_digits():
     assert lr_distance((1e300, 0), (0, 1e300), 3) == pytest.approx(1e300 * 2 ** (1 / 3))
     assert lr_distance((1e300, 0), (0, 1e300)) == pytest.approx(1e300 * math.sqrt(2))

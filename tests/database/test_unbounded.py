@@ -38,6 +38,9 @@ def test_no_distance_beyond_the_largest_is_taken(tmp_path, kind, largest):
     with simdb.open(tmp_path / "d.simdb") as database:
         with pytest.raises(simdb.ConfigurationError, match=message):
             database.collection("c", kind, max_distance=largest + 1)
+        with pytest.raises(simdb.ConfigurationError, match=message) as refused:
+            database.collection("c", kind, max_distance="1e300")
+        assert len(str(refused.value)) < 200
         collection = database.collection("c", kind)
         item = [1] * (3 if largest == 180 else 8)
         with pytest.raises(simdb.ConfigurationError, match=message):

@@ -317,3 +317,18 @@ def test_what_rules_propose_between_two_tables_is_what_pairs_one_by_one_say(left
         assert (rule.largest_pairs, rule.largest) == (most, records if most else 0)
     with pytest.raises(ConfigurationError, match="other_items needs other"):
         simdb.plan_rules(left, kind, other_items=3)
+
+
+def test_the_similarity_of_alike_is_exactly_the_number_that_is_written():
+    """As all bounds: 2/3, which no float is, finds sets that are as similar as that."""
+    assert Alike("name", "0.4", recall=1) == Alike("name", 0.4, recall=1)
+    assert Alike("name", Fraction(2, 5)) == Alike("name", 0.4)  # type: ignore[arg-type]
+    rule = Alike("name", "2/3", recall=1)
+    assert (rule.similarity, str(rule)) == ("2/3", "name alike in words from 2/3")
+    kind = Record(FIELDS, [rule])
+    assert restore(json.loads(json.dumps(kind.describe()))) == kind
+    assert shared_keys(rule, [{"name": "a b c d e"}, {"name": "a b c d f"}])[0, 1]
+    assert Alike("name", "2/3").plan.threshold == Fraction(2, 3)
+    for wrong in ("0", "4/3", "x", 0, 1.5, True):
+        with pytest.raises(ConfigurationError, match=r"Alike\.similarity"):
+            Alike("name", wrong)

@@ -356,7 +356,8 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
 
     Attributes:
         fields: a field of texts, or several.
-        similarity: the Jaccard similarity of sets from which on pairs should be found.
+        similarity: the Jaccard similarity of sets from which on pairs should be found: a number or
+            text (``"2/3"``), which stays text where no float prints as it.
         of: ``"words"``, or the length of q-grams: 3 for runs of three characters, with a blank
             before and after a text.
         recall: the share of the pairs at the similarity that should agree.
@@ -365,7 +366,7 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
     """
 
     fields: str | Sequence[str]
-    similarity: Annotated[float, Meta(gt=0, le=1)] = 0.5
+    similarity: Annotated[float, Meta(gt=0, le=1)] | str = 0.5
     of: Literal["words"] | Annotated[int, Meta(ge=1, le=64)] = "words"
     recall: Annotated[float, Meta(gt=0, le=1)] = 0.95
     frequencies: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=1)]]] = ()
@@ -376,15 +377,22 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
         if not names:
             raise ConfigurationError(problem)
         self._set("fields", names)
+        least = Threshold.parse(self.similarity, name="Alike.similarity").fraction
+        is_float = exact_fraction(float(least)) == least
+        self._set("similarity", float(least) if is_float else str(least))
         super().__post_init__()
-        for setting in ("similarity", "recall"):  # a whole 1 is stored as it is read again
-            self._set(setting, float(getattr(self, setting)))
+        self._set("recall", float(self.recall))  # a whole 1 is stored as it is read again
         self._set("frequencies", sorted_pairs(self.frequencies))
         _ = self.key_count  # which may refuse
 
     def __str__(self) -> str:
         pieces = "words" if self.of == "words" else f"{self.of}-grams"
-        return f"{' and '.join(self.fields)} alike in {pieces} from {self.similarity:g}"
+        return f"{' and '.join(self.fields)} alike in {pieces} from {self._shown}"
+
+    @property
+    def _shown(self) -> str:
+        least = self.similarity
+        return least if isinstance(least, str) else f"{least:g}"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -398,9 +406,10 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
     @property
     def plan(self) -> Plan:
         """The bands and rows, and the probability that pairs of any similarity agree."""
-        times = math.ceil(max(1.0, (TWO_ROWS_FROM / self.similarity) ** 2))
+        least = exact_fraction(self.similarity)
+        times = math.ceil(max(1.0, (TWO_ROWS_FROM / float(least)) ** 2))
         request = PlanRequest(exact_fraction(self.recall), row_budget=times * ROWS_OF_ALIKE)
-        return plan(exact_fraction(self.similarity), request)
+        return plan(least, request)
 
     @property
     def key_count(self) -> int:
