@@ -7,9 +7,11 @@ A policy is a text of terms, the first of which that tells two rows apart decide
 - ``NAME desc``, ``NAME asc``: the greatest or the least value of a field first. A field is one of
   the metadata, or else of the item, where that is a record; ``a.b`` is the field b of the field a;
   where there is no such field, ``key`` and ``item`` are these themselves.
-  ``number(NAME)`` reads texts as numbers, ``length(NAME)`` is how long a value is.
+  ``number(NAME)`` reads texts as numbers, ``time(NAME)`` texts in ISO's form as points in time, or
+  as durations; ``length(NAME)`` is how long a value is. Other texts, so those of categories, are
+  in the order of their characters.
 - ``NAME in VALUE|VALUE``: rows of these values, in this order, come before all others.
-- ``first``: none of the above; what was stored, or came, first.
+- ``first``: what was stored, or came, first; no term can follow it.
 
 Terms are separated by commas; names and values that are not made of letters, digits and any of
 ``_-.:/@`` stand in double quotes, as JSON has them. Nothing of a policy is run as Python. Or a
@@ -25,18 +27,22 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from numbers import Rational, Real
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from simdb.errors import BadItemError, UsageError, WrongTypeError
+from simdb.errors import BadItemError, ConfigurationError, UsageError, WrongTypeError
 from simdb.results import Entry
 
-PolicyLike: TypeAlias = "str | Callable[[Entry], Any]"
+PolicyLike: TypeAlias = "str | Callable[[Entry], Any] | Policy"
 Place: TypeAlias = tuple[Any, ...]  # where a row stands in the order; the least is kept
+Function: TypeAlias = Literal["number", "time", "length"]
+
+OF_ROWS = ("key", "item")  # fields that rows have where there are no others so called
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>"(?:[^"\\]|\\.)*")|(?P<word>[\w\-.:/@]+)|(?P<sign>[(),|]))"""
@@ -46,28 +52,38 @@ _HELP = (
     "with commas between them"
 )
 _MISSING = (1,)  # after (0, value)
+_DURATION = re.compile(r"(-?)PT(\d+(?:\.\d+)?)S", re.ASCII)
+_TIME = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?)?"
+    r"(Z|[+-]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?",
+    re.ASCII,
+)
+_EPOCH = datetime.fromisoformat("1970-01-01T00:00+00:00")
 
 
 class _Term(Struct, frozen=True):
     """One term: what it looks at, and which values come first."""
 
     field: str  # nothing means the item itself
-    function: Literal["", "number", "length"] = ""
+    function: Function | None = None
     descending: bool = False
     preferred: tuple[str, ...] | None = None
 
     def place(self, row: Entry) -> Place:
         value = row.item if not self.field else _value(row, self.field)
         if self.preferred is not None:
-            told = _shown(value)
-            return (self.preferred.index(told) if told in self.preferred else len(self.preferred),)
+            names = _names_of(value)
+            chosen = (place for place, name in enumerate(self.preferred) if name in names)
+            return (next(chosen, len(self.preferred)),)
         if value is None:
             return _MISSING
         value = self._computed(value)
         if isinstance(value, str):
             return (0, _Falling(value) if self.descending else value)
-        if isinstance(value, float) and math.isnan(value):
+        if _is_nan(value):
             return _MISSING
+        if isinstance(value, Decimal):  # which minus would round
+            return (0, value.copy_negate() if self.descending else value)
         return (0, -value if self.descending else value)
 
     def _computed(self, value: Any) -> Any:
@@ -75,20 +91,40 @@ class _Term(Struct, frozen=True):
             return _length(value)
         if self.function == "number":
             try:
-                return _number(value) if isinstance(value, str) else value + 0
-            except (ValueError, TypeError):
+                return _number(value)
+            except (InvalidOperation, TypeError):
                 raise ValueError(f"{value!r} is not a number") from None
+        if self.function == "time":
+            return _time(value)
         if not isinstance(value, str | int | float):
             raise TypeError(f"{_shown(value)[:60]} is neither a number nor a text")
         return value
 
 
-def _number(text: str) -> float:
-    """Return the number that a text is; whole ones keep all their digits."""
+def _number(value: Any) -> int | Decimal:
+    """Return the number that a value, or a text, is, with all its digits."""
+    if isinstance(value, float):
+        return Decimal(repr(value))  # the number that is written, as a text of it is
+    if not isinstance(value, str):
+        whole: int = value + 0
+        return whole
     try:
-        return int(text)
+        return int(value)
     except ValueError:
-        return float(text)
+        return Decimal(value)
+
+
+def _time(text: Any) -> Decimal:
+    """Return a point in time as seconds since 1970, or a duration in seconds."""
+    if isinstance(text, str):
+        if (found := _DURATION.fullmatch(text)) is not None:
+            return Decimal("".join(found.groups()))
+        if (found := _TIME.fullmatch(text)) is not None:
+            day, clock, fraction, zone = found.groups()
+            moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or '+00:00'}")
+            microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
+            return Decimal(microseconds).scaleb(-6) + Decimal(fraction or 0)
+    raise ValueError(f"{text!r} is not a time")
 
 
 class _Record(dict[str, Any]):
@@ -151,7 +187,7 @@ class Policy:
     """
 
     def __init__(self, given: PolicyLike, *, of_records: bool = False) -> None:
-        """Read a policy, of rows whose items are records or are not.
+        """Read a policy, or take one that was read, of rows whose items are records or are not.
 
         Raises:
             UsageError: the text is none; the message says what is wrong in it.
@@ -159,9 +195,13 @@ class Policy:
         """
         self._of_records = of_records
         self.fields: tuple[str, ...] | None = None
+        self.last: Place
         self._function: Callable[[Entry], Any] | None = None
         self._terms: tuple[_Term, ...] = ()
-        if isinstance(given, str):
+        if isinstance(given, Policy):
+            self.fields, self.last = given.fields, given.last
+            self._function, self._terms = given._function, given._terms
+        elif isinstance(given, str):
             self._terms = tuple(_terms(given))
             self.fields = tuple(dict.fromkeys(term.field for term in self._terms if term.field))
             self.last = tuple(
@@ -171,6 +211,25 @@ class Policy:
             self._function, self.last = given, (_MISSING,)
         else:
             raise WrongTypeError(f"{_HELP}, or a function; not a {type(given).__name__}")
+
+    def reading(self, functions: Mapping[str, Function]) -> Policy:
+        """Return the same policy with functions for fields whose terms have none.
+
+        So values that are texts only because JSON has none like them are compared by value.
+        """
+        read = Policy(self)
+        read._terms = tuple(
+            term if term.function else replace(term, function=functions.get(term.field))
+            for term in self._terms
+        )
+        return read
+
+    def seeing(self, seen: Callable[[Entry], Entry]) -> Policy:
+        """Return the same policy, whose function gets what another makes of rows."""
+        read, function = Policy(self), self._function
+        if function is not None:
+            read._function = lambda row: function(seen(row))
+        return read
 
     @property
     def is_order(self) -> bool:
@@ -238,12 +297,22 @@ def _value(row: Entry, name: str) -> Any:
             value = value.get(part) if isinstance(value, Mapping) else None
         if value is not None:
             return value
-    return {"key": row.key, "item": row.item}.get(name)
+    return getattr(row, name) if name in OF_ROWS else None
 
 
 def _shown(value: Any) -> str:
-    """Return a value as it is compared with preferred ones."""
+    """Return a value as messages show it."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _names_of(value: Any) -> set[str]:
+    """Return the texts that name a value among preferred ones."""
+    names = {_shown(value)}
+    if isinstance(value, bool):
+        names.add(str(value))
+    elif isinstance(value, float) and value.is_integer():  # as whole numbers beside a null are
+        names.add(str(int(value)))
+    return names
 
 
 # -- reading a text -------------------------------------------------------------------------------
@@ -301,17 +370,23 @@ def _terms(text: str) -> Iterator[_Term]:
             yield term
         if not tokens:
             return
+        if term is None:
+            raise ConfigurationError(
+                "in a policy nothing can follow 'first', which tells any two rows apart"
+            )
         if not tokens.takes(","):
             raise UsageError(f"a policy has {tokens.name('a comma')!r} after a term: {_HELP}")
 
 
 def _term(tokens: _Tokens) -> _Term | None:
     name = tokens.name("a field")
-    function: Literal["", "number", "length"] = ""
+    function: Function | None = None
     if tokens.takes("("):
-        if name not in ("number", "length"):
-            raise UsageError(f"a policy has number(NAME) and length(NAME), and no {name}(...)")
-        function = "number" if name == "number" else "length"
+        function = next((one for one in get_args(Function) if one == name), None)
+        if function is None:
+            raise UsageError(
+                f"a policy has number(NAME), time(NAME) and length(NAME), and no {name}(...)"
+            )
         name = tokens.name("a field")
         if not tokens.takes(")"):
             raise UsageError(f"a policy lacks a parenthesis after {function}({name}")

@@ -180,6 +180,8 @@ def test_rows_that_are_stored_already_are_themselves(tmp_path):
         ("year in", "policy ends where a value"),
         ("year desc,", "policy ends where a field"),
         ("year ; desc", "';"),
+        ("first, longest", "nothing can follow 'first'"),
+        ("longest, first, year desc", "nothing can follow 'first'"),
         (r'"\x" desc', "JSON"),
     ],
 )
@@ -200,6 +202,48 @@ def test_what_a_policy_looks_at():
     assert Policy("c.d desc, a.b asc").fields == ("c.d", "a.b")
     with pytest.raises(WrongTypeError, match="not a int"):
         Policy(3)  # type: ignore[arg-type]
+
+
+def better(policy: Policy, one: object, other: object) -> object:
+    """Return the one of two values of a field that comes first."""
+    places = [policy.place(Entry(0, None, {"f": value})) for value in (one, other)]
+    return (one, other)[policy.order(places)[0]]
+
+
+@pytest.mark.parametrize(
+    ("less", "more"),
+    [
+        ("PT777600S", "PT2592000S"),
+        ("-PT5S", "PT0.000000001S"),
+        ("-PT5S", "-PT4.5S"),
+        ("2024-01-01T08:00:00+09:00", "2024-01-01T01:00:00+00:00"),
+        ("2024-10-27T02:30:00+02:00", "2024-10-27T02:15:00+01:00"),
+        ("2024-01-01T00:00:00.123456788Z", "2024-01-01T00:00:00.123456789Z"),
+        ("1969-12-31T23:59:59.5", "1970-01-01"),
+    ],
+)
+def test_times_are_compared_by_when_they_are(less, more):
+    assert better(Policy("time(f) asc"), more, less) == less
+    assert better(Policy("f desc").reading({"f": "time"}), less, more) == more
+
+
+def test_numbers_keep_all_their_digits():
+    one, other = "0.1000000000000000000000000000000001", "0.1000000000000000000000000000000002"
+    for policy in (Policy("number(f) desc"), Policy("f desc").reading({"f": "number"})):
+        assert better(policy, one, other) == other
+        assert better(policy, "9.50", "10.00") == "10.00"
+        assert better(policy, 0.1, "0.1") == 0.1  # as good as the later one
+    assert better(Policy("f desc"), "9.50", "10.00") == "9.50"  # texts are texts
+    with pytest.raises(BadItemError, match="'soon' is not a time"):
+        better(Policy("time(f) asc"), "soon", "2024-01-01")
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [(5.0, "5"), (5, "5"), (5.5, "5.5"), (True, "True"), (True, "true"), (False, "False")],
+)
+def test_a_preferred_value_has_the_names_that_it_is_written_with(value, name):
+    assert better(Policy(f"f in {name}"), "other", value) == value
 
 
 def test_a_policy_that_fails_stores_nothing(tmp_path):
