@@ -13,12 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, time, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
 from itertools import chain, islice
 from math import isfinite, isnan
-from typing import Any, TypeAlias, cast, overload
+from typing import Any, Literal, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -36,12 +36,14 @@ Key = str | int
 Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 # What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
 _UNHELD = (OverflowError, ValueError, LookupError)
+_AS_JSON = frozenset((str, int, bool))
 _DAY_IN_MILLISECONDS = 86_400_000
 # Of the years 1 to 9999 in UTC, in which Arrow writes any zone; far from them it may write garbage.
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 _OFFSET = re.compile("([+-][0-9]{2})([0-9]{2})$")  # of a zone, as Arrow writes it
 _NO_FRACTION = re.compile(r"\.0+(?![0-9])")
+ReadByPolicy: TypeAlias = Literal["number", "time"]
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
     "the answer instead, or write lines of JSON"
@@ -84,6 +86,11 @@ def polars() -> Any:
     return polars
 
 
+def is_pandas(data: object) -> bool:
+    """Whether an object is a frame of pandas; nothing is imported to tell."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+
+
 def is_table(data: object) -> bool:
     """Whether an object gives Arrow columns."""
     kind = type(data)
@@ -95,7 +102,7 @@ def is_table(data: object) -> bool:
 
 
 def _is_data_set(data: object) -> bool:
-    """Whether an object is a ``Dataset`` of Hugging Face; nothing is imported to tell."""
+    """Whether an object is a data set of Hugging Face; nothing is imported to tell."""
     return hasattr(data, "with_format") and hasattr(data, "column_names")
 
 
@@ -110,7 +117,15 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
     try:
         if isinstance(data, arrow.RecordBatchReader):
             reader = data
+        elif isinstance(data, Mapping):
+            named = ", ".join(map(repr, data))
+            raise UsageError(f"a {type(data).__name__} is several tables: give one of {named}")
         elif _is_data_set(data):
+            if data.features is None:
+                raise UsageError(
+                    f"the columns of this {type(data).__name__} are not known: give a "
+                    "Dataset, or data.cast(features)"
+                )
             tables = data.with_format("arrow").iter(BATCH_ROWS)
             return data.features.arrow_schema, (
                 batch for table in tables for batch in table.to_batches()
@@ -125,6 +140,26 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
             f"a {type(data).__name__} cannot be read as a table of named columns: {error}"
         ) from error
     return reader.schema, iter(reader)
+
+
+def narrowed(frame: Any, columns: Columns) -> Any:
+    """Return the columns that are named of a frame of pandas; others may not fit into Arrow.
+
+    If some of these do not, because values are of several types, the rows are dicts in a list.
+
+    Raises:
+        UsageError: a column is missing, or stands twice.
+    """
+    known = list(map(str, frame.columns))
+    columns.require_among(known)
+    names = list(dict.fromkeys(columns.names()))
+    # A name need not be a text.
+    chosen = frame.iloc[:, list(map(known.index, names))].set_axis(names, axis=1)
+    try:
+        return library().Table.from_pandas(chosen, preserve_index=False)
+    except (library().ArrowException, TypeError, ValueError, OverflowError):
+        rows = zip(*(chosen[name].tolist() for name in names), strict=True)
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def read(data: Any) -> Any:
@@ -268,7 +303,9 @@ def rows_of(
         MissingExtraError: it is a table, and pyarrow is not installed.
     """
     if is_table(data):
-        return Rows(data, Columns.named(key, item, metadata))
+        columns = Columns.named(key, item, metadata)
+        data = narrowed(data, columns) if is_pandas(data) else data
+        return rows_of_dicts(data, columns) if isinstance(data, list) else Rows(data, columns)
     if key is not None or item is not None or metadata:
         raise UsageError(
             "key, item and metadata name columns of a table, but the rows are "
@@ -276,6 +313,27 @@ def rows_of(
         )
     plain_rows: Iterable[Any] = data
     return plain_rows
+
+
+def rows_of_dicts(rows: Iterable[Mapping[str, Any]], columns: Columns) -> Iterator[Any]:
+    """Yield rows as ``add_many`` takes them; what they have is as that of a table is.
+
+    Dates of items stay dates.
+    """
+    names, known = columns.item, columns.metadata
+    for number, row in enumerate(rows):
+        item: Any
+        if isinstance(names, str):
+            item = row.get(names)
+            item = None if _is_nothing(item) else item
+        else:
+            values = {name: row.get(name) for name in names}
+            item = {
+                name: value if type(value) is date else plain(value)
+                for name, value in values.items()
+            }
+        key = number if columns.key is None else row.get(columns.key)
+        yield (key, item, {name: plain(row.get(name)) for name in known}) if known else (key, item)
 
 
 def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
@@ -747,6 +805,11 @@ def is_key(kind: Any) -> bool:
     return library().types.is_integer(kind) or _is_text(kind)
 
 
+def has_texts(kind: Any) -> bool:
+    """Whether values of a type are texts."""
+    return _is_text(_plain_type(kind))
+
+
 def has_bytes(kind: Any) -> bool:
     """Whether values of a type are bytes, or have some in them."""
     return _has(kind, _is_binary)
@@ -771,21 +834,106 @@ def _has_nanoseconds(kind: Any) -> bool:
 def plain(value: Any) -> Any:
     """Return a value of a table as JSON can express it.
 
-    Dates, times and durations are text in ISO's form, decimals and infinities text; NaN is None.
-    Bytes stay.
+    Dates, times and durations are text in ISO's form, decimals and infinities text; what pandas and
+    floats have in the place of a value is None. Bytes stay.
     """
+    if type(value) in _AS_JSON:
+        return value
     if isinstance(value, dict):
         return {name: plain(child) for name, child in value.items()}
     if isinstance(value, list | tuple):
         return list(map(plain, value))
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    return None if _is_nothing(value) else _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        value = value.astype(f"{value.dtype.kind}8[us]").item()
+    elif isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, date | time):  # a datetime is a date
         return value.isoformat()
     if isinstance(value, timedelta):
         microseconds = value // timedelta(microseconds=1)
         return _duration(microseconds * 1_000 + getattr(value, "nanoseconds", 0))  # of pandas
-    if isinstance(value, float) and not isfinite(value):
-        return None if isnan(value) else str(value)
-    return str(value) if isinstance(value, Decimal) else value
+    if isinstance(value, Decimal) or (isinstance(value, float) and not isfinite(value)):
+        return str(value)
+    return value
+
+
+def _is_nothing(value: Any) -> bool:
+    """Whether a value stands for none: NaN, and what pandas and NumPy have in their place."""
+    if isinstance(value, float | Decimal):
+        return isnan(value)
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    is_half = isinstance(value, np.floating)  # a double is a float
+    return (
+        value is None
+        or type(value).__name__ in ("NAType", "NaTType")
+        or (is_half and bool(np.isnan(value)))
+    )
+
+
+def is_json(value: Any) -> bool:
+    """Whether JSON can express a value as it is."""
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and is_json(part) for name, part in value.items())
+    if isinstance(value, list):
+        return all(map(is_json, value))
+    return isinstance(value, str | int | float | None)
+
+
+def read_by_policy(schema: Any, names: Iterable[str]) -> dict[str, ReadByPolicy]:
+    """Return how a policy reads what ``plain`` makes of fields, of those that are no texts.
+
+    A field ``a.b`` is the field b of the column a.
+    """
+    types = library().types
+    found: dict[str, ReadByPolicy] = {}
+    for name in names:
+        kind = _type_of_field(schema, name)
+        if kind is None:
+            continue
+        if types.is_decimal(kind):
+            found[name] = "number"
+        elif types.is_duration(kind) or (types.is_timestamp(kind) and kind.tz is not None):
+            found[name] = "time"
+    return found
+
+
+def _type_of_field(fields: Any, name: str) -> Any:
+    """Return the type of a field of a schema or a struct, None if there is none."""
+    first, *others = [name] if fields.get_field_index(name) >= 0 else name.split(".", 1)
+    place = fields.get_field_index(first)
+    if place < 0:
+        return None
+    kind = _plain_type(fields.field(place).type)
+    if not others:
+        return kind
+    return _type_of_field(kind, *others) if library().types.is_struct(kind) else None
+
+
+def read_by_policy_of(
+    rows: Sequence[Mapping[str, Any]], names: Iterable[str]
+) -> dict[str, ReadByPolicy]:
+    """Return the same of fields of dicts, by the first value that is no text."""
+    found: dict[str, ReadByPolicy] = {}
+    for name in names:
+        for value in (row.get(name) for row in rows):
+            if (how := _read_by_policy(value)) is not None:
+                found[name] = how
+                break
+    return found
+
+
+def _read_by_policy(value: Any) -> ReadByPolicy | None:
+    if isinstance(value, Decimal):
+        return "number"
+    is_instant = isinstance(value, datetime) and value.tzinfo is not None
+    return "time" if is_instant or isinstance(value, timedelta | np.timedelta64) else None
 
 
 def _plain_type(kind: Any) -> Any:
@@ -818,13 +966,15 @@ def table(columns: Mapping[str, Any], promise: Mapping[str, Any] | None = None) 
 
 
 def reader(
-    found: Iterator[Mapping[str, Any]], none: Mapping[str, Any], promise: Mapping[str, Any]
+    found: Iterator[Mapping[str, Any]],
+    none: Callable[[], Mapping[str, Any]],
+    promise: Mapping[str, Any],
 ) -> Any:
     """Return a reader of columns that are found as they are read.
 
     Args:
         found: the columns of one batch after the other.
-        none: the columns of a batch without rows, which tell the schema if there is no other.
+        none: makes the columns of a batch without rows, which tell the schema if there is no other.
         promise: kept as JSON under ``simdb`` in the schema's metadata.
 
     Raises:
@@ -832,7 +982,7 @@ def reader(
     """
     made = (table(columns, promise) for columns in found)
     filled = (one for one in made if one.num_rows)
-    first = next(filled, None) or table(none, promise)
+    first = next(filled, None) or table(none(), promise)
 
     def batches() -> Iterator[Any]:
         for one in chain([first], filled):
@@ -937,8 +1087,12 @@ def _columns_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, list[An
         yield {name: [row.get(name) for row in part] for name in names}
 
 
-def keys_column(keys: Sequence[Key | None]) -> Any:
+def keys_column(keys: Sequence[Key | None], *, of_numbers: bool = False) -> Any:
     """Return keys as a column: int64 if they are numbers, else texts; None is null.
+
+    Args:
+        keys: of some items.
+        of_numbers: they are numbers if there are none.
 
     Raises:
         UsageError: some are numbers and some are texts, which no column holds.
@@ -947,7 +1101,8 @@ def keys_column(keys: Sequence[Key | None]) -> Any:
     kinds = set(map(type, keys)) - {type(None)}
     if len(kinds) > 1:
         raise UsageError(MIXED_KEYS)
-    return arrow.array(keys, arrow.int64() if kinds == {int} else arrow.string())
+    are_numbers = kinds == {int} if kinds else of_numbers
+    return arrow.array(keys, arrow.int64() if are_numbers else arrow.string())
 
 
 def json_column(values: Sequence[Any]) -> Any:

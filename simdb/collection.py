@@ -304,7 +304,7 @@ class CollectionView:
             "key": library.array([], library.string()),
             "signature": library.array([], library.binary()),
         }
-        return arrow.reader(found(), none, {"recipe": settings.recipe.fingerprint})
+        return arrow.reader(found(), lambda: none, {"recipe": settings.recipe.fingerprint})
 
     def items(self) -> Iterator[Entry]:
         """Yield all stored items in order of insertion, as of the moment iteration begins.
@@ -576,6 +576,7 @@ class CollectionView:
             is_distance=self._known.settings.kind.is_distance,
             since=since,
             with_metadata=among[0].metadata,
+            have_number_keys=partial(self._have_number_keys, other),
         )
 
     def _answered(
@@ -639,7 +640,8 @@ class CollectionView:
           minimum of ``Groups.objective``.
 
         All methods but ``"chain"``, and ``"chain"`` with ``apart``, hold all pairs in memory.
-        ``"star"`` and ``"average"`` take memory for the square of the items that are connected.
+        ``"average"`` and ``"correlation"`` take memory for the square of the items that are
+        connected.
 
         Args:
             threshold, max_distance, min_recall, guarantee: as for ``pairs``.
@@ -887,7 +889,11 @@ class CollectionView:
             work=work,
             token=None,
             is_distance=kind.is_distance,
+            have_number_keys=partial(self._have_number_keys, other),
         )
+
+    def _have_number_keys(self, other: CollectionView | None) -> tuple[bool, bool]:
+        return has_number_keys(self), has_number_keys(self if other is None else other)
 
     def _scored(
         self, other: CollectionView | None, pairs: list[tuple[Key, Key]], work: Work
@@ -1340,6 +1346,12 @@ class CollectionView:
         return known
 
 
+def has_number_keys(collection: CollectionView) -> bool:
+    """Whether the first key of a collection is a number; not if there is none."""
+    first = next(collection.items(), None)
+    return first is not None and not isinstance(first.key, str)
+
+
 class Collection(CollectionView):
     """A collection of a database.
 
@@ -1539,10 +1551,11 @@ class Collection(CollectionView):
             policy: ``"first"``, the order of the input; or terms separated by commas, the first of
                 which that tells two rows apart decides: ``longest``, ``shortest``, ``NAME desc`` or
                 ``NAME asc`` for a field of the metadata or of the item, or for ``key``;
-                ``number(NAME)`` or ``length(NAME)`` in place of the name; ``NAME in A|B`` for
-                preferred values. Rows without the field come last. Or a function of an ``Entry``:
-                the row with the greatest value is kept. With containment the policy's order
-                replaces that of decreasing size.
+                ``number(NAME)``, ``time(NAME)`` or ``length(NAME)`` in place of the name;
+                ``NAME in A|B`` for preferred values. Texts are in the order of their characters.
+                Rows without the field come last. Or a function of an ``Entry``: the row with the
+                greatest value is kept. With containment the policy's order replaces that of
+                decreasing size.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
 

@@ -188,7 +188,8 @@ class Matches(Brief, Tabular, Sequence[Match]):
     def to_arrow(self) -> Any:
         """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
 
-        If any match has metadata, there is also a column ``metadata`` of JSON text.
+        If any match has metadata, there is also a column ``metadata`` of JSON text. Without a
+        match, the keys are a column of texts.
 
         The metadata of the schema contain the promise, as for ``Pairs.to_arrow``.
 
@@ -830,8 +831,10 @@ class Pairs(Tabular):
         is_distance: bool = False,
         since: Since | None = None,
         with_metadata: bool = False,
+        have_number_keys: Callable[[], tuple[bool, bool]] = lambda: (False, False),
     ) -> None:
         self._source = source
+        self._have_number_keys = have_number_keys
         self._since = since
         self._with_metadata = with_metadata
         self._work = work
@@ -914,10 +917,11 @@ class Pairs(Tabular):
     def to_arrow(self) -> Any:
         """Return the pairs as a ``pyarrow.Table``: ``left``, ``right`` and the measured value.
 
-        Keys are int64 or texts; of pairs that came with later items ``sides`` tells which of the
-        two did, and metadata that were asked for are JSON text. Under ``simdb`` the metadata of the
-        schema has, as JSON, the guarantee, the expected recall at the threshold, and of pairs of
-        ``pairs`` that came with later items ``since`` and ``new``, the side that is always one.
+        Keys are int64 or texts, as in the collection where there are no pairs; of pairs that came
+        with later items ``sides`` tells which of the two did, and metadata that were asked for are
+        JSON text. Under ``simdb`` the metadata of the schema has, as JSON, the guarantee, the
+        expected recall at the threshold, and of pairs of ``pairs`` that came with later items
+        ``since`` and ``new``, the side that is always one.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -931,14 +935,21 @@ class Pairs(Tabular):
         Raises:
             MissingExtraError, UsageError: as ``to_arrow``, the latter also while reading.
         """
-        none: dict[str, Any] = {"left": [], "right": [], self._measured: np.empty(0)}
-        told: dict[str, Any] = {}
+        told = {} if self._since is None else self._since.told()
+        return arrow.reader(self._columns(), self._no_columns, {**_promised(self), **told})
+
+    def _no_columns(self) -> dict[str, Any]:
+        """Return the columns of no pairs."""
+        none: dict[str, Any] = {
+            name: arrow.keys_column([], of_numbers=are_numbers)
+            for name, are_numbers in zip(("left", "right"), self._have_number_keys(), strict=True)
+        }
+        none[self._measured] = np.empty(0)
         if self._since is not None:
             none["sides"] = arrow.library().array([], arrow.library().string())
-            told = self._since.told()
         if self._with_metadata:
             none |= {name: arrow.json_column([]) for name in _OF_SIDES}
-        return arrow.reader(self._columns(), none, {**_promised(self), **told})
+        return none
 
     def _columns(self) -> Iterator[dict[str, Any]]:
         """Yield the pairs as columns by name, one batch after the other."""

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -519,3 +520,27 @@ def test_stats_are_a_table_of_names_and_values(texts):
     assert json.loads(values["settings.threshold"]) == found["settings"]["threshold"]
     assert json.loads(values["settings.shingles.size"]) == 9
     assert found.to_polars().columns == ["name", "value"]
+
+
+def test_only_the_columns_that_are_named_are_read(texts):
+    frame = pd.DataFrame({"k": ["a", "b"], 7: [A, B], "odd": [object(), {2}]})
+    texts.add_many(frame, key="k", item="7")
+    assert [(entry.key, entry.item) for entry in texts.items()] == [("a", A), ("b", B)]
+    mixed = pd.DataFrame({"k": ["c", "d"], "t": [A + " more", 5]})
+    assert texts.add_many(mixed, key="k", item="t", on_bad="skip").bad == 1
+
+
+def test_columns_of_no_pairs_have_the_types_of_the_keys(path):
+    with simdb.open(path) as db:
+        numbered = db.collection("numbered", simdb.Text(), threshold=0.8)
+        named = db.collection("named", simdb.Text(), threshold=0.8)
+        numbered.add(5, A)
+        named.add("x", B + " and nothing like the other")
+        for found, types in (
+            (numbered.pairs(), (pa.int64(), pa.int64())),
+            (named.pairs(), (pa.string(), pa.string())),
+            (numbered.join(named), (pa.int64(), pa.string())),
+            (named.join(numbered), (pa.string(), pa.int64())),
+            (numbered.score([]), (pa.int64(), pa.int64())),
+        ):
+            assert found.to_arrow().schema.types == [*types, pa.float64()]

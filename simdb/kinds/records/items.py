@@ -51,7 +51,8 @@ _SEPARATORS = re.compile(r"[\W_]+")
 _SEPARATORS_OF_LINE = re.compile(r"[^a-z0-9\n]+")  # of small ASCII letters
 _DIGITS = re.compile(r"\d+")
 _PLACE = re.compile(rf"\s*({_DEGREES})\s*[,; ]\s*({_DEGREES})\s*", re.ASCII)
-_DATE = re.compile(r"\s*(\d{4})(-?)(\d{2})\2(\d{2})\s*", re.ASCII)
+_MIDNIGHT = r"[T ]00:00(?::00(?:\.0+)?)?"  # as columns of times have it that hold days
+_DATE = re.compile(rf"\s*(\d{{4}})(-?)(\d{{2}})\2(\d{{2}})(?:{_MIDNIGHT})?\s*", re.ASCII)
 
 
 class Place(NamedTuple):
@@ -290,7 +291,10 @@ def as_float(value: Value) -> float:
 
 
 def read_day(name: str, value: Value) -> Fraction | None:
-    """Return the day from 0001-01-01 of a date, 2001-12-31 or 20011231; None for no text."""
+    """Return the day from 0001-01-01 of a date, 2001-12-31 or 20011231; None for no text.
+
+    A text may have the time of midnight.
+    """
     if isinstance(value, datetime.date):
         return Fraction(value.toordinal())
     if isinstance(value, str) and not value.strip():
