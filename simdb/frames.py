@@ -18,11 +18,9 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
-from datetime import date
-from datetime import time as clock
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,15 +28,23 @@ from msgspec.structs import replace
 
 from simdb import arrow
 from simdb.arrow import Columns
-from simdb.collection import Collection, CollectionView, DedupeMeasure, OnBad, OnExisting
-from simdb.database import open_database, open_throwaway
-from simdb.errors import KeyExistsError, NothingAlikeError, UsageError
+from simdb.collection import (
+    Collection,
+    CollectionView,
+    DedupeMeasure,
+    OnBad,
+    OnExisting,
+    has_number_keys,
+)
+from simdb.database import Database, open_database, open_throwaway
+from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
-from simdb.kinds import Kind, Record, Text
-from simdb.kinds.records.proposal import all_equal, propose_record
-from simdb.policies import Policy, PolicyLike
-from simdb.results import Key, Outcome, Pairs
+from simdb.kinds import Kind, Set, Text
+from simdb.kinds.records.proposal import Proposal, propose_record
+from simdb.kinds.whole import WholeRows, whole_row
+from simdb.policies import OF_ROWS, Policy, PolicyLike
+from simdb.results import Entry, Key, Outcome, Pairs
 
 Names = str | Sequence[str]
 Show = Literal["kept", "all"]
@@ -75,8 +81,9 @@ def dedupe(
         key: the column of the keys, which are distinct; without it the number of the row, from 0.
         kind: the kind of the items; texts by default. For several columns, settings of records are
             proposed (``propose_record``), and weights are learnt from the table unless there is a
-            threshold. If nothing can be proposed or learnt, as for two columns, a warning says so,
-            and only equal rows are duplicates.
+            threshold. Warnings name the columns that are left out. If nothing can be proposed or
+            learnt, as for two columns, a warning says so, and only rows that are equal in all these
+            columns are duplicates; for a store that is an error.
         threshold: the least similarity of duplicates. By default 0.8, or with learnt weights the
             similarity at which rows match with a probability of one half.
         max_distance: the largest distance of duplicates, for kinds that measure a distance.
@@ -84,8 +91,10 @@ def dedupe(
             store must then be new. ``"both"`` removes these and similar rows.
         containment: for ``"both"``, the share that must be contained.
         policy: which of several similar rows is kept, if not the first; as for
-            ``Collection.dedupe``. Its fields are columns of the table; a function gets all columns
-            as metadata. A store keeps only these columns.
+            ``Collection.dedupe``. Its fields are columns of the table, and ``key`` and ``item``
+            where there are no such columns. Decimals, durations and times with a zone are compared
+            by value; categories are texts. A function gets key and item, and all other columns
+            without bytes as metadata, in the form of JSON. A store keeps only these columns.
         show: ``"kept"`` rows only; or ``"all"`` rows with two more columns: ``duplicate_of``, the
             key of the first similar row that is kept, and ``similarity`` or ``distance``. Both are
             null in rows that are kept.
@@ -96,10 +105,12 @@ def dedupe(
         collection: its name in the store.
 
     Returns:
-        A table of the same type as the data, in the same order.
+        A table of the same type as the data, in the same order. A relation of DuckDB belongs to
+        its default connection; a data set that is read as a stream becomes a ``Dataset``.
 
     Raises:
         UsageError: a column is missing; or there is a store and no key.
+        NothingAlikeError: there is a new store, and nothing can be proposed or learnt.
         BadItemError, KeyExistsError: a row cannot be stored; ``row`` says which, from 0.
         MissingExtraError: pyarrow is not installed, and the data are not a list.
     """
@@ -107,19 +118,26 @@ def dedupe(
         raise UsageError(f"show must be 'kept' or 'all', not {show!r}")
     bound = _bound(threshold, max_distance)
     order = None if policy is None else Policy(policy)
-    table = _Table(data, Columns.named(key, item, () if order is None else order.fields or ()))
-    if order is not None and order.fields is None:
-        table = _Table(data, Columns.named(key, item, table.others()))
+    table = _Table(data, Columns.named(key, item, ()), order)
+    order = table.read_by(order)
     if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
-        table, kind, bound = _records_of(table, bound, on_bad)
+        if not table.count:
+            return _kept(table, _Marks(), show, "similarity")
+        (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
+        order = table.for_whole_rows(order)
     planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
     with _collection_for(table, kind, planned, store, collection) as target:
         table = table if kind is not None else table.of_fields(target.kind)
         marks = _Marks()
-        how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": policy}
+        how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": order}
         with _told_of_keys(is_stored=store is not None):
             target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
         measured = "distance" if target.kind.is_distance else "similarity"
+    return _kept(table, marks, show, measured)
+
+
+def _kept(table: _Table, marks: _Marks, show: Show, measured: str) -> Any:
+    """Return the rows that are kept, or all with what became of them."""
     if show == "kept":
         return table.select(np.array([of is None for of in marks.duplicate_of], np.bool_))
     return table.with_columns({"duplicate_of": marks.duplicate_of, measured: marks.values})
@@ -150,19 +168,22 @@ def pairs(
         A table of the same type as the data. Keys are those of ``key``, or numbers of rows.
 
     Raises:
-        UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
+        UsageError, NothingAlikeError, BadItemError, KeyExistsError, MissingExtraError: as for
+            ``dedupe``.
     """
     bound = _bound(threshold, max_distance)
     table = _Table(data, Columns.named(key, item, ()))
     if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
-        table, kind, bound = _records_of(table, bound, on_bad)
+        if not table.count:
+            return table.no_pairs(table, table)
+        (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
     with _collection_for(table, kind, bound, store, collection) as target:
         table = table if kind is not None else table.of_fields(target.kind)
         on_existing: OnExisting = "error" if store is None else "same"
         with _told_of_keys(is_stored=store is not None):
             report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
         since = None if store is None else report.since
-        return table.made_of(target.pairs(since=since, **bound))
+        return table.made_of(target.pairs(since=since, **bound), table, table)
 
 
 def link(
@@ -192,7 +213,8 @@ def link(
             settings of records are proposed (``propose_record``). Without a threshold weights are
             learnt, and rows that match with a probability of one half are linked. If nothing can be
             learnt, as for two columns, a warning says so, and rows that are equal in all columns
-            are linked.
+            are linked; numbers then equal the texts that write them, and empty texts missing
+            values.
         one_to_one, apart: as for ``Collection.join``.
 
     Returns:
@@ -223,29 +245,23 @@ def link(
     if isinstance(given[1], _Table) and not isinstance(item, str):
         given[1] = given[1].called(columns[0].item_names())
     tables = [one for one in given if isinstance(one, _Table)]
-    learns = kind is None and not any(isinstance(one.item, str) for one in columns)
     if one_to_one:
         require("statistics", "one to one needs", "scipy")
-    if learns and not bound:
-        require("statistics", "learning weights needs", "scipy")
-    if learns:
-        kind, bound = _proposed(tables, bound)
-        tables = [one.of_fields(kind) for one in tables]
+    if kind is None and not any(isinstance(one.item, str) for one in columns):
+        if not all(table.count for table in tables):
+            return tables[0].no_pairs(*given)
+        tables, kind, bound = _records_of(tables, bound, on_bad, one_to_one=one_to_one)
         given = list(tables)
     with ExitStack() as opened:
         sides: list[CollectionView] = []
-        made: list[Collection] = []
         for one in given:
             if isinstance(one, _Table):
-                made.append(opened.enter_context(_collection_for(one, kind, bound)))
-                made[-1].add_many(one.rows(), on_bad=on_bad)
-            sides.append(made[-1] if isinstance(one, _Table) else one)
-        if learns and not bound:
-            kind, bound = _learnt(made, one_to_one=one_to_one)
-            for one in made:
-                one.rebuild(kind, **bound)
+                made = opened.enter_context(_collection_for(one, kind, bound))
+                with _told_of_keys(is_stored=False):
+                    made.add_many(one.rows(), on_bad=on_bad)
+            sides.append(made if isinstance(one, _Table) else one)
         found = sides[0].join(sides[1], one_to_one=one_to_one, apart=apart, **bound)
-        return tables[0].made_of(found)
+        return tables[0].made_of(found, *given)
 
 
 @contextmanager
@@ -262,54 +278,59 @@ def _told_of_keys(*, is_stored: bool) -> Iterator[None]:
         raise KeyExistsError(problem, **named, within_input=twice) from error
 
 
-def _proposed(tables: Sequence[_Table], bound: dict[str, Any]) -> tuple[Record, dict[str, Any]]:
-    """Return settings for records of two tables, or of one, and the bound.
-
-    Where rows that lie evenly in the tables say nothing, rows that are equal in all columns are
-    alike.
-    """
-    items = [[row[1] for row in table.rows() if isinstance(row[1], Mapping)] for table in tables]
-    some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
-    try:
-        return propose_record(*some, rows=tuple(map(len, items))).kind, bound
-    except NothingAlikeError as error:
-        return _equal_in_all(all_equal(*some), error)
-
-
-def _learnt(made: Sequence[Collection], *, one_to_one: bool = False) -> tuple[Kind, dict[str, Any]]:
-    """Return weights that are learnt of one collection or two, and the bound.
-
-    Where nothing is learnt, rows that are equal in all columns are alike.
-    """
-    try:
-        weights = made[0].learn(other=made[-1] if made[1:] else None, one_to_one=one_to_one)
-    except NothingAlikeError as error:
-        return _equal_in_all(all_equal(fields=cast("Record", made[0].kind).fields), error)
-    return weights.kind, {"threshold": weights.threshold()}
-
-
-def _equal_in_all(kind: Record | None, error: NothingAlikeError) -> tuple[Record, dict[str, Any]]:
-    """Return settings by which equal rows are alike, and the bound; warn that it is so."""
-    if kind is None:
-        raise error
-    told = f"{error.problem}; only rows that are equal in all columns count as the same"
-    warnings.warn(told, stacklevel=4)
-    return kind, {"threshold": 1}
-
-
 def _records_of(
-    table: _Table, bound: dict[str, Any], on_bad: OnBad
-) -> tuple[_Table, Kind, dict[str, Any]]:
-    """Return one table and settings for its records; weights are learnt without a bound."""
+    tables: Sequence[_Table],
+    bound: dict[str, Any],
+    on_bad: OnBad,
+    *,
+    one_to_one: bool = False,
+    is_stored: bool = False,
+) -> tuple[list[_Table], Kind, dict[str, Any]]:
+    """Return one table or two, settings for their records, and the bound; without one it is learnt.
+
+    Where nothing can be proposed or learnt, rows that are equal in all columns are alike; a store
+    would keep to that.
+    """
     if not bound:
         require("statistics", "learning weights needs", "scipy")
-    kind, bound = _proposed([table], bound)
-    table = table.of_fields(kind)
-    if bound:
-        return table, kind, bound
-    with _collection_for(table, kind, {"threshold": 0.5}) as rows:
-        rows.add_many(table.rows(), on_bad=on_bad)
-        return table, *_learnt([rows])
+    try:
+        proposal = _proposed(tables)
+        kind: Kind = proposal.kind
+        read = [table.of_fields(kind) for table in tables]
+        if not bound:
+            kind, bound = _learnt(read, kind, on_bad, one_to_one=one_to_one)
+    except NothingAlikeError as error:
+        if is_stored:
+            raise
+        told = f"{error.problem}; only rows that are equal in all columns count as the same"
+        warnings.warn(told, stacklevel=3)
+        form: WholeRows = "as texts" if len(tables) > 1 else "as given"
+        return [table.of_whole_rows(form) for table in tables], Set(), {"threshold": 1}
+    for name, problem in proposal.left_out.items():
+        warnings.warn(f"column {name!r} is left out because it {problem}", stacklevel=3)
+    return read, kind, bound
+
+
+def _proposed(tables: Sequence[_Table]) -> Proposal:
+    """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
+    items = [[row[1] for row in table.rows() if isinstance(row, tuple)] for table in tables]
+    some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
+    return propose_record(*some, rows=tuple(map(len, items)))
+
+
+def _learnt(
+    tables: Sequence[_Table], kind: Kind, on_bad: OnBad, *, one_to_one: bool
+) -> tuple[Kind, dict[str, Any]]:
+    """Return weights that are learnt of one table or two, and the bound."""
+    with ExitStack() as opened:
+        made: list[Collection] = []
+        for table in tables:
+            rows = _collection_for(table, kind, {"threshold": 0.5})
+            made.append(opened.enter_context(rows))
+            with _told_of_keys(is_stored=False):
+                made[-1].add_many(table.rows(), on_bad=on_bad)
+        weights = made[0].learn(other=made[-1] if made[1:] else None, one_to_one=one_to_one)
+    return weights.kind, {"threshold": weights.threshold()}
 
 
 def _is_stored(store: str | os.PathLike[str] | None, collection: str) -> bool:
@@ -326,6 +347,17 @@ def _bound(
     """Return the bound that is given, if one is."""
     given = {"threshold": threshold, "max_distance": max_distance}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _created(database: Database, name: str, kind: Kind, **settings: Any) -> Collection:
+    """Return a new collection; say of what it asks for what these calls take."""
+    try:
+        return database.create_collection(name, kind, **settings)
+    except ConfigurationError as error:
+        if "cannot be reached" not in error.problem:
+            raise
+        told = f"{error.problem}: Database.collection takes these; this call, another bound"
+        raise ConfigurationError(told) from error
 
 
 class _Marks:
@@ -358,7 +390,7 @@ def _collection_for(
             open_throwaway(Path(place) / "rows.simdb") as database,
         ):
             # The same data give the same answer only under the same hash functions.
-            yield database.create_collection(name, kind or Text(), seed=table.seed(), **bound)
+            yield _created(database, name, kind or Text(), seed=table.seed(), **bound)
         return
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
@@ -371,11 +403,6 @@ def _collection_for(
         yield target
 
 
-def _plain(value: Any) -> Any:
-    """Return a value as metadata have it: dates and times as text, which sorts as they do."""
-    return value.isoformat() if isinstance(value, date | clock) else value
-
-
 class _Table:
     """A table of any library, and how one like it is made.
 
@@ -383,8 +410,8 @@ class _Table:
         columns: which of its columns are read.
     """
 
-    def __init__(self, data: Any, columns: Columns) -> None:
-        """Read the columns that are named.
+    def __init__(self, data: Any, columns: Columns, order: Policy | None = None) -> None:
+        """Read the columns that are named, and those that a policy looks at.
 
         Raises:
             UsageError: the data are no table, or lack a column.
@@ -392,19 +419,24 @@ class _Table:
         self.columns = columns
         self._data = data
         self._library = ""  # that of a list of dicts
-        self._read: Any = data
+        self._form: WholeRows | None = None  # of rows that are compared whole
+        self._read: Any
         if arrow.is_table(data):
             self._library = type(data).__module__.partition(".")[0].lstrip("_")
-            if hasattr(data, "columns") and self._library == "pandas":
-                # Others of its columns may not fit into Arrow.
-                columns.require_among(list(map(str, data.columns)))
-                data = data[list(dict.fromkeys(columns.names()))]
-            self._read = arrow.read(data)
-            columns.require_in(self._read.schema)
+            if arrow.is_pandas(data):
+                self._choose(list(map(str, data.columns)), order)
+                self._read = arrow.narrowed(data, self.columns)
+            else:
+                self._read = arrow.read(data)
+                self._choose(self._read.schema.names, order)
+            if not isinstance(self._read, list):
+                self._leave_out(order)
+                self.columns.require_in(self._read.schema)
         elif isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
-            known = list(dict.fromkeys(name for row in data for name in row))
+            self._read = data
+            self._choose(list(dict.fromkeys(name for row in data for name in row)), order)
             if data:
-                columns.require_among(known)
+                self.columns.require_among(self._names)
         else:
             is_path = isinstance(data, str | os.PathLike)
             advice = "; read the file into one, or use the command simdb" if is_path else ""
@@ -412,6 +444,43 @@ class _Table:
                 "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
                 f"list of dicts, not {type(data).__name__}{advice}"
             )
+        if isinstance(self._read, list):
+            self._leave_out(order)
+
+    def _choose(self, names: list[str], order: Policy | None) -> None:
+        """Take the columns that a policy looks at as metadata, of all that the table has."""
+        self._names = names
+        if order is None:
+            return
+        if order.fields is None:
+            taken = self.columns.names()
+            wanted = [name for name in names if name not in taken]
+        else:
+            wanted = [name for name in order.fields if name in names or name not in OF_ROWS]
+        self.columns = replace(self.columns, metadata=tuple(wanted))
+
+    def _leave_out(self, order: Policy | None) -> None:
+        """Give functions no columns that metadata cannot have, such as those of bytes."""
+        if order is None or order.fields is not None:
+            return
+        kept = filter(self._fits_metadata, self.columns.metadata)
+        self.columns = replace(self.columns, metadata=tuple(kept))
+
+    def _fits_metadata(self, name: str) -> bool:
+        if isinstance(self._read, list):
+            return all(arrow.is_json(arrow.plain(row.get(name))) for row in self._read)
+        return not arrow.has_bytes(self._read.schema.field(name).type)
+
+    def read_by(self, order: Policy | None) -> Policy | None:
+        """Return a policy that compares by value what is no text in this table."""
+        if order is None:
+            return None
+        names = self.columns.metadata
+        if isinstance(self._read, list):
+            read = arrow.read_by_policy_of(self._read, names)
+        else:
+            read = arrow.read_by_policy(self._read.schema, names)
+        return order.reading(read)
 
     def of_fields(self, kind: Kind) -> _Table:
         """Return the same table with only the fields of a kind for items of several columns."""
@@ -420,6 +489,28 @@ class _Table:
         narrowed = copy(self)
         narrowed.columns = replace(self.columns, item=kind.field_names)
         return narrowed
+
+    def of_whole_rows(self, form: WholeRows) -> _Table:
+        """Return the same table with items that are equal only if all their columns are."""
+        whole = copy(self)
+        whole._form = form
+        return whole
+
+    def for_whole_rows(self, order: Policy | None) -> Policy | None:
+        """Return a policy that sees the columns of a row where its item has become another."""
+        if order is None or order.fields is not None or self._form is None:
+            return order
+        names = self.columns.item_names()
+        metadata = dict.fromkeys((*self.columns.metadata, *names))
+        self.columns = replace(self.columns, metadata=tuple(metadata))
+        self._leave_out(order)
+        known = [name for name in names if name in self.columns.metadata]
+
+        def with_columns(row: Entry) -> Entry:
+            fields = row.metadata or {}
+            return replace(row, item={name: fields[name] for name in known})
+
+        return order.seeing(with_columns)
 
     def called(self, names: Sequence[str]) -> _Table:
         """Return the table with the columns of its items called as those of another, in turn.
@@ -443,34 +534,43 @@ class _Table:
         }
         other = copy(self)
         other.columns = replace(self.columns, item=tuple(names), key=key)
-        if self._library:
+        if isinstance(self._read, list):
+            other._read = [{new: row.get(old) for new, old in wanted.items()} for row in self._read]
+        else:
             other._read = arrow.library().table(
                 {new: self._read[old] for new, old in wanted.items()}
             )
-        else:
-            other._read = [{new: row.get(old) for new, old in wanted.items()} for row in self._read]
         return other
 
     def rows(self) -> Iterable[Any]:
         """Return the rows as ``add_many`` takes them."""
-        return arrow.Rows(self._read, self.columns) if self._library else self._rows_of_dicts()
+        if isinstance(self._read, list):
+            rows: Iterable[Any] = arrow.rows_of_dicts(self._read, self.columns)
+        else:
+            rows = arrow.Rows(self._read, self.columns)
+        return rows if self._form is None else map(self._whole_row, rows)
 
-    def _rows_of_dicts(self) -> Iterator[Any]:
-        names = self.columns.item
-        for number, row in enumerate(self._read):
-            item = (
-                row.get(names)
-                if isinstance(names, str)
-                else {name: row.get(name) for name in names}
-            )
-            found = (number if self.columns.key is None else row.get(self.columns.key)), item
-            known = self.columns.metadata
-            yield (*found, {name: _plain(row.get(name)) for name in known}) if known else found
+    def _whole_row(self, row: Any) -> Any:
+        if not isinstance(row, tuple):  # what is wrong with it
+            return row
+        key, item, *others = row
+        assert self._form is not None
+        return key, whole_row(item, self.columns.item_names(), self._form), *others
 
-    def others(self) -> list[str]:
-        """Return the names of the columns that are not read."""
-        names = self._data.columns if self._library == "pandas" else self._names()
-        return [name for name in map(str, names) if name not in self.columns.names()]
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self._read)
+
+    @property
+    def has_number_keys(self) -> bool:
+        """Whether its keys are numbers, as far as can be told."""
+        key = self.columns.key
+        if key is None:
+            return True
+        if isinstance(self._read, list):
+            return any(not isinstance(row.get(key), str) for row in self._read)
+        return not arrow.has_texts(self._read.schema.field(key).type)
 
     def seed(self) -> int:
         """Return a seed that only the same items give.
@@ -478,12 +578,12 @@ class _Table:
         Whoever writes a row to make it collide with others would have to know all of them.
         """
         digest = hashlib.blake2b(digest_size=32)
-        if self._library:
+        if isinstance(self._read, list):
+            for _, item, *_ in arrow.rows_of_dicts(self._read, self.columns):
+                digest.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
+        else:
             for batch in self._read.select(self.columns.item_names()).to_batches():
                 digest.update(batch.serialize())
-        else:
-            for _, item, *_ in self.rows():
-                digest.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
         return int.from_bytes(digest.digest())
 
     def select(self, kept: npt.NDArray[np.bool_]) -> Any:
@@ -494,7 +594,7 @@ class _Table:
             return self._data[kept]
         if self._library == "polars":
             return self._data[np.flatnonzero(kept)]
-        if self._library == "datasets":
+        if self._library == "datasets" and hasattr(self._data, "select"):  # no stream of one
             return self._data.select(np.flatnonzero(kept))
         return self._like(arrow.selected(self._read, kept))
 
@@ -504,15 +604,17 @@ class _Table:
         Raises:
             UsageError: it has a column of such a name already.
         """
-        names = self._data.columns if self._library == "pandas" else self._names()
         for name in added:
-            if name in names:
+            if name in self._names:
                 raise UsageError(f"the table has a column {name!r} already: rename it")
         if not self._library:
             rows = zip(*added.values(), strict=True)
             marks = (dict(zip(added, row, strict=True)) for row in rows)
             return [{**row, **mark} for row, mark in zip(self._data, marks, strict=True)]
-        columns = arrow.library().table(added)
+        duplicate_of, values = added.values()
+        keys = arrow.keys_column(duplicate_of, of_numbers=self.has_number_keys)
+        made_columns = keys, arrow.library().array(values, arrow.library().float64())
+        columns = arrow.library().table(dict(zip(added, made_columns, strict=True)))
         if self._library == "pandas":
             whole_numbers = sys.modules["pandas"].Int64Dtype()  # which have a null
             made = columns.to_pandas(
@@ -524,10 +626,12 @@ class _Table:
             whole = whole.append_column(name, columns[name])
         return self._like(whole)
 
-    def made_of(self, found: Pairs) -> Any:
-        """Return pairs as a table of the same kind."""
-        made = arrow.read(found) if self._library else None
-        if made is not None:
+    def made_of(self, found: Pairs, *sides: _Table | CollectionView) -> Any:
+        """Return pairs of two sides as a table of the same kind."""
+        if self._library:
+            made = arrow.read(found)
+            if not made.num_rows:
+                return self.no_pairs(*sides, measured=made.schema.names[-1])
             return self._like(made)
         return [
             {"left": pair.left, "right": pair.right, measured: pair.value}
@@ -535,11 +639,20 @@ class _Table:
             for measured in ("similarity" if pair.distance is None else "distance",)
         ]
 
-    def _names(self) -> Iterable[str]:
-        if self._library:
-            names: list[str] = self._read.schema.names
-            return names
-        return list(dict.fromkeys(name for row in self._data for name in row))
+    def no_pairs(self, *sides: _Table | CollectionView, measured: str = "similarity") -> Any:
+        """Return no pairs of two sides as a table of the same kind."""
+        if not self._library:
+            return []
+        columns = {
+            name: arrow.keys_column(
+                [],
+                of_numbers=side.has_number_keys
+                if isinstance(side, _Table)
+                else has_number_keys(side),
+            )
+            for name, side in zip(("left", "right"), sides, strict=True)
+        }
+        return self._like(arrow.table({**columns, measured: np.empty(0)}))
 
     def _like(self, made: Any) -> Any:
         """Return a table of pyarrow as one of the library that the data are of."""

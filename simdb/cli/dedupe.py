@@ -23,12 +23,13 @@ from msgspec.structs import replace
 import simdb
 from simdb import extras, kinds
 from simdb.arrays import Bools, Int64s
+from simdb.arrow import read_by_policy
 from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted
-from simdb.cli.proposing import RuleChoices, equal_in_all, looked_at, proposed_for_one
+from simdb.cli.proposing import RuleChoices, looked_at, of_whole_rows, proposed_for_one
 from simdb.cli.report import as_given, require_page
 from simdb.cli.settings import KindOptions, Recall
 from simdb.cli.stores import Store, settings_of
@@ -36,7 +37,8 @@ from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import decimal
 from simdb.files.compression import STANDARD_STREAM
-from simdb.files.inputs import is_read_within, require_there, written_forms
+from simdb.files.formats import FORMATS
+from simdb.files.inputs import is_read_within, require_there, told_format, written_forms
 from simdb.files.rows import ReadingOptions, RowReader
 from simdb.files.spans import Spans
 from simdb.files.tables import (
@@ -44,6 +46,7 @@ from simdb.files.tables import (
     MOST_BYTES,
     CopiedRows,
     GroupWriter,
+    TableFile,
     TableReader,
     copy_rows,
     require_same_columns,
@@ -60,7 +63,7 @@ from simdb.files.writing import (
     written_together,
 )
 from simdb.kinds.contrast import contrast
-from simdb.policies import Policy
+from simdb.policies import Function, Policy
 from simdb.results import AddReport, Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
@@ -378,7 +381,8 @@ def _proposed(
     except NothingAlikeError as error:
         if places.store is not None or choices.are_given:  # which would keep to such settings
             raise
-        kind, least = equal_in_all([side], error)
+        (side,) = of_whole_rows([side], error)
+        return KindOptions(kind=kinds.name_of(simdb.Set)), Bound(threshold="1"), side.reading
     settings = json.dumps({"kind": kinds.name_of(simdb.Record), **kind.describe()})
     return KindOptions(settings=settings), Bound(threshold=str(least)), side.reading
 
@@ -634,7 +638,7 @@ class _Job:
                 feed,
                 on_bad=reading.when_bad,
                 on_existing=policy.on_existing,
-                policy=policy.order,
+                policy=self._order(),
                 **wanted.how(),
                 progress=bar.callback,
                 outcomes=splitting.settle,
@@ -656,6 +660,18 @@ class _Job:
         if page is not None and splitting.seen is not None:
             files[page].write(self._page(target, splitting.seen, counts).encode())
         return counts
+
+    def _order(self) -> Policy | None:
+        """Return the policy, which compares by value what is no text in tables."""
+        if self._asked.policy.order is None:
+            return None
+        order = Policy(self._asked.policy.order)
+        read: dict[str, Function] = {}
+        for source in self._sources:
+            if FORMATS[told_format(source, self._options)].is_table:
+                with TableFile(source) as file:
+                    read |= read_by_policy(file.schema, order.fields or ())
+        return order.reading(read)
 
     def _page(self, target: simdb.Collection, seen: Removed, counts: Mapping[str, int]) -> str:
         """Return the report of the run."""

@@ -29,6 +29,7 @@ from simdb.files.rows import (
 from simdb.files.separated import treatment_from
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
+from simdb.kinds.whole import WholeRows
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 
@@ -180,6 +181,8 @@ class InputOptions(Struct, frozen=True):
         ),
     ] = None
 
+    whole_rows: WholeRows | None = None
+
     @property
     def when_bad(self) -> Literal["error", "skip"]:
         """What to do with a bad row; --bad implies skip."""
@@ -222,6 +225,7 @@ class InputOptions(Struct, frozen=True):
             key_prefix=self.key_prefix or "",
             ratings=None if self.ratings is None else treatment_from(self.ratings),
             rating_field=self.rating_field or "rating",
+            whole_rows=self.whole_rows,
         )
 
     def _item_fields(self, kind: Kind) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 from msgspec.structs import replace
@@ -22,9 +22,9 @@ from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
     RuleChoices,
     Side,
-    equal_in_all,
     learnt,
     looked_at,
+    of_whole_rows,
     proposed,
     stored,
     tell_choice,
@@ -189,30 +189,21 @@ def link(
     ]
     given = [] if choices.settings is None or is_object(choices.settings) else [choices.settings]
     require_no_input(outputs, [*sides[0].sources, *sides[1].sources, *apart.files(), *given])
-    try:
-        kind, proposal = _settings(sides, choices)
-    except NothingAlikeError as error:
-        (kind, least), proposal = equal_in_all(sides, error), None
-    tell_choice(telling, sides, proposal)
-    if proposal is None:
-        kind = kind.counted(row for side in sides for row in side.samples(kind))
-    weights = None
+    tell_choice(telling, sides, None)
     with Places(context, output).opened() as database, telling.bar() as bar:
-        tables = [stored(database, side, kind, least, bar) for side in sides]
-        if least is None:
-            likely = probability or 0.5
-            try:
-                weights, least = learnt(tables, likely, telling, bar, one_to_one=one_to_one)
-                kind = cast("simdb.Record", weights.kind)
-            except NothingAlikeError as error:
-                kind, least = equal_in_all(sides, error, kind.fields)
-            for table in tables:
-                table.rebuild(kind, threshold=least)
-        pairs = apart.pairs()
-        found = tables[0].join(tables[1], threshold=least, one_to_one=one_to_one, apart=pairs)
-        settings = _described(kind, proposal, weights, least)
-        count = _write(outputs, found, settings, weights, bar)
-    fields = {"output": output, "pairs": count, "threshold": float(least)}
+        likely = None if least is not None else probability or 0.5
+        try:
+            how: dict[str, Any] = {"likely": likely, "one_to_one": one_to_one}
+            made = _stored(database, sides, choices, least, **how, telling=telling, bar=bar)
+        except NothingAlikeError as error:
+            if save_settings is not None:
+                raise
+            names = None if choices.settings is None else _settings(sides, choices)[0].field_names
+            made = _stored_whole(database, of_whole_rows(sides, error, names), bar)
+        own, other = made.tables
+        found = own.join(other, threshold=made.least, one_to_one=one_to_one, apart=apart.pairs())
+        count = _write(outputs, found, made, bar)
+    fields = {"output": output, "pairs": count, "threshold": float(made.least)}
     where = "" if output == STANDARD_STREAM else f" in {output}"
     telling.tell(fields, f"{counted(count, 'pair', 'pairs')}{where}")
 
@@ -236,21 +227,71 @@ def _settings(sides: Sequence[Side], choices: Choices) -> tuple[simdb.Record, Pr
     return kind, None
 
 
+class _Stored(NamedTuple):
+    """The two tables as collections, and how they are compared.
+
+    Attributes:
+        least: the lowest similarity of a match.
+        described: the settings as a file; nothing of rows that are compared whole.
+    """
+
+    tables: list[simdb.Collection]
+    least: Fraction
+    weights: simdb.Weights | None = None
+    described: bytes = b""
+
+
+def _stored(
+    database: simdb.Database,
+    sides: Sequence[Side],
+    choices: Choices,
+    least: Fraction | None,
+    *,
+    likely: float | None,
+    one_to_one: bool,
+    telling: Working,
+    bar: ProgressBar,
+) -> _Stored:
+    """Store the tables under settings that are given or proposed; learn weights without a bound.
+
+    Args:
+        likely: the lowest probability of a match; None where there is the lowest similarity.
+
+    Raises:
+        NothingAlikeError: nothing can be proposed, or learnt.
+    """
+    kind, proposal = _settings(sides, choices)
+    tell_choice(telling, [], proposal)
+    if proposal is None:
+        kind = kind.counted(row for side in sides for row in side.samples(kind))
+    tables = [stored(database, side, kind, least, bar) for side in sides]
+    weights = None
+    if least is None:
+        weights, least = learnt(tables, likely or 0.5, telling, bar, one_to_one=one_to_one)
+        kind = cast("simdb.Record", weights.kind)
+        for table in tables:
+            table.rebuild(kind, threshold=least)
+    return _Stored(tables, least, weights, _described(kind, proposal, weights, least))
+
+
+def _stored_whole(database: simdb.Database, sides: Sequence[Side], bar: ProgressBar) -> _Stored:
+    """Store tables of whole rows, in the place of what was stored."""
+    for name in list(database):
+        database.drop_collection(name)
+    least = Fraction(1)
+    return _Stored([stored(database, side, simdb.Set(), least, bar) for side in sides], least)
+
+
 # -- what is done ----------------------------------------------------------------------------------
 
 
-def _write(
-    outputs: list[str],
-    found: Pairs,
-    settings: bytes,
-    weights: simdb.Weights | None,
-    bar: ProgressBar,
-) -> int:
+def _write(outputs: list[str], found: Pairs, made: _Stored, bar: ProgressBar) -> int:
     """Write the pairs, and the settings if there is a file for them; return how many pairs."""
+    weights = made.weights
     form = promised_form(outputs[0])
     with written_together(*outputs) as files:
         for file in files[1:]:
-            file.write(settings)
+            file.write(made.described)
         if form in TABLES:
             table = found.to_reader()
             if weights is not None:

@@ -19,7 +19,9 @@ from simdb.cli.inputs import InputOptions, content_seed
 from simdb.cli.output import ProgressBar, Working, counted, note
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.files import open_rows
-from simdb.kinds.records.proposal import Proposal, all_equal, propose_record
+from simdb.kinds import Kind
+from simdb.kinds.records.proposal import Proposal, propose_record
+from simdb.kinds.whole import WholeRows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
 
@@ -96,6 +98,7 @@ class Side(Struct, frozen=True):
         name: as the user gave it.
         sources: its files.
         key: its column of keys; None if rows have no key of their own.
+        columns: all of them, but for that of the keys.
         rows: some of its rows, drawn at random.
         count: of all.
         reading: how it is read.
@@ -104,6 +107,7 @@ class Side(Struct, frozen=True):
     name: str
     sources: Mapping[str, str]
     key: str | None
+    columns: list[str]
     rows: list[Mapping[str, Any]]
     count: int
     reading: InputOptions
@@ -150,7 +154,8 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
         key = next((column for column in columns if column.lower() == "id"), first)
     elif key not in columns:
         raise UsageError(f"{name}: there is no column {key!r}; there are {', '.join(columns)}")
-    return Side(name, sources, key, rows, count, replace(reading, id_field=key))
+    others = [column for column in columns if column != key]
+    return Side(name, sources, key, others, rows, count, replace(reading, id_field=key))
 
 
 def _rows_of(sources: Mapping[str, str], options: Any) -> Iterator[Mapping[str, Any]]:
@@ -193,21 +198,25 @@ def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | No
         telling.note(f"rule {rule}: about {pairs:,.0f} pairs")
 
 
-def equal_in_all(
-    sides: Sequence[Side], error: NothingAlikeError, fields: Sequence[simdb.Field] = ()
-) -> tuple[simdb.Record, Fraction]:
-    """Return settings by which only rows that are equal in all columns match, with a warning.
+def of_whole_rows(
+    sides: Sequence[Side], error: NothingAlikeError, names: Sequence[str] | None = None
+) -> list[Side]:
+    """Return tables whose rows are read as sets that only equal rows share, with a warning.
 
     Args:
-        sides: the tables.
+        sides: one table, whose values count as they are given; or two, which may have their values
+            in other forms and share some columns.
         error: why nothing better is known.
-        fields: how the columns are compared; without them all that both have, as texts.
+        names: the columns that count; by default all, or all that both have.
     """
     note(f"warning: {error.problem}; only rows that are equal in all columns count as the same")
-    kind = all_equal(*(side.fields() for side in sides), fields=fields)
-    if kind is None:
-        raise error
-    return kind, Fraction(1)
+    shared = [name for name in sides[0].columns if name in sides[-1].columns]
+    shared = shared if names is None else list(names)
+    form: WholeRows = "as texts" if len(sides) > 1 else "as given"
+    return [
+        replace(side, reading=replace(side.reading, text_field=shared, whole_rows=form))
+        for side in sides
+    ]
 
 
 def proposed_for_one(
@@ -242,7 +251,7 @@ def proposed_for_one(
 def stored(
     database: simdb.Database,
     side: Side,
-    kind: simdb.Record,
+    kind: Kind,
     least: Fraction | None,
     bar: ProgressBar,
 ) -> simdb.Collection:

@@ -24,6 +24,7 @@ from simdb.files.compression import InputStream
 from simdb.kinds import Kind, Text
 from simdb.kinds.base import Format, shortened
 from simdb.kinds.ratings import Stars, Treatment
+from simdb.kinds.whole import WholeRows, whole_row
 from simdb.ragged import Column
 from simdb.results import Key
 
@@ -113,6 +114,8 @@ class ReadingOptions(Struct, frozen=True):
         metadata: whether rows of tables need their metadata.
         below: of inputs that were found in a folder or by a pattern, their paths below it, which
             tell the columns of a table that is partitioned.
+        whole_rows: the fields of the item are values of any type, and the item is a set that only
+            the same values give, by ``whole_row`` in this form.
         any_fields: which fields there are is not known yet: rows may lack those of the item, and
             ``RowReader.fields`` reads them all.
     """
@@ -138,6 +141,7 @@ class ReadingOptions(Struct, frozen=True):
     metadata: bool = True
     below: Mapping[str, str] = field(default_factory=dict)
     any_fields: bool = False
+    whole_rows: WholeRows | None = None
 
     def __post_init__(self) -> None:
         if not self.text_fields:
@@ -520,6 +524,8 @@ class NamedFieldsReader(StreamReader):
     def _item(self, fields: Mapping[str, Any]) -> Item:
         names = self.options.text_fields
         kind = self.options.kind
+        if self.options.whole_rows is not None:
+            return whole_row(fields, names, self.options.whole_rows)
         if kind.field_names is not None:  # a record, which may lack some of them, but not all
             record = {name: fields[name] for name in names if name in fields}
             if not record:
@@ -553,8 +559,9 @@ class NamedFieldsReader(StreamReader):
 
     @cached_property
     def _taken(self) -> frozenset[str]:
-        """The names of key and item."""
-        names = (*self.options.text_fields, self.options.id_field)
+        """The names of key and item; whole rows are metadata, too."""
+        fields = self.options.text_fields if self.options.whole_rows is None else ()
+        names = (*fields, self.options.id_field)
         return frozenset(name for name in names if name is not None)
 
 

@@ -246,6 +246,7 @@ class TableReader(JsonLinesReader):
         item, others = options.text_fields[0], set(batch.schema.names) - self._taken
         plain = not any(arrow.has_bytes(batch.schema.field(name).type) for name in others)
         simple = options.kind.field_names is None and len(options.text_fields) == 1
+        simple = simple and options.whole_rows is None
         if options.metadata and not (plain and options.metadata_field is None):
             return None
         if not simple or item not in batch.schema.names or batch.column(item).null_count:

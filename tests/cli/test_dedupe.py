@@ -5,10 +5,13 @@ import gzip
 import io
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import simdb
 from simdb.cli.feed import Feed
@@ -500,3 +503,13 @@ def test_a_row_whose_policy_fields_have_changed_stands_by_the_new_ones(tmp_path)
             (stored,) = database["documents"].items()
         noted = {"score": 9 if on_existing == "replace" else 1}
         assert (stored.key, stored.metadata) == ("A", noted)
+
+
+def test_a_policy_compares_decimals_of_tables_by_value(tmp_path):
+    prices = pa.array([Decimal("9.50"), Decimal("10.00")])
+    of = pa.StructArray.from_arrays([prices], ["price"])
+    table = pa.table({"text": ["the same text in both rows"] * 2, "price": prices, "of": of})
+    parquet.write_table(table, tmp_path / "d.parquet")
+    for policy in ("price asc", "of.price asc"):
+        run("dedupe", tmp_path / "d.parquet", "--policy", policy, "-o", tmp_path / "kept.jsonl")
+        assert json.loads((tmp_path / "kept.jsonl").read_text())["price"] == "9.50"

@@ -6,8 +6,11 @@ import csv
 import json
 import random
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import simdb
 from tests.support.commands import done, failed, run
@@ -157,8 +160,10 @@ def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
     assert "learnt" not in told.stderr
     rows_again = list(csv.DictReader(both.read_text().splitlines()))
     columns = list(COLUMNS[1:])
+    with pytest.warns(UserWarning, match="column 'note' is left out because it has no value"):
+        found = simdb.pairs(rows_again, item=columns, key="id")
+    columns.remove("note")
     assert len(simdb.dedupe(rows_again, item=columns, key="id")) == 180
-    found = simdb.pairs(rows_again, item=columns, key="id")
     assert {(pair["left"], pair["right"]) for pair in found} == MATCHES
 
 
@@ -206,3 +211,38 @@ def test_of_too_few_columns_to_learn_from_rows_that_are_equal_match(tmp_path):
         assert told.exit_code == 0, told.stderr
         assert "no rule leaves two: give a threshold, or more fields; only rows that" in told.stderr
         assert found_in(tmp_path / "m.csv") == {(f"l{n}", f"r{n}") for n in range(20, 60)}
+
+
+WARNING = "only rows that are equal in all columns count as the same"
+
+
+def test_where_nothing_is_learnt_rows_count_as_they_are(tmp_path):
+    table, kept = tmp_path / "table.jsonl", tmp_path / "kept.jsonl"
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "name": "C++", "active": True},
+        {"id": 2, "name": "C#", "active": True},
+        {"id": 3, "name": "C#", "active": False},
+        {"id": 4, "name": "C#", "active": None},
+        {"id": 5, "name": "C#", "active": True},
+        {"id": 6, "name": "C#"},
+    ]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = run("dedupe", table, "--kind", "record", "-o", kept)
+    assert WARNING in told.stderr, told.stderr
+    assert [json.loads(line)["id"] for line in kept.read_text().splitlines()] == [1, 2, 3, 4]
+    told = run("dedupe", table, "--kind", "record", "--policy", "key desc, name desc", "-o", kept)
+    assert "no row has the field" not in told.stderr, told.stderr
+    assert [json.loads(line)["id"] for line in kept.read_text().splitlines()] == [1, 3, 5, 6]
+
+
+def test_where_nothing_is_learnt_tables_of_any_format_are_linked(tmp_path):
+    left, right, output = tmp_path / "left.csv", tmp_path / "right.parquet", tmp_path / "out.csv"
+    left.write_text("id,name,year\n1,Jos\u00e9,1999\n2,ann,\n3,bob,2000\n")
+    parquet.write_table(
+        pa.table({"id": [1, 2, 3, 4], "name": ["José", "Jose", "ann", "bob"],
+                  "year": [1999, 1999, None, None]}), right)  # fmt: skip
+    told = run("link", left, right, "-o", output)
+    assert WARNING in told.stderr, told.stderr
+    assert found_in(output) == {("1", "1"), ("2", "3")}
+    assert "leaves two" in failed("link", left, right, "-o", output,
+                                  "--save-settings", tmp_path / "s.json")  # fmt: skip

@@ -125,7 +125,7 @@ def propose_record(
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
         which = "the table has" if right is None else "the tables share"
         problem = f"{which} no column to compare{told and ': ' + told}"
-        raise NothingAlikeError(problem) if right is None else ConfigurationError(problem)
+        raise NothingAlikeError(problem) if shared else ConfigurationError(problem)
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
             f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
@@ -142,20 +142,6 @@ def propose_record(
     return Proposal(estimate.counted(Record(made, list(rules))), reasons, left_out, words)
 
 
-def all_equal(*tables: Sequence[Row], fields: Sequence[Field] = ()) -> Record | None:
-    """Return settings by which records are alike from 1 on if they are equal in all fields.
-
-    Args:
-        tables: rows, as for ``propose_record``; their columns are the fields if none are given.
-        fields: of the records.
-
-    Returns:
-        None if the tables share no column.
-    """
-    fields = fields or [_plain_field(name, tables) for name in _shared(tables)[:MOST_FIELDS]]
-    return Record(fields, [[field.name for field in fields]]) if fields else None
-
-
 def _read(name: str, table: Sequence[Row]) -> list[Row]:
     """Return the rows of a table; BadItemError: one is no mapping."""
     rows = list(several(name, table, "rows"))
@@ -164,14 +150,6 @@ def _read(name: str, table: Sequence[Row]) -> list[Row]:
             problem = f"row {number} must be a mapping of field names to values, not {shown(row)}"
             raise BadItemError(problem, row=number)
     return rows
-
-
-def _plain_field(name: str, tables: Sequence[Sequence[Row]]) -> Field:
-    """Return a field by which equal values are equal."""
-    types = {type(row.get(name)) for side in tables for row in side} - {type(None)}
-    if float in types:
-        return Field(name, compare="numeric")
-    return Field(name, compare="date" if types == {datetime.date} else "edit")
 
 
 def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
