@@ -60,6 +60,7 @@ NAMES = [
     "MissingExtraError",
     "Near",
     "NotADatabaseError",
+    "NothingAlikeError",
     "OperationInterruptedError",
     "Or",
     "Outcome",
@@ -156,6 +157,7 @@ def test_every_error_derives_from_what_one_would_expect():
     expected: dict[str, tuple[type[BaseException], ...]] = {
         "BadItemError": (simdb.UsageError, ValueError),
         "ConfigurationError": (simdb.UsageError, ValueError),
+        "NothingAlikeError": (simdb.ConfigurationError,),
         "KeyExistsError": (simdb.UsageError, LookupError),
         "KeyNotFoundError": (simdb.UsageError, LookupError),
         "GroupNotFoundError": (simdb.UsageError, LookupError),
