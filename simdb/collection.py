@@ -20,7 +20,6 @@ from simdb.arguments import require_function, require_whole, several
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
-    DatabaseClosedError,
     KeyNotFoundError,
     SimdbError,
     UsageError,
@@ -1927,8 +1926,8 @@ class Collection(CollectionView):
 def _require_unclosed(handle: Handle, snapshot: ReadTransaction | None) -> None:
     """Raise if the database, or the snapshot, has been closed."""
     handle.require_open()
-    if snapshot is not None and snapshot.closed:
-        raise DatabaseClosedError("the snapshot has ended")
+    if snapshot is not None:
+        snapshot.require_open()
 
 
 def _require_open(opened: Opened) -> None:

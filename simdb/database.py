@@ -33,7 +33,7 @@ from simdb.opened.request import (
 )
 from simdb.recipe import Recipe, require_recipe
 from simdb.results import CheckReport, Problem, Progress, Stats
-from simdb.storage.file import creation
+from simdb.storage.file import creation, preflight
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.errors import translated
 from simdb.storage.file.preflight import parse_path, resolved_path
@@ -103,8 +103,9 @@ class Database:
     def close(self) -> None:
         """Close the store; a second call does nothing.
 
-        Open iterators end with an error at their next step. Calls of other threads are
-        completed before the file is released.
+        Open iterators end with an error at their next step, those over pairs when the pairs that
+        they have read together are told. Until they end, or are gone, they hold the file, as
+        snapshots do. Calls of other threads are completed before the file is released.
         """
         self._handle.close()
 
@@ -321,7 +322,7 @@ class Database:
         """Give a collection another name, in one commit.
 
         Labels of its pairs follow. A ``Collection`` that was opened under the old name then raises
-        CollectionNotFoundError; open it under the new name.
+        CollectionNotFoundError, also if another one gets that name; open it under the new name.
 
         Raises:
             CollectionNotFoundError: there is no collection of that name.
@@ -487,7 +488,13 @@ def open_database(
         untrusted: the file may be damaged, or made to do harm. Before it is opened, its pages are
             verified, and a child process reads all of it as ``check(deep=True)`` does.
 
+    A process has a file open once, whatever ``open`` is called for it: all callers share ``sync``
+    and ``map_size``, and who comes first with ``read_only`` lets nobody write. One that may write
+    can be opened with ``read_only`` besides.
+
     Raises:
+        ConfigurationError: an argument is wrong; or the file is open in this process with another
+            ``sync`` or ``map_size``, or, if this call is to write, with ``read_only`` alone.
         DatabaseNotFoundError: no such file with ``read_only``, or no such folder.
         NotADatabaseError: the file is not a store.
         FormatVersionError: the file has another format.
@@ -555,7 +562,8 @@ def load(
     """Make a store from a folder that ``Database.dump`` wrote; it gives the same answers.
 
     Keys, items, metadata, labels, settings, secrets and the order of insertion are those of the
-    dump. The numbers of items are new, so earlier tokens and checkpoints are not valid.
+    dump. The numbers of items are new, so earlier tokens and checkpoints are not valid. Who may not
+    read the folder may not read the store.
 
     Args:
         folder: the folder with ``simdb.json``.
@@ -572,11 +580,15 @@ def load(
     target = parse_path(path)
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")
-    collections = recovery.dump.read(parse_path(folder))
+    source = parse_path(folder)
+    collections = recovery.dump.read(source)
+    may = [preflight.file_mode(one) for one in (source, source / "simdb.json")]
     with creation.temporary_beside(target) as temporary:
         with translated(target):  # whose errors name it, and not what is made in its place
             creation.create(temporary)
         with open_database(temporary, threads=threads) as database:
+            # Before the secrets are in it.
+            temporary.chmod(preflight.file_mode(temporary) & (may[0] & may[1] | OWNER_MAY))
             for one in collections:
                 with database._handle.write() as transaction:
                     made = catalogue.create(transaction, replace(one.settings, groups=None))

@@ -189,9 +189,15 @@ def present_settings(
 ) -> CollectionSettings:
     """Return the settings of a collection that were others before, as after a rebuild.
 
-    CollectionNotFoundError: it was dropped; ConfigurationError if one of another kind has its name.
+    CollectionNotFoundError: it was dropped, or renamed, also where another one has its name now;
+    ConfigurationError: it was dropped, and one of another kind has its name.
     """
     present = require_settings(transaction, before.name)
+    if present.number != before.number and before.number in numbers(transaction):
+        raise CollectionNotFoundError(
+            f"collection {before.name!r} was renamed, and another one has that name now; open "
+            "the one that is meant"
+        )
     if present.number != before.number and present.kind != before.kind:
         raise ConfigurationError(
             f"collection {before.name!r} was dropped and created again with other settings "

@@ -82,6 +82,31 @@ def test_a_collection_made_anew_of_the_same_kind_is_the_one_of_that_name(tmp_pat
         assert db.check(deep=True).sound
 
 
+@pytest.mark.parametrize("threshold", [0.8, 0.5], ids=["alike", "other"])
+def test_one_that_was_renamed_is_not_the_one_that_has_its_name_now(tmp_path, threshold):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        stale = db.create_collection("c", simdb.Text())
+        stale.add("a", "hello world")
+        db.rename_collection("c", "renamed")
+        present = db.create_collection("c", simdb.Text(), threshold=threshold)
+        calls: list[Callable[[], object]] = [
+            lambda: stale.add("stale", "hello world"),
+            lambda: stale.delete_many(["a"], missing="skip"),
+            lambda: stale.search("hello world"),
+            lambda: len(stale),
+            lambda: stale.note_key_source("x"),
+            stale.compact,
+        ]
+        for call in calls:
+            with pytest.raises(simdb.CollectionNotFoundError, match="was renamed"):
+                call()
+        assert [entry.key for entry in db["renamed"].items()] == ["a"]
+        assert not len(present)
+        db.drop_collection("renamed")
+        assert not len(stale)  # as if its own had been dropped, and made anew
+        assert db.check(deep=True).sound
+
+
 @pytest.mark.parametrize(
     ("kind", "item", "bound", "narrow"),
     [

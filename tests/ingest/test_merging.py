@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -71,6 +72,22 @@ def test_what_goes_wrong_in_a_merge_changes_nothing(database):
     with pytest.raises(simdb.ConfigurationError, match="needs merge="):
         collection.add("b", {1, 2}, merge=union)
     assert [*collection.items()] == [Entry("a", {1, 2})]
+
+
+def test_who_writes_in_the_middle_of_a_write_is_told_so_at_once(database):
+    collection = database.create_collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5")
+    collection.add("a", {1, 2})
+
+    def writes(stored: Entry, row: Entry) -> None:
+        collection.add("other", {7, 8})
+
+    began = time.monotonic()
+    for rows in ([("b", {1, 2})], [(f"b{place}", {1, 2}) for place in range(20)]):
+        with pytest.raises(simdb.UsageError, match=r"in the middle of a write.*merge="):
+            collection.add_many(rows, on_duplicate="merge", merge=writes)
+    assert time.monotonic() - began < 5  # busy_timeout is 10
+    collection.add("other", {7, 8})
+    assert [entry.key for entry in collection.items()] == ["a", "other"]
 
 
 def test_items_of_every_kind_are_merged(database):

@@ -68,6 +68,11 @@ def test_a_dump_is_for_its_owner_since_it_has_the_secrets(tmp_path):
     with simdb.open(filled(tmp_path / "s.simdb")) as database:
         database.dump(tmp_path / "dump")
     assert stat.S_IMODE((tmp_path / "dump").stat().st_mode) == 0o700
+    simdb.load(tmp_path / "dump", tmp_path / "private.simdb")
+    assert stat.S_IMODE((tmp_path / "private.simdb").stat().st_mode) == 0o600
+    (tmp_path / "dump").chmod(0o755)
+    simdb.load(tmp_path / "dump", tmp_path / "public.simdb")
+    assert stat.S_IMODE((tmp_path / "public.simdb").stat().st_mode) == 0o644
 
 
 def test_keys_of_both_types_come_back(tmp_path):

@@ -181,6 +181,27 @@ def test_who_may_not_use_a_file_of_the_store_is_told_which(refused):
         assert answer.startswith(f"StorageError: {path}{refused}: Permission denied"), answer
 
 
+def test_a_file_that_nobody_may_write_is_read_by_its_owner_again_and_again():
+    if os.geteuid():
+        pytest.skip("becomes another user")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store.simdb"
+        path.parent.chmod(0o777)
+        environments.release(acquire(path))
+        for beside in path.parent.glob("*-*"):
+            beside.unlink()
+        path.chmod(0o444)
+        os.chown(path, 65_534, 65_534)
+
+        def opened():
+            os.setresuid(65_534, 65_534, 65_534)
+            for _ in range(2):
+                environments.release(acquire(path, read_only=True))
+            return oct(path.with_name("store.simdb-lock").stat().st_mode & 0o777)
+
+        assert answer_of(opened) == "0o644"
+
+
 def test_a_read_only_file_system_is_read_and_refuses_writers(path, tmp_path):
     environments.release(acquire(path))
     mounted = tmp_path / "mounted"

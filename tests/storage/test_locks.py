@@ -78,8 +78,9 @@ def test_a_writer_waits_for_another_process_no_longer_than_its_timeout(path, que
     with pytest.raises(DatabaseBusyError, match=r"0\.2 s"):
         queue.acquire(0.2)
     assert 0.2 <= time.monotonic() - began < 2
-    with pytest.raises(DatabaseBusyError):
+    with pytest.raises(DatabaseBusyError, match=" 0 s"):
         queue.acquire(0)
+    assert "held the store for 1 s;" in str(queue.busy(0.9999824839997018))
     child.say("end")
     queue.acquire(10)
     queue.release()

@@ -52,6 +52,7 @@ from simdb.errors import (
     NotADatabaseError,
     ReadOnlyError,
     StorageError,
+    UsageError,
 )
 from simdb.storage.file import creation, log, preflight
 from simdb.storage.file.creation import Room
@@ -369,11 +370,12 @@ class WriteTransaction(ReadTransaction):
     may_remember = False  # what it stores may still change
     __slots__ = (
         *("_before", "_held_back", "_inserts", "_is_direct", "_snapshot", "_writes"),
-        *("lock_owner", "member", "pages_before", "written_manifests"),
+        *("lock_owner", "member", "pages_before", "thread", "written_manifests"),
     )
 
     def __init__(self, environment: Environment, member: Member | None = None) -> None:
         self.member = member
+        self.thread = threading.get_ident()
         self.lock_owner = User()  # that of a member is its group
         # By collection: once committed, the next transaction of this process takes them over if
         # nobody has committed in between.
@@ -854,6 +856,7 @@ class Environment:
 
         Raises:
             ReadOnlyError: opened for reading.
+            UsageError: this thread is writing already, and would wait for itself.
             DatabaseBusyError: another writer held the store for longer than ``timeout``.
             DatabaseFailedError: an earlier write failed in a way that only opening anew mends.
         """
@@ -864,6 +867,7 @@ class Environment:
         with self._gate:
             self._require_open(timeout)
             self._require_no_failure()
+            self._require_not_writing(transaction.thread)
             queue = self._queue
             assert queue is not None
             self._waiting.add(member or transaction.lock_owner)
@@ -1112,6 +1116,14 @@ class Environment:
         if self._failure is not None:
             raise DatabaseFailedError(str(self._failure))
 
+    def _require_not_writing(self, thread: int) -> None:
+        live = (one for one in self._live if isinstance(one, WriteTransaction))
+        if any(one.thread == thread for one in live):
+            raise UsageError(
+                f"{self.path}: this thread is in the middle of a write; what it calls meanwhile, "
+                "as merge= or a handler of signals, must not write to the store"
+            )
+
     def raise_translated(self, error: BaseException) -> None:
         """Raise simdb's error for one of LMDB's that ended a transaction; return for any other."""
         if isinstance(error, lmdb.Error):
@@ -1349,8 +1361,8 @@ def _require_not_replaced(path: Path) -> None:
     for known in _registry.values():
         if known.path == path and known.identity != present and not known.is_finished:
             raise StorageError(
-                f"{path} was removed or replaced while it was open in this process; close what is "
-                "open first"
+                f"{path} was removed or replaced while it was open in this process: "
+                f"{preflight.CLOSE_HERE}"
             )
 
 

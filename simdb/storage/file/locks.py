@@ -216,8 +216,9 @@ class WriterQueue:
 
     def busy(self, timeout: float | None) -> DatabaseBusyError:
         """What is raised where another writer held the store for so long."""
+        told = None if timeout is None else f"{round(timeout, 2):g}"
         return DatabaseBusyError(
-            f"{self._path}: another writer has held the store for {timeout} s; "
+            f"{self._path}: another writer has held the store for {told} s; "
             "wait for it, or open with a longer busy_timeout"
         )
 

@@ -325,6 +325,10 @@ CLAIM_BYTES = 2**40
 _CANNOT_RESERVE = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _CANNOT_LOCK = {errno.EINVAL, errno.ENOLCK, errno.EOPNOTSUPP}  # file systems without such locks
 _FLOCK = struct.Struct("@hhqqi4x")  # struct flock of Linux
+CLOSE_HERE = (
+    "close it first, and end the snapshots and iterators of it that are still referred to, which "
+    "hold a closed store open"
+)
 _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
@@ -338,7 +342,7 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def file_mode(path: Path) -> int:
-    """Return who may read and write a file: the files beside it get the same."""
+    """Return who may read and write a file: those beside it get the same, the owner at least."""
     return stat.S_IMODE(path.stat().st_mode) & 0o666
 
 
@@ -358,15 +362,16 @@ def reserve_lock_file(path: Path) -> None:
     size = LOCK_HEADER_BYTES + READER_BYTES * (MOST_READERS - 1)
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     is_new = not lock.exists()
+    mode = file_mode(path) | stat.S_IWUSR  # else who made it could not open it again
     try:
-        descriptor = os.open(lock, flags, file_mode(path))
+        descriptor = os.open(lock, flags, mode)
     except OSError as error:
         if error.errno in _NOT_WRITABLE:  # LMDB says so, or does without
             return
         raise
     try:
         if is_new:
-            os.fchmod(descriptor, file_mode(path))
+            os.fchmod(descriptor, mode)
         status = os.fstat(descriptor)
         if status.st_size < size or status.st_blocks * 512 < size:
             os.posix_fallocate(descriptor, 0, max(size, status.st_size))
@@ -510,7 +515,8 @@ def held_alone(path: Path) -> Iterator[None]:
         alone = _lock_bytes(file.fileno(), fcntl.F_WRLCK, CLAIMS - 1, CLAIM_BYTES + 1)
         users = users_of(path)
         if not alone or users:
-            raise DatabaseBusyError(f"{path} is open in {_in_words(users)}; close it there first")
+            close = "close it there first" if users != {os.getpid()} else CLOSE_HERE
+            raise DatabaseBusyError(f"{path} is open in {_in_words(users)}; {close}")
         yield
 
 
