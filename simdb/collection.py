@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -529,13 +530,16 @@ class CollectionView:
         Raises:
             OperationInterruptedError: while iterating: the budget is spent.
             ConfigurationError: without ``since``, a rule proposes more pairs than
-                ``Record.rule_budget``.
+                ``Record.rule_budget``; or the collection has not come so far as ``since``, as after
+                a restore.
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         first = None if since is None else answers.choose.read_since(since)
         with self._opened() as opened:
             # New items are few, or looked up: what all pairs would cost says nothing of them.
             method = _method(opened, "pairs", asked, resume, weighed=since is None)
+            if first is not None:
+                _require_reached(opened, first)
             if not first:
                 _require_candidates(opened, method)
         since_both = None if first is None else Since(first, first, of_one=True)
@@ -722,6 +726,21 @@ class CollectionView:
             bound = opened.settings.kind.parse_bound(threshold, max_distance)
             return answers.kept.group_of(opened, key, bound)
 
+    def group_id(
+        self,
+        key: Key,
+        *,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> int | None:
+        """Return the id of the kept group that contains an item; None if it is in no group.
+
+        The cost does not depend on the size of the group. Arguments and errors as for ``group_of``.
+        """
+        with self._opened() as opened:
+            bound = opened.settings.kind.parse_bound(threshold, max_distance)
+            return answers.kept.group_id(opened, key, bound)
+
     def group(self, identity: int) -> KeptGroup:
         """Return a kept group by its id.
 
@@ -760,7 +779,8 @@ class CollectionView:
             since: the ``number`` of the last change that you know.
 
         Raises:
-            ConfigurationError: no groups are kept.
+            ConfigurationError: no groups are kept; or, while iterating, there was no change
+                ``since`` yet, as after a restore: begin again from 0.
         """
         require_whole("since", since, 0, optional=False)
         with self._opened() as opened:
@@ -821,20 +841,28 @@ class CollectionView:
 
         Raises:
             ConfigurationError: the kinds of items differ; a rule proposes more pairs than
-                ``Record.rule_budget`` of the other; or, while iterating, the pairs for
-                ``one_to_one`` do not fit into memory.
+                ``Record.rule_budget`` of the other; a collection has not come so far as its
+                ``since``, as after a restore; or, while iterating, the pairs for ``one_to_one`` do
+                not fit into memory.
             KeyNotFoundError: while iterating: a key of ``apart`` is not stored.
             WrongTypeError: the other is not a collection.
             OperationInterruptedError: while iterating: the budget is spent.
         """
         if not isinstance(other, CollectionView):
             raise WrongTypeError(
-                f"join takes a collection, not a {type(other).__name__}; simdb.link(collection, "
+                f"join takes a collection, not {type(other).__name__}; simdb.link(collection, "
                 "table, item=...) joins a collection and a table"
             )
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
+        given = [
+            None if mark is None else answers.choose.read_since(mark)
+            for mark in (since, other_since)
+        ]
         with self._sides(other) as (left, right):
             answers.choose.require_alike(left.settings, right.settings)
+            for side, mark in zip((left, right), given, strict=True):
+                if mark is not None:
+                    _require_reached(side, mark)
             method = _method(right, "join", asked, resume, left=left)
             _require_candidates(right, method, left)
         if one_to_one:
@@ -844,10 +872,7 @@ class CollectionView:
             raise ConfigurationError("apart= needs one_to_one=True")
         if one_to_one and resume is not None:
             raise ConfigurationError("one-to-one pairs depend on all pairs: leave out resume=")
-        marks = [
-            MOST_ITEMS if mark is None else answers.choose.read_since(mark)
-            for mark in (since, other_since)
-        ]
+        marks = [MOST_ITEMS if mark is None else mark for mark in given]
         told = None
         if since is not None or other_since is not None:
             told = Since(marks[0], marks[1], of_one=False)
@@ -1687,6 +1712,44 @@ class Collection(CollectionView):
             labels.forget(transaction, number, forgotten)
         return len(kept)
 
+    def add_at_once(
+        self,
+        rows: Sequence[Any],
+        *,
+        on_existing: OnExisting = "error",
+        on_duplicate: Literal["keep", "skip"] = "keep",
+        find_duplicates: bool = False,
+        threshold: ThresholdLike | None = None,
+        max_distance: ThresholdLike | None = None,
+    ) -> list[Outcome]:
+        """Store items in one durable transaction, all of them or none.
+
+        Memory is not bounded by the database's setting: rows and what they are indexed by are held
+        together. ``add_many`` is for any number of rows.
+
+        Args:
+            rows: (key, item) or (key, item, metadata). A key may come once.
+            on_existing, on_duplicate, find_duplicates, threshold, max_distance: as for ``add``;
+                earlier rows count as stored items.
+
+        Returns:
+            What became of each row, in their order.
+
+        Raises:
+            KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
+        """
+        _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
+        policy = self._adding(
+            *(on_existing, on_duplicate, None),
+            skip_bad=False,
+            looks=find_duplicates,
+            threshold=threshold,
+            max_distance=max_distance,
+        )
+        outcomes: list[Outcome] = []
+        self._load(rows, structs.replace(policy, is_whole=True), None, outcomes.extend)
+        return outcomes
+
     def _adding(
         self,
         on_existing: OnExisting,
@@ -1766,13 +1829,18 @@ class Collection(CollectionView):
         self.delete_many([key])
 
     def delete_many(
-        self, keys: Iterable[Key], *, missing: Literal["error", "skip"] = "error"
+        self,
+        keys: Iterable[Key],
+        *,
+        missing: Literal["error", "skip"] = "error",
+        at_once: bool = False,
     ) -> int:
         """Delete many items, in batches that are one durable transaction each.
 
         Args:
             keys: any iterable, also one over this collection's own items or pairs.
             missing: ``"skip"`` ignores keys that are not stored.
+            at_once: all are deleted in one transaction, or none.
 
         Returns:
             How many were deleted.
@@ -1782,7 +1850,7 @@ class Collection(CollectionView):
         """
         _require_choice("missing", missing, ("error", "skip"))
         deleted = 0
-        for batch in _distinct_batches(keys):
+        for batch in _distinct_batches(keys, sys.maxsize if at_once else DELETED_AT_ONCE):
             with self._handle.writing() as access:
                 absent = ingest.add.delete_keys(
                     access,
@@ -1935,6 +2003,16 @@ def _require_open(opened: Opened) -> None:
     opened.reader.transaction.require_open()
 
 
+def _require_reached(opened: Opened, since: int) -> None:
+    """Refuse a checkpoint that the collection has not come to: it is of another state of it."""
+    now = opened.reader.manifest.next_number
+    if since > now:
+        raise ConfigurationError(
+            f"since={since} is beyond {now}, where {opened.settings.title} stands: the store is an "
+            "earlier state, as after a restore, or another one; begin again without since"
+        )
+
+
 def _require_candidates(opened: Opened, method: Method, left: Opened | None = None) -> None:
     """Refuse what proposes more pairs than its settings permit, if buckets are what answers."""
     if method.name == answers.buckets.Buckets.name:
@@ -1966,11 +2044,11 @@ def _raise_plain(error: BadItemError) -> NoReturn:
     raise BadItemError(error.problem.removeprefix("row 0: ")) from error.__cause__
 
 
-def _distinct_batches(keys: Iterable[Key]) -> Iterator[list[tuple[bytes, Key]]]:
+def _distinct_batches(keys: Iterable[Key], most: int) -> Iterator[list[tuple[bytes, Key]]]:
     batch: dict[bytes, Key] = {}
     for key in several("keys", keys):
         batch.setdefault(encode_user_key(key), key)
-        if len(batch) >= DELETED_AT_ONCE:
+        if len(batch) >= most:
             yield list(batch.items())
             batch = {}
     if batch:

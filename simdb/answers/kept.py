@@ -163,17 +163,26 @@ def told_bound(settings: CollectionSettings, bound: Fraction) -> Fraction:
 
 def group_of(opened: Opened, key: Key, bound: Bound | None) -> KeptGroup:
     """Return the group of an item, of that item alone if it is in none."""
-    settings = opened.settings
-    level = level_of(settings, bound)
+    level, number, label = _labelled(opened, key, bound)
+    if label:
+        return _group(opened, level, label)
+    told = told_bound(opened.settings, kept_by(opened.settings).bounds[level])
+    return KeptGroup(None, tuple(keys_of_numbers(opened.reader, _one(number))), told)
+
+
+def group_id(opened: Opened, key: Key, bound: Bound | None) -> int | None:
+    """Return the id of the group of an item, None if it is in none; nothing else of it is read."""
+    return _labelled(opened, key, bound)[2] or None
+
+
+def _labelled(opened: Opened, key: Key, bound: Bound | None) -> tuple[int, int, int]:
+    """Return the level of a bound, the number of an item, and its label there, 0 for none."""
+    level = level_of(opened.settings, bound)
     number = opened.reader.find(encode_user_key(key))
     if number is None:
         raise not_stored(opened, key)
-    partition = groups_of(level, kept_by(settings).method)
-    label = _tables(opened).label(partition, number)
-    if not label:
-        told = told_bound(settings, kept_by(settings).bounds[level])
-        return KeptGroup(None, tuple(keys_of_numbers(opened.reader, _one(number))), told)
-    return _group(opened, level, label)
+    partition = groups_of(level, kept_by(opened.settings).method)
+    return level, number, _tables(opened).label(partition, number)
 
 
 def group(opened: Opened, identity: int) -> KeptGroup:
@@ -208,9 +217,16 @@ def all_groups(opened: Opened, bound: Bound | None) -> Iterator[KeptGroup]:
 
 def changes(opened: Opened, since: int) -> Iterator[GroupChange]:
     """Yield what happened to groups after a change, in the order in which it did."""
-    settings = opened.settings
+    settings, tables = opened.settings, _tables(opened)
     kept_by(settings)
-    for number, (action, bound, group, other, keys) in _tables(opened).changes(since + 1):
+    last = tables.state()[1] - 1
+    if since > last:
+        raise ConfigurationError(
+            f"since={since} is beyond the last change of the groups of {settings.name!r}, which "
+            f"is {last}: the store is an earlier state, as after a restore, or another one; begin "
+            "again from 0"
+        )
+    for number, (action, bound, group, other, keys) in tables.changes(since + 1):
         yield GroupChange(
             number,
             ACTIONS[action],

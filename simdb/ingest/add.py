@@ -21,6 +21,7 @@ from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import (
     BadItemError,
+    ConfigurationError,
     KeyExistsError,
     KeyNotFoundError,
     Remedy,
@@ -32,7 +33,14 @@ from simdb.ingest import postings
 from simdb.ingest.given import GivenSignatures
 from simdb.ingest.packing import Packer, Packing, started
 from simdb.ingest.removed import RemovedKeys
-from simdb.ingest.rows import BATCH_ITEMS, RowBatch, encode_metadata, joined, read_batches
+from simdb.ingest.rows import (
+    BATCH_ITEMS,
+    RowBatch,
+    encode_metadata,
+    joined,
+    read_batches,
+    read_whole,
+)
 from simdb.ingest.standing import ItemNumbers, Standing
 from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
@@ -80,6 +88,7 @@ class AddPolicy(Struct, frozen=True):
     standing: Standing | None = None
     leaving: ItemNumbers | None = None  # stored items that rows of the input update
     merge: MergeFunction | None = None  # makes one item of a row and what it duplicates
+    is_whole: bool = False  # all rows are one batch, which is not cut
 
 
 class _Told(NamedTuple):
@@ -167,6 +176,11 @@ class BatchAdder:
         fates = self._add(batch, signed)
         if isinstance(fates, Fates):
             return [fates]
+        if self._policy.is_whole:
+            raise ConfigurationError(
+                "rows that replace items decide about each other, which takes more than one "
+                "transaction: add them in several calls"
+            )
         parts = map(batch.cut, (slice(fates), slice(fates, None)))
         return list(chain.from_iterable(self.add(p, self._signer.sign(p.items)) for p in parts))
 
@@ -239,7 +253,7 @@ class BatchAdder:
             return
         if not isinstance(made, Entry):
             raise WrongTypeError(
-                f"merge must return a simdb.Entry or None, not a {type(made).__name__}"
+                f"merge must return a simdb.Entry or None, not {type(made).__name__}"
             )
         row = fates.batch.rows[0]
         try:
@@ -619,9 +633,13 @@ def load(
 
     They are signed, unless their signatures are ``given`` with them.
 
-    Memory is bounded by the setting, not by the number of rows. BadItemError, KeyExistsError: of a
-    bad row, unless they are skipped. The batches before it are stored, of its own batch nothing is.
+    Memory is bounded by the setting, not by the number of rows, unless they are one batch as a
+    whole. BadItemError, KeyExistsError: of a bad row, unless they are skipped. The batches before
+    it are stored, of its own batch nothing is.
     """
+    if policy.is_whole:
+        whole = read_whole(list(rows), known.signer.items)
+        return store(access, known, policy, whole, progress=progress, outcomes=outcomes)
     most_items, most_bytes = batch_limits(access, known)
     if policy.merge is not None:  # what a row is compared with changes with each that is merged
         most_items = 1
@@ -720,7 +738,7 @@ def _made_ahead(
 def first_problem(batch: RowBatch) -> Exception:
     """Return what to raise about the first bad row of a batch."""
     row, _, error = batch.bad[0]
-    if isinstance(error, BadItemError) and error.row is not None:
+    if isinstance(error, BadItemError | KeyExistsError) and error.row is not None:
         return error
     problem = BadItemError(f"row {row}: {error}", row=row).with_traceback(error.__traceback__)
     problem.__cause__ = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -12,7 +13,7 @@ import numpy as np
 
 from simdb import arrow, kernels
 from simdb.arrays import Int64s
-from simdb.errors import BadItemError, UsageError
+from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.kinds import Items
 from simdb.kinds.base import Stored
 from simdb.ragged import ByteStrings, picked, slices_of
@@ -23,6 +24,7 @@ from simdb.storage.tables.layout import encode_user_key, encode_user_keys
 BATCH_ITEMS = 10_000
 PART_ROWS = 500  # rows read column by column
 LARGEST_METADATA = layout.LARGEST_METADATA
+LEAST_INTEGER, GREATEST_INTEGER = -(2**63), 2**64 - 1  # of metadata
 WEIGHED = 8  # bytes in one of a weight
 _SOUND = frozenset((str, int, bool, float, type(None)))
 ELEMENT_BYTES = 64  # about what Python takes for an element of a set
@@ -115,6 +117,11 @@ def read_batches(
             yield from map(batch.cut, slices_of(items.weights(batch.items), batch_bytes))
 
 
+def read_whole(rows: Sequence[Any], items: Items) -> Iterator[RowBatch]:
+    """Read rows as one batch, of any size; one whose key came before is bad."""
+    yield from _batches_of_rows(rows, 0, items, sys.maxsize, sys.maxsize, is_whole=True)
+
+
 def joined(rows: Iterable[RowBatch], batch_items: int, batch_bytes: int) -> Iterator[RowBatch]:
     """Make of rows that were read one by one batches such as ``read_batches`` cuts."""
     batch = RowBatch()
@@ -157,7 +164,13 @@ def _encoded_keys(keys: arrow.Keys) -> ByteStrings | None:
 
 
 def _batches_of_rows(
-    rows: Iterable[Any], first_row: int, items: Items, batch_items: int, batch_bytes: int
+    rows: Iterable[Any],
+    first_row: int,
+    items: Items,
+    batch_items: int,
+    batch_bytes: int,
+    *,
+    is_whole: bool = False,
 ) -> Iterator[RowBatch]:
     batch = RowBatch()
     seen: set[bytes] = set()
@@ -173,6 +186,11 @@ def _batches_of_rows(
             except (UsageError, TypeError, ValueError, OverflowError) as error:
                 batch.bad.append((position, _key_of(row), error))
             else:
+                if key in seen and is_whole:
+                    problem = f"key {user_key!r} came before, and all rows are one transaction"
+                    twice = KeyExistsError(problem, row=position, key=user_key, within_input=True)
+                    batch.bad.append((position, user_key, twice))
+                    continue
                 if key in seen:
                     yield batch
                     batch, seen = RowBatch(), set()
@@ -303,6 +321,8 @@ def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
             _require_storable(metadata, "metadata", as_json=as_json)
         packed = layout.pack(metadata)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        if isinstance(error, OverflowError):  # whose words name no field
+            _require_storable(metadata, "metadata", as_json=as_json)
         raise BadItemError(f"metadata cannot be stored: {error}") from error
     if len(packed) > LARGEST_METADATA:
         raise BadItemError(f"metadata takes {len(packed):,} bytes; at most {LARGEST_METADATA:,}")
@@ -333,6 +353,11 @@ def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
         raise BadItemError(f"{path} is bytes, which JSON cannot express; store text, as of base64")
     elif as_json and isinstance(value, float) and not isfinite(value):
         raise BadItemError(f"{path} is {value}, which JSON cannot express; store None, or text")
+    elif isinstance(value, int):
+        if not LEAST_INTEGER <= value <= GREATEST_INTEGER:
+            raise BadItemError(f"{path} is a number of more than 64 bits; store text")
+    elif as_json and value is not None and not isinstance(value, str | float):
+        raise BadItemError(f"{path} is {type(value).__name__}, which JSON cannot express")
 
 
 def _key_of(row: Any) -> Key | None:

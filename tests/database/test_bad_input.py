@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from typing import Any
 
@@ -201,6 +202,27 @@ def test_metadata_that_cannot_be_given_back_is_a_bad_item(collection, metadata):
     report = collection.add_many([("a", "x", metadata)], on_bad="skip")
     assert report.bad == 1
     assert len(collection) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ({1, 2}, "is set, which JSON cannot express"),
+        (datetime.date(2026, 1, 1), "is date, which JSON cannot express"),
+        (np.int64(5), "is int64, which JSON cannot express"),
+        (np.zeros(2), "is ndarray, which JSON cannot express"),
+        (2**64, "is a number of more than 64 bits"),
+        (-(2**63) - 1, "is a number of more than 64 bits"),
+        (b"x", "is bytes"),
+        (float("nan"), "is nan"),
+    ],
+    ids=repr,
+)
+def test_which_value_of_metadata_cannot_be_stored_is_told(collection, value, what):
+    for metadata, path in (({"a": value}, "['a']"), ({"b": [1, {"c": value}]}, "['b'][1]['c']")):
+        with pytest.raises(simdb.BadItemError) as raised:
+            collection.add("a", "x", metadata=metadata)
+        assert f"metadata{path} {what}" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,16 @@ def test_no_shingle_is_longer_than_any_text(size):
 def test_no_pair_is_later_than_any_item(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as database:
         texts = database.collection("c", simdb.Text())
-        assert list(texts.pairs(since=2**32 - 1)) == []
-        with pytest.raises(ConfigurationError, match="since"):
-            texts.pairs(since=2**32)
+        texts.add(0, "text 0")
+        assert list(texts.pairs(since=1)) == []
+        assert list(texts.join(texts, since=1, other_since=1)) == []
+        for since in (2, 2**32 - 1, 2**32):
+            with pytest.raises(ConfigurationError, match="since"):
+                texts.pairs(since=since)
+            with pytest.raises(ConfigurationError, match="since"):
+                texts.join(texts, since=since)
+            with pytest.raises(ConfigurationError, match="since"):
+                texts.join(texts, since=1, other_since=since)
 
 
 def test_a_snapshot_does_not_outlive_a_fork(tmp_path):

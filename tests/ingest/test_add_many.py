@@ -335,3 +335,60 @@ def test_rows_that_are_stored_with_the_same_content_are_left_out(tmp_path):
             simdb.KeyExistsError, match=r"other content; on_existing='replace' [a-z ]+$"
         ):
             collection.add("b", {4}, on_existing="same")
+
+
+# -- all rows at once ------------------------------------------------------------------------------
+
+
+def test_rows_are_all_added_at_once_or_none(collection, monkeypatch):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", 2)
+    monkeypatch.setattr(loading, "SHARE_OF_MEMORY", 2**40)
+    collection.add("kept", "some words")
+    rows: list[Any] = [(number, f"row number {number}", {"n": number}) for number in range(7)]
+    wrong: list[tuple[Any, str, Any, str]] = [
+        (("kept", "other"), "error", simdb.KeyExistsError, "stored already"),
+        ((3, "other"), "error", simdb.KeyExistsError, "came before"),
+        ((3, "other"), "skip", simdb.KeyExistsError, "came before"),
+        ((3, "other"), "replace", simdb.KeyExistsError, "came before"),
+        (("new", 5), "replace", simdb.BadItemError, "a text must be a str"),
+        (("", "text"), "skip", simdb.BadItemError, "key"),
+    ]
+    for last, on_existing, error, message in wrong:
+        with pytest.raises(error, match=message) as raised:
+            collection.add_at_once([*rows, last], on_existing=on_existing)
+        assert (raised.value.row, len(collection)) == (7, 1)
+    with pytest.raises(simdb.ConfigurationError, match="on_duplicate"):
+        collection.add_at_once(rows, on_duplicate="merge")
+    told = collection.add_at_once([*rows, ("kept", "newer")], on_existing="replace")
+    assert [one.action for one in told] == ["added"] * 7 + ["replaced"]
+    assert [one.row for one in told] == [*range(8)]
+    assert contents(collection) == dict([row[:2] for row in rows]) | {"kept": "newer"}
+    again = [*rows, ("z", "row number 3")]
+    told = collection.add_at_once(again, on_existing="skip", on_duplicate="skip")
+    assert [one.action for one in told] == ["present"] * 7 + ["duplicate"]
+    assert (told[7].duplicate_of, collection.add_at_once([])) == (0, [])
+
+
+def test_rows_that_decide_about_each_other_for_long_are_not_cut(collection, monkeypatch):
+    monkeypatch.setattr("simdb.ingest.dedupe.MOST_ROUNDS", 0)
+    collection.add_many([("a", "one two"), ("b", "three four")])
+    rows = [("a", "three four"), ("b", "five six")]
+    with pytest.raises(simdb.ConfigurationError, match="several calls"):
+        collection.add_at_once(rows, on_existing="replace", on_duplicate="skip")
+    assert contents(collection) == {"a": "one two", "b": "three four"}
+
+
+def test_a_large_input_is_one_transaction(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1, memory=2**24) as db:
+        kept = db.collection("c", simdb.Set(), threshold=0.5, exact_floor=0.5, groups="chain")
+        rows = [(number, {number, number + 1}) for number in range(25_000)]
+        with pytest.raises(simdb.KeyExistsError, match="came before"):
+            kept.add_at_once([*rows, rows[0]])
+        assert not len(kept)
+        before = db.stats()["store"]["commits"]
+        assert {one.action for one in kept.add_at_once(rows)} == {"added"}
+        with pytest.raises(simdb.KeyNotFoundError):
+            kept.delete_many([*range(25_000), 25_000], at_once=True)
+        assert len(kept) == kept.delete_many(range(25_000), at_once=True) == 25_000
+        assert db.stats()["store"]["commits"] == before + 2
+        assert db.check(deep=True).sound

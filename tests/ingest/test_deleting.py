@@ -93,6 +93,15 @@ def test_batches_before_a_missing_key_are_deleted(collection, monkeypatch):
     assert [record.key for record in collection.items()] == [2, 3, 4]
 
 
+def test_all_are_deleted_at_once_or_none(collection, monkeypatch):
+    monkeypatch.setattr(collection_module, "DELETED_AT_ONCE", 2)
+    with pytest.raises(simdb.KeyNotFoundError, match=r"99 is not stored in 'c'$"):
+        collection.delete_many([0, 1, 2, 0, 99, 3], at_once=True)
+    assert len(collection) == 5
+    assert collection.delete_many([0, 1, 2, 0], at_once=True) == 3
+    assert [record.key for record in collection.items()] == [3, 4]
+
+
 def test_deletions_during_an_iteration_do_not_disturb_it(collection, monkeypatch):
     monkeypatch.setattr(collection_module, "DELETED_AT_ONCE", 1)
     doomed = (record.key for record in collection.items() if int(record.key) % 2)

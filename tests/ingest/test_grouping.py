@@ -12,7 +12,7 @@ import pytest
 
 import simdb
 from simdb.ingest import add as adding
-from simdb.storage.collection.groups import Edges, GroupWriter
+from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
 from simdb.storage.tables.layout import Table
 from tests.support.grouping import (
     METHODS,
@@ -283,15 +283,42 @@ def test_pairs_without_weights_are_found(tmp_path):
         assert collection.check(deep=True).sound
 
 
-def test_changes_since_a_number_that_no_change_will_have(database):
-    collection = chained(database)
-    assert [*collection.changes(2**70)] == []
-    assert [*collection.changes(2**64 - 1)] == []
-
-
 def test_an_id_that_nothing_outside_a_commit_has_seen_is_not_said_to_have_ended(database):
     made = database.create_collection("s", simdb.Set(), threshold="0.5", groups="star", seed=1)
     made.add_many([(0, {1, 2}), (1, {1, 2}), (2, {3})])
     assert [group.id for group in made.kept_groups()] == [2]
     with pytest.raises(simdb.GroupNotFoundError, match="there is no group 1 in 's' now"):
         made.group(1)
+
+
+def test_changes_since_one_that_has_not_been_are_refused(tmp_path):
+    path, backup = tmp_path / "s.simdb", tmp_path / "backup.simdb"
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", simdb.Set(), threshold="0.5", groups="chain")
+        assert [*collection.changes()] == []
+        collection.add_many([(key, {1, 2}) for key in "ab"])
+        database.backup(backup)
+        collection.add_many([(key, {3, 4}) for key in "cd"])
+        *_, last = collection.changes()
+        assert [*collection.changes(last.number)] == []
+    simdb.restore(backup, path)
+    with simdb.open(path, threads=1) as database:
+        collection = database["c"]
+        for since in (last.number, 2**64 - 1, 2**70):
+            with pytest.raises(simdb.ConfigurationError, match="after a restore"):
+                next(collection.changes(since))
+        assert [change.number for change in collection.changes()] == [1]
+
+
+def test_the_id_of_a_group_is_told_without_reading_the_group(database, monkeypatch):
+    collection = database.collection("c", simdb.Set(), threshold="0.5", groups="star")
+    collection.add_many([("a", {1, 2}), ("b", {1, 2}), ("far", {7})])
+    collection.add("c", {1, 2})
+    wanted = [collection.group_of(key).id for key in ("a", "c", "far")]
+    monkeypatch.setattr(GroupReader, "members", None)
+    assert [collection.group_id(key) for key in ("a", "c", "far")] == wanted
+    assert wanted[0] == wanted[1] != wanted[2] is None
+    with pytest.raises(simdb.KeyNotFoundError):
+        collection.group_id("none")
+    with pytest.raises(simdb.ConfigurationError, match="none"):
+        collection.group_id("a", threshold=0.9)
