@@ -16,7 +16,13 @@ from msgspec import Raw
 
 import simdb
 from simdb import differences
-from simdb.errors import BadItemError, ConfigurationError, UnknownKindError, UsageError
+from simdb.errors import (
+    BadItemError,
+    ConfigurationError,
+    KeyExistsError,
+    UnknownKindError,
+    UsageError,
+)
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import Elements, ReadingOptions
 from simdb.kinds import Kind
@@ -177,18 +183,34 @@ class Service:
 
     # -- groups --------------------------------------------------------------------------------
 
-    def group_of(self, name: str, key: messages.Key) -> messages.Group:
+    def group_of(
+        self,
+        name: str,
+        key: messages.Key,
+        threshold: str | None = None,
+        max_distance: str | None = None,
+    ) -> messages.Group:
         """Return the group of an item, of those that the collection keeps."""
-        return _group(self._database[name].group_of(key))
+        stored = self._database[name]
+        bound = _bound(stored.kind, messages.Bound(threshold=threshold, max_distance=max_distance))
+        return _group(stored.group_of(key, **bound))
 
     def group(self, name: str, identity: int) -> messages.Group:
         """Return a group by its id, or by one that was merged into it."""
         return _group(self._database[name].group(identity))
 
-    def groups(self, name: str, after: int = 0, limit: int | None = None) -> messages.Groups:
+    def groups(
+        self,
+        name: str,
+        after: int = 0,
+        limit: int | None = None,
+        threshold: str | None = None,
+        max_distance: str | None = None,
+    ) -> messages.Groups:
         """Return groups of two items or more that the collection keeps, by their ids."""
-        wanted = self._limit(limit, USUAL_PARTS)
-        later = (one for one in self._database[name].kept_groups() if (one.id or 0) > after)
+        wanted, stored = self._limit(limit, USUAL_PARTS), self._database[name]
+        bound = _bound(stored.kind, messages.Bound(threshold=threshold, max_distance=max_distance))
+        later = (one for one in stored.kept_groups(**bound) if (one.id or 0) > after)
         found = [_group(one) for one in islice(later, wanted)]
         more = len(found) == wanted
         return messages.Groups(groups=found, next=found[-1].id if more else None)
@@ -204,6 +226,7 @@ class Service:
                     group=one.group,
                     other=one.other,
                     keys=list(one.keys),
+                    bound=_exact(one.bound),
                 )
                 for one in found
             ]
@@ -224,15 +247,14 @@ class Service:
         stored = self._database[name]
         items = _items(stored, [row.item for row in rows], "rows" if asked.rows else "item")
         given = [(row.key, item, row.metadata) for row, item in zip(rows, items, strict=True)]
-        outcomes: list[simdb.Outcome] = []
+        bound = _bound(stored.kind, asked)
         with _plain_errors(alone=asked.rows is None):
-            stored.add_many(
+            outcomes = stored.add_at_once(
                 given,
                 on_existing=asked.on_existing,
                 on_duplicate=asked.on_duplicate,
-                find_duplicates=True,
-                **_bound(stored.kind, asked),
-                outcomes=outcomes.extend,
+                find_duplicates=_has_index(stored) or bound != dict.fromkeys(bound),
+                **bound,
             )
         told = [_outcome(stored, one) for one in outcomes]
         return told[0] if asked.rows is None else messages.Outcomes(outcomes=told)
@@ -241,7 +263,8 @@ class Service:
         """Delete items by their keys."""
         self._require_few("keys", asked.keys)
         stored = self._database[name]
-        return messages.Deleted(deleted=stored.delete_many(asked.keys, missing=asked.missing))
+        deleted = stored.delete_many(asked.keys, missing=asked.missing, at_once=True)
+        return messages.Deleted(deleted=deleted)
 
     def delete_one(self, name: str, key: messages.Key) -> messages.Deleted:
         """Delete an item."""
@@ -373,7 +396,19 @@ def _matches(answer: simdb.Matches, own: messages.Key | None, limit: int) -> mes
 
 
 def _group(found: simdb.KeptGroup) -> messages.Group:
-    return messages.Group(id=found.id, keys=list(found.keys))
+    return messages.Group(id=found.id, keys=list(found.keys), bound=_exact(found.bound))
+
+
+def _exact(bound: Fraction) -> messages.Number:
+    """Return a bound of groups as a request may give it: text where no decimals are equal to it."""
+    told = float(bound)
+    return told if Fraction(repr(told)) == bound else str(bound)
+
+
+def _has_index(stored: simdb.Collection) -> bool:
+    """Whether what an item duplicates can be looked up, and not only by reading all items."""
+    bounds = stored.threshold, stored.max_distance, stored.exact_floor
+    return any(bound is not None for bound in bounds)
 
 
 def _outcome(stored: simdb.Collection, one: simdb.Outcome) -> messages.Outcome:
@@ -381,7 +416,7 @@ def _outcome(stored: simdb.Collection, one: simdb.Outcome) -> messages.Outcome:
     held = one.duplicate_of if one.action == "duplicate" else one.key
     with suppress(UsageError):  # no groups are kept, or the item is gone by now
         assert held is not None
-        group = stored.group_of(held).id
+        group = stored.group_id(held)
     fields = ("key", "action", "duplicate_of", "similarity", "distance", "estimated")
     return messages.Outcome(**{name: getattr(one, name) for name in fields}, group=group)
 
@@ -394,6 +429,10 @@ def _plain_errors(*, alone: bool) -> Iterator[None]:
     except BadItemError as error:
         if alone:
             raise BadItemError(error.problem.removeprefix("row 0: ")) from error
+        raise
+    except KeyExistsError as error:
+        if alone:
+            error.row = None
         raise
 
 

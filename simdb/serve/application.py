@@ -45,8 +45,28 @@ REPORT_PAGE = (
     "frame-ancestors 'none'"
 )
 _PARTS = {"page.html": "text/html", "page.css": "text/css", "page.js": "text/javascript"}
+# What is said of a write that took too long, and goes on.
+_DONE_ANYWAY = {
+    "add": '; it may be stored all the same: ask again with "on_existing": "skip"',
+    "delete": '; they may be deleted all the same: ask again with "missing": "skip"',
+    "delete_one": "; it may be deleted all the same: asked again, 404 says that it is",
+}
 _ERRORS = (RefusedError, SimdbError, msgspec.MsgspecError, RecursionError, MemoryError, Exception)
 _log = logging.getLogger("simdb.serve")
+
+
+class _Lane:
+    """Threads, and how many requests wait for them or are being answered by them."""
+
+    def __init__(self, threads: int, name: str) -> None:
+        self.threads = ThreadPoolExecutor(threads, name)
+        self.waiting = 0
+
+    def done(self, answer: asyncio.Future[Any]) -> None:
+        """Note that a request has been answered."""
+        self.waiting -= 1
+        if not answer.cancelled():
+            answer.exception()  # of one that nobody waits for any more, too
 
 
 class Worker:
@@ -55,8 +75,8 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._service: Service | None = None
-        self._threads = ThreadPoolExecutor(settings.threads, "simdb-serve")
-        self._waiting = 0
+        self._reads = _Lane(settings.threads, "simdb-serve")
+        self._writes = _Lane(settings.threads, "simdb-serve-write")
         self._is_warm = False
         self._parts = {name: files("simdb.serve").joinpath(name).read_bytes() for name in _PARTS}
         self._description = described(_version(), writes=settings.writes)
@@ -79,19 +99,22 @@ class Worker:
             lifespan=self._opened,
             exception_handlers={HTTPException: _of_http, **dict.fromkeys(_ERRORS, _of_error)},
         )
+        app.router.redirect_slashes = False  # such an answer has no body of JSON
         return Guard(app, self._settings)
 
     @asynccontextmanager
     async def _opened(self, _: Starlette) -> AsyncIterator[None]:
         loop = asyncio.get_running_loop()
-        self._service = await loop.run_in_executor(self._threads, partial(Service, self._settings))
+        threads = self._reads.threads
+        self._service = await loop.run_in_executor(threads, partial(Service, self._settings))
         _end_with_parent()
-        warming = asyncio.ensure_future(loop.run_in_executor(self._threads, self._service.warm))
+        warming = asyncio.ensure_future(loop.run_in_executor(threads, self._service.warm))
         warming.add_done_callback(self._warmed)
         try:
             yield
         finally:
-            self._threads.shutdown()
+            threads.shutdown()
+            self._writes.threads.shutdown()
             self._service.close()
 
     def _warmed(self, done: asyncio.Future[None]) -> None:
@@ -125,10 +148,12 @@ class Worker:
                 name="NotJson",
             )
         body = await request.body()
+        if one.answer is Service.health:  # without waiting for a thread
+            return self._worked(one, request, body)
         return await self._in_time(partial(self._worked, one, request, body), one)
 
     def _worked(self, one: Endpoint, request: Request, body: bytes) -> Response:
-        """Do what is asked, in a thread, and return its answer."""
+        """Do what is asked and return its answer."""
         path = {name: _decoded(name, text) for name, text in request.path_params.items()}
         given = arguments_of(one, path, dict(request.query_params), body)
         assert self._service is not None
@@ -139,37 +164,37 @@ class Worker:
         return Response(msgspec.json.encode(told, enc_hook=str), media_type="application/json")
 
     async def _in_time(self, work: Callable[[], T], one: Endpoint) -> T:
-        """Return what a thread makes, unless that takes too long, or too many are waiting."""
-        if self._waiting >= MOST_WAITING:
+        """Return what a thread makes, unless that takes too long, or too many are waiting.
+
+        Writes wait for each other, and for other processes: they have threads of their own, so that
+        nobody who reads waits for them.
+        """
+        lane = self._writes if one.writes else self._reads
+        if lane.waiting >= MOST_WAITING:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{self._waiting} requests are waiting",
+                f"{lane.waiting} requests are waiting",
                 change=("ask again later", "simdb serve --workers N starts more workers"),
                 again_after=1,
                 name="Busy",
             )
-        self._waiting += 1
-        running = self._threads.submit(work)
+        lane.waiting += 1
+        running = lane.threads.submit(work)
         answer = asyncio.wrap_future(running)
-        answer.add_done_callback(self._done)
+        answer.add_done_callback(lane.done)
         seconds = self._settings.limits.seconds
         if (await asyncio.wait({answer}, timeout=seconds))[0]:
             return answer.result()
         begun = not running.cancel()  # a thread that has begun goes on
         message = f"there was no answer within {seconds:g} seconds"
         if one.writes and begun:
-            message += '; it may be stored all the same: ask again with "on_existing": "skip"'
+            message += _DONE_ANYWAY.get(one.name, _DONE_ANYWAY["add"])
         raise RefusedError(
             HTTPStatus.GATEWAY_TIMEOUT,
             message,
             change=("ask for less", "simdb serve --timeout SECONDS permits more"),
             name="TooSlow",
         )
-
-    def _done(self, answer: asyncio.Future[Any]) -> None:
-        self._waiting -= 1
-        if not answer.cancelled():
-            answer.exception()  # of one that nobody waits for any more, too
 
     # -- pages ---------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -18,6 +19,8 @@ from simdb.serve.refusals import RefusedError
 
 OPENAPI = "3.1.0"
 _GREATEST = 2**63 - 1  # number of anything that is stored
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_WHOLE = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,11 @@ _ABOUT = {
     "after": "Only groups with a greater id.",
     "since": "Only changes after the one of this number.",
     "limit": "At most so many.",
+    "threshold": "The least similarity of the groups, one of those that the collection keeps "
+    "groups at; the widest if not given.",
+    "max_distance": "The largest distance, likewise.",
 }
+_QUERIED = {bool: "boolean", str | None: "string"}  # what may follow a question mark; else numbers
 _REFERENCE = "#/components/schemas/{name}"
 
 
@@ -163,7 +170,7 @@ def _parameters(one: Endpoint) -> Any:
         yield {
             "name": name,
             "in": "query",
-            "schema": {"type": "boolean" if told is bool else "integer", "default": default},
+            "schema": {"type": _QUERIED.get(told, "integer"), "default": default},
             "description": _ABOUT[name],
         }
 
@@ -188,7 +195,7 @@ def arguments_of(
     given: dict[str, Any] = {**path, **options}
     for name, text in given.items():
         wanted = {**one.types, **one.options}[name]
-        if wanted == (str | int):  # a key
+        if wanted in (str | int, str | None):  # a key, a bound
             continue
         if wanted is not str:
             try:
@@ -219,5 +226,26 @@ def arguments_of(
                 name="BadRequest",
             ) from None
     if "asked" in one.types:
-        given["asked"] = msgspec.json.decode(body, type=one.types["asked"])
+        given["asked"] = _read(body, one.types["asked"])
     return given
+
+
+def _read(body: bytes, wanted: Any) -> Any:
+    """Read JSON; what is skipped to be read later must be UTF-8, too."""
+    try:
+        body.decode()
+        return msgspec.json.decode(body, type=wanted)
+    except UnicodeDecodeError as error:
+        raise _bad_json(f"the body is not JSON: no UTF-8 at byte {error.start:,}") from None
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if _HALF.search(_WHOLE.sub(b"", body)):
+            raise _bad_json(
+                "the body is not JSON: it has a lone surrogate, half of the escape of a character"
+            ) from None
+        raise
+
+
+def _bad_json(message: str) -> RefusedError:
+    return RefusedError(HTTPStatus.BAD_REQUEST, message, name="BadJson")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MOST_WAITING = 128  # requests of a worker that wait for a thread; further ones are refused
+# Requests of a worker that wait for a thread, those that read and those that write apart; further
+# ones are refused.
+MOST_WAITING = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,7 @@ class Settings:
         store: the file, as an absolute path.
         writes: whether requests may add and delete.
         names: of hosts that requests may be for, besides addresses and ``localhost``.
-        threads: of a worker, that answer requests.
+        threads: of a worker, that answer requests which read; those which write have as many.
         memory: bytes for the work of a worker.
         busy_timeout: how long a request waits for another writer, in seconds.
         limits: of each request.

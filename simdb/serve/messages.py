@@ -55,8 +55,9 @@ class Row(Struct, forbid_unknown_fields=True, kw_only=True):
 class Add(Bound):
     """Items to store: one as ``key``, ``item`` and ``metadata``, or several as ``rows``.
 
-    Each is told what it is similar to, of those stored before it. With ``on_duplicate`` "skip" what
-    is similar to a stored item is not stored. All rows are stored, or none.
+    Each is told what it is similar to, of those stored before it; a collection without an index
+    is asked that only if ``on_duplicate`` is "skip" or a bound is given. With "skip" what is
+    similar to a stored item is not stored. All rows are stored, or none; a key may come once.
     """
 
     key: Key | None = None
@@ -142,10 +143,15 @@ class Deleted(Struct, kw_only=True):
 
 
 class Group(Struct, kw_only=True):
-    """A group that the collection keeps; the id is null of an item that is in none."""
+    """A group that the collection keeps; the id is null of an item that is in none.
+
+    ``bound`` is the least similarity, or the largest distance, of the pairs that it is made of; a
+    text such as "1/3" where no decimals are equal to it.
+    """
 
     id: int | None
     keys: list[Key]
+    bound: Number
 
 
 class Groups(Struct, kw_only=True):
@@ -156,17 +162,21 @@ class Groups(Struct, kw_only=True):
 
 
 class Change(Struct, kw_only=True):
-    """What happened to a group that the collection keeps."""
+    """What happened to a group that the collection keeps, at the bound of that group."""
 
     number: int
     action: Literal["created", "joined", "left", "merged", "split"]
     group: int
     other: int | None
     keys: list[Key]
+    bound: Number
 
 
 class Changes(Struct, kw_only=True):
-    """Changes in their order; go on with ``since`` the last number."""
+    """Changes in their order; go on with ``since`` the last number.
+
+    A ``since`` beyond the last change is refused, as after a restore: begin again from 0.
+    """
 
     changes: list[Change]
 

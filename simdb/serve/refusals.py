@@ -126,6 +126,8 @@ def _field_of(error: UsageError) -> str | None:
     """Return the field that an error is about, where that is told."""
     if isinstance(error, BadItemError | KeyExistsError) and error.row is not None:
         return f"rows[{error.row}]"
+    if isinstance(error, KeyExistsError):
+        return "key"
     if isinstance(error, BadItemError):
         (what, *_) = error.problem.split(maxsplit=1)
         return what if what in ("key", "metadata") else "item"

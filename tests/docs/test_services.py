@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+import simdb
+
 GUIDE = Path(__file__).parents[2] / "docs" / "services.md"
 TEXT = "a post about the price of copper, which went up again in London"
 
@@ -37,9 +39,26 @@ def test_the_service_tells_what_it_has_seen_and_where_that_went(workers):
     (created,) = other.get("/changes").json()
     assert created == {
         **{"number": 1, "action": "created", "group": 1, "other": None},
-        "keys": ["a", "b"],
+        **{"keys": ["a", "b"], "bound": 0.8},
     }
     assert one.get("/changes?since=1").json() == []
+    assert one.get("/changes?since=-1").status_code == 422
+    assert one.get("/changes?since=2").status_code == 422
     assert one.get("/groups/7").status_code == 404
     assert one.post("/posts/c", json={}).status_code == 422
     assert one.post(f"/posts/{'k' * 5_000}", json={"text": TEXT}).status_code == 422
+
+
+def test_two_that_remember_at_the_same_time_lose_no_fact(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(code, "memory.py", "exec"), names)
+    one, other = names["Memory"]("shared.simdb"), names["Memory"]("shared.simdb")
+    # As if each asked before the other had stored anything.
+    monkeypatch.setattr(simdb.Collection, "checkpoint", lambda _: 0)
+    assert one.remember("the cat sleeps on the roof", "here") == "added"
+    assert other.remember("copper costs more than zinc", "there") == "added"
+    assert other.recall("where does the cat sleep")
+    for memory in (names["memory"], one, other):
+        memory._database.close()

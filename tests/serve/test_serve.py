@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -166,7 +167,8 @@ def test_what_comes_in_is_told_what_it_is_like_and_leaves_again(client: Client) 
     assert client.get(f"{place}/new/group").told["id"] == added["group"]
     again = {"key": "new", "item": "other"}
     assert client.post(place, again).told["action"] == "present"
-    assert client.post(place, {**again, "on_existing": "error"}).status == 409
+    refused = client.post(place, {**again, "on_existing": "error"})
+    assert (refused.status, refused.error["field"]) == (409, "key")
     skipped = {"key": "newer", "item": f"{WORDS} bend!", "on_duplicate": "skip", "threshold": 0.9}
     rows = {"rows": [{"key": "x", "item": "x y z"}, {"key": "y", "item": 3}]}
     assert client.post(place, {**skipped, "item": f"{WORDS} bend"}).told["action"] == "duplicate"
@@ -180,8 +182,129 @@ def test_what_comes_in_is_told_what_it_is_like_and_leaves_again(client: Client) 
     changes = client.get("/collections/notes/changes?limit=1").told["changes"]
     assert [(one["number"], one["action"]) for one in changes] == [(1, "created")]
     group = client.get("/collections/notes/groups").told
-    assert group["groups"] == [{"id": 1, "keys": ["a/ü", 7]}]
+    assert group["groups"] == [{"id": 1, "keys": ["a/ü", 7], "bound": 0.3}]
     assert client.get("/collections/notes/groups/1").told["keys"] == ["a/ü", 7]
+
+
+def test_a_request_that_is_refused_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("simdb.ingest.add.BATCH_ITEMS", 1)
+    monkeypatch.setattr("simdb.ingest.add.SHARE_OF_MEMORY", 2**40)
+    monkeypatch.setattr("simdb.collection.DELETED_AT_ONCE", 1)
+    path = filled(tmp_path / "s.simdb")
+    place = "/collections/notes"
+
+    def stored() -> list[Any]:
+        with simdb.open(path, read_only=True) as db:
+            return [(one.key, one.item) for one in db["notes"].items()]
+
+    before = stored()
+    x = {"key": "x", "item": "one"}
+    with served(path) as client:
+        for rows, on_existing, wanted in (
+            ([x, {**x, "item": "two"}], "error", (409, "rows[1]")),
+            ([x, x], "skip", (409, "rows[1]")),
+            ([x, {"key": "far", "item": "z"}], "error", (409, "rows[1]")),
+            ([{**x, "key": "far"}, x, {"key": "z", "item": 5}], "replace", (422, "rows[2]")),
+        ):
+            body = {"rows": rows, "on_existing": on_existing}
+            refused = client.post(f"{place}/items", body)
+            assert (refused.status, refused.error["field"]) == wanted
+        assert client.post(f"{place}/delete", {"keys": ["far", 7, "none"]}).status == 404
+        assert stored() == before
+        rows = [x, {"key": "y", "item": "two"}]
+        told = client.post(f"{place}/items", {"rows": rows}).told["outcomes"]
+        assert [one["action"] for one in told] == ["added", "added"]
+        assert client.post(f"{place}/delete", {"keys": ["x", "y"]}).told == {"deleted": 2}
+    assert stored() == before
+
+
+def test_groups_are_told_with_the_bound_that_they_are_of(tmp_path: Path) -> None:
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=1) as db:
+        bounds: list[str | float] = ["1/3", 0.8]
+        sets = db.collection("c", simdb.Set(), threshold="1/3", groups="chain", groups_at=bounds)
+        sets.add_many([("a", set(range(10))), ("b", set(range(9))), ("c", set(range(6)))])
+        known = [(one.number, one.bound) for one in sets.changes()]
+    with served(path) as client:
+        place = "/collections/c"
+        wide, narrow = (
+            client.get(f"{place}/groups{asked}").told["groups"] for asked in ("", "?threshold=0.8")
+        )
+        assert wide == client.get(f"{place}/groups?threshold=1/3").told["groups"]
+        assert [(one["keys"], one["bound"]) for one in wide] == [(["a", "b", "c"], "1/3")]
+        assert [(one["keys"], one["bound"]) for one in narrow] == [(["a", "b"], 0.8)]
+        assert client.get(f"{place}/groups/{narrow[0]['id']}").told == narrow[0]
+        for key, asked, found in (
+            ("c", "", wide[0]),
+            ("a", "?threshold=0.8", narrow[0]),
+            ("c", "?threshold=0.8", {"id": None, "keys": ["c"], "bound": 0.8}),
+        ):
+            assert client.get(f"{place}/items/{key}/group{asked}").told == found
+        changes = client.get(f"{place}/changes").told["changes"]
+        told = [(one["number"], Fraction(str(one["bound"]))) for one in changes]
+        assert told == known
+
+
+def test_the_group_of_what_is_added_is_not_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = "/collections/notes/items"
+    monkeypatch.setattr("simdb.collection.Collection.group_of", None)
+    rows = [{"key": f"many {number}", "item": f"{WORDS} bank"} for number in range(3)]
+    told = client.post(place, {"rows": rows}).told["outcomes"]
+    assert {one["group"] for one in told} == {1}
+    keys = [row["key"] for row in rows]
+    assert client.post("/collections/notes/delete", {"keys": keys}).told == {"deleted": 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [(simdb.Vector(3), [1, 2, 3]), (simdb.Bits(8), "00001111"), (simdb.String(), "text")],
+    ids=["vector", "bits", "string"],
+)
+def test_a_collection_without_an_index_takes_items(
+    tmp_path: Path, kind: simdb.kinds.Kind, item: Any
+) -> None:
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=1) as db:
+        db.collection("c", kind)
+    with served(path) as client:
+        place = "/collections/c/items"
+        assert client.post(place, {"key": "a", "item": item}).told["action"] == "added"
+        body = {"rows": [{"key": "b", "item": item}], "on_duplicate": "keep"}
+        assert client.post(place, body).told["outcomes"] == [{"key": "b", "action": "added"}]
+        for asked in ({"max_distance": 0}, {"on_duplicate": "skip"}):
+            refused = client.post(place, {"key": "c", "item": item, **asked})
+            assert refused.status == 422, refused.body
+        assert client.get(f"{place}/c").status == 404
+
+
+def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
+    path = filled(tmp_path / "s.simdb")
+    place = "/collections/notes/items"
+    told = []
+    with served(path) as client, simdb.open(path, threads=1) as db:
+        write = {"key": "later", "item": "later"}
+        writers = [
+            threading.Thread(target=lambda: told.append(client.post(place, write).status))
+            for _ in range(4)  # of two threads
+        ]
+        began = time.monotonic()
+        with db._handle.write():
+            for writer in writers:
+                writer.start()
+            time.sleep(0.3)
+            assert client.get(f"{place}/far").status == 200
+            assert client.get("/health").told == {"status": "ok"}
+            assert client.get("/ready").status == 200
+            assert client.get("/health?x=1").status == 400
+            assert not told
+        for writer in writers:
+            writer.join()
+        assert time.monotonic() - began < 8  # busy_timeout is 10
+    assert told == [200] * 4
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -206,8 +329,16 @@ def test_what_comes_in_is_told_what_it_is_like_and_leaves_again(client: Client) 
         ("notes/search", {"key": "none"}, (404, None, "is not stored")),
         ("notes/search", b'{"item": "a', (400, None, "not JSON")),
         ("notes/search", b'{"item": ' + b"[" * 9_000, (400, None, "JSON")),
-        ("notes/search", b'{"item": "\\ud800"}', (400, None, "not JSON")),
+        ("notes/search", b'{"item": "\\ud800"}', (400, None, "not JSON: it has a lone surrogate")),
+        ("notes/search", b'{"items": ["\\udc00"]}', (400, None, "lone surrogate")),
+        ("notes/search", b'{"item": "\\ud83d\\ude00\\ud800 "}', (400, None, "lone surrogate")),
+        ("notes/search", b'{"item": "\\ud83d\\ude00', (400, None, "truncated")),
+        ("notes/search", b'{"item": "\\\\ud800', (400, None, "truncated")),
         ("notes/search", b"\xff", (400, None, "not JSON")),
+        ("notes/search", b'{"item": "a\xff"}', (400, None, "no UTF-8 at byte 11")),
+        ("notes/search", b'{"keys": ["\xff"]}', (400, None, "no UTF-8 at byte 11")),
+        ("notes/search", b'{"items": ["\xc3"]}', (400, None, "no UTF-8 at byte 12")),
+        ("notes/items", b'{"key": "k", "item": "\xed\xa0\x80"}', (400, None, "no UTF-8")),
         ("none/search", {"item": "a"}, (404, None, "there are")),
         ("notes/explain", {"right": 7}, (422, None, "exactly one of item, left")),
         ("notes/items", {"item": "a"}, (422, "key", "names the item")),
@@ -237,6 +368,11 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
     ("path", "status"),
     [
         ("/none", 404),
+        ("/collections/", 404),
+        ("/collections/notes/groups?threshold=0.7", 422),
+        ("/collections/notes/groups?threshold=x", 422),
+        ("/collections/notes/groups?max_distance=1", 422),
+        ("/collections/notes/changes?since=3000", 422),
         ("/collections/notes/none", 404),
         ("/collections/%ff", 400),
         ("/collections/notes/groups?limit=0", 422),
@@ -324,11 +460,28 @@ def test_what_takes_too_long_or_fails_is_told(
         """Fail."""
         raise RuntimeError(f"secret {name}")
 
+    def delete(self: Service, name: str) -> messages.Deleted:
+        """Wait."""
+        return messages.Deleted(deleted=held.wait(20))
+
+    def delete_one(self: Service, name: str) -> messages.Deleted:
+        """Wait."""
+        return messages.Deleted(deleted=held.wait(20))
+
     broken = tuple(
-        Endpoint("GET", f"/{one.__name__}/{{name}}", one, writes=True) for one in (late, fails)
+        Endpoint("GET", f"/{one.__name__}/{{name}}", one, writes=True)
+        for one in (late, fails, delete, delete_one)
     )
     monkeypatch.setattr("simdb.serve.application.ENDPOINTS", (*ENDPOINTS, *broken))
     with served(filled(tmp_path / "s.simdb"), limits=Limits(seconds=0.3)) as client:
+        words = {"delete": '"missing": "skip"', "delete_one": "404 says that it is"}
+        for name, word in words.items():
+            message = client.get(f"/{name}/a").error["message"]
+            assert "may be deleted all the same" in message
+            assert word in message
+        held.set()
+        time.sleep(0.05)
+        held.clear()
         answer = client.get("/late/a")
         held.set()
         assert (answer.status, answer.error["type"]) == (504, "TooSlow")
@@ -348,6 +501,11 @@ def test_the_description_names_all_that_can_be_asked(client: Client) -> None:
     text = json.dumps(told)
     for name in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert name in told["components"]["schemas"], name
+    groups = told["paths"]["/collections/{name}/groups"]["get"]["parameters"]
+    types = {one["name"]: one["schema"]["type"] for one in groups}
+    assert types["threshold"] == types["max_distance"] == "string"
+    for name in ("Group", "Change"):
+        assert "bound" in told["components"]["schemas"][name]["required"]
     operations = [one for methods in told["paths"].values() for one in methods.values()]
     assert len({one["operationId"] for one in operations}) == len(operations) == len(ENDPOINTS)
     assert all(one["summary"].endswith(".") for one in operations)
