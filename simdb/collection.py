@@ -1462,6 +1462,7 @@ class Collection(CollectionView):
         on_duplicate: OnDuplicate = "keep",
         merge: MergeFunction | None = None,
         on_bad: OnBad = "error",
+        at_once: bool = False,
         find_duplicates: bool = False,
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
@@ -1487,6 +1488,8 @@ class Collection(CollectionView):
                 transaction.
             on_bad: ``"error"`` ends the work at a row that cannot be stored, ``"skip"`` leaves the
                 row out and reports it.
+            at_once: all rows are stored in one transaction, or none; a key may come once, and all
+                rows are held in memory, whatever the setting.
             signature, recipe: for a table with signatures that were made elsewhere, by
                 ``simdb.steps.sign`` or ``signed_reader``: the column of signatures, and the recipe
                 they were made by, or its fingerprint. Only the first row of each batch is signed
@@ -1497,8 +1500,8 @@ class Collection(CollectionView):
 
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
-            ConfigurationError: signatures are not those of the collection's recipe; or as for
-                ``add``.
+            ConfigurationError: signatures are not those of the collection's recipe; ``at_once``
+                with ``merge`` or signatures; or as for ``add``.
             WrongTypeError: rows cannot be iterated, or a function cannot be called.
         """
         _require_functions(progress, outcomes)
@@ -1511,6 +1514,11 @@ class Collection(CollectionView):
         )
         if (signature is None) != (recipe is None):
             raise UsageError("signature and recipe belong together: give both or none")
+        if at_once and (merge is not None or signature is not None):
+            raise ConfigurationError(
+                "at_once=True stores all rows in one transaction: leave out merge= and signature="
+            )
+        policy = structs.replace(policy, is_whole=at_once)
         given = None
         if signature is not None and recipe is not None:
             given = ingest.given.GivenSignatures(rows, signature, recipe, self._present.settings)
@@ -1711,44 +1719,6 @@ class Collection(CollectionView):
             labels.put(transaction, number, kept)
             labels.forget(transaction, number, forgotten)
         return len(kept)
-
-    def add_at_once(
-        self,
-        rows: Sequence[Any],
-        *,
-        on_existing: OnExisting = "error",
-        on_duplicate: Literal["keep", "skip"] = "keep",
-        find_duplicates: bool = False,
-        threshold: ThresholdLike | None = None,
-        max_distance: ThresholdLike | None = None,
-    ) -> list[Outcome]:
-        """Store items in one durable transaction, all of them or none.
-
-        Memory is not bounded by the database's setting: rows and what they are indexed by are held
-        together. ``add_many`` is for any number of rows.
-
-        Args:
-            rows: (key, item) or (key, item, metadata). A key may come once.
-            on_existing, on_duplicate, find_duplicates, threshold, max_distance: as for ``add``;
-                earlier rows count as stored items.
-
-        Returns:
-            What became of each row, in their order.
-
-        Raises:
-            KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
-        """
-        _require_choice("on_duplicate", on_duplicate, ("keep", "skip"))
-        policy = self._adding(
-            *(on_existing, on_duplicate, None),
-            skip_bad=False,
-            looks=find_duplicates,
-            threshold=threshold,
-            max_distance=max_distance,
-        )
-        outcomes: list[Outcome] = []
-        self._load(rows, structs.replace(policy, is_whole=True), None, outcomes.extend)
-        return outcomes
 
     def _adding(
         self,

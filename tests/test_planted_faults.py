@@ -131,6 +131,8 @@ FAULTS = (
         "day - day // 1_460 + day // 36_524 - day // 146_096",
         "day - day // 1_460 + day // 36_524",
         "tests/frames/test_arrow.py -k gregorian",
+    ),
+    Fault(
         "serve",
         "serve/answers.py",
         "missing=asked.missing, at_once=True)",

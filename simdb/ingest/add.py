@@ -638,7 +638,7 @@ def load(
     it are stored, of its own batch nothing is.
     """
     if policy.is_whole:
-        whole = read_whole(list(rows), known.signer.items)
+        whole = read_whole(rows, known.signer.items)
         return store(access, known, policy, whole, progress=progress, outcomes=outcomes)
     most_items, most_bytes = batch_limits(access, known)
     if policy.merge is not None:  # what a row is compared with changes with each that is merged

@@ -117,8 +117,10 @@ def read_batches(
             yield from map(batch.cut, slices_of(items.weights(batch.items), batch_bytes))
 
 
-def read_whole(rows: Sequence[Any], items: Items) -> Iterator[RowBatch]:
+def read_whole(rows: Iterable[Any], items: Items) -> Iterator[RowBatch]:
     """Read rows as one batch, of any size; one whose key came before is bad."""
+    if isinstance(rows, arrow.Parts):
+        rows = (row for part in rows.parts(sys.maxsize, sys.maxsize) for row in part.rows())
     yield from _batches_of_rows(rows, 0, items, sys.maxsize, sys.maxsize, is_whole=True)
 
 

@@ -249,8 +249,11 @@ class Service:
         given = [(row.key, item, row.metadata) for row, item in zip(rows, items, strict=True)]
         bound = _bound(stored.kind, asked)
         with _plain_errors(alone=asked.rows is None):
-            outcomes = stored.add_at_once(
+            outcomes: list[simdb.Outcome] = []
+            stored.add_many(
                 given,
+                at_once=True,
+                outcomes=outcomes.extend,
                 on_existing=asked.on_existing,
                 on_duplicate=asked.on_duplicate,
                 find_duplicates=_has_index(stored) or bound != dict.fromkeys(bound),

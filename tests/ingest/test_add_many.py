@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import simdb
@@ -340,6 +341,12 @@ def test_rows_that_are_stored_with_the_same_content_are_left_out(tmp_path):
 # -- all rows at once ------------------------------------------------------------------------------
 
 
+def added_at_once(collection: simdb.Collection, rows: Any, **options: Any) -> list[simdb.Outcome]:
+    outcomes: list[simdb.Outcome] = []
+    collection.add_many(rows, at_once=True, outcomes=outcomes.extend, **options)
+    return outcomes
+
+
 def test_rows_are_all_added_at_once_or_none(collection, monkeypatch):
     monkeypatch.setattr(loading, "BATCH_ITEMS", 2)
     monkeypatch.setattr(loading, "SHARE_OF_MEMORY", 2**40)
@@ -355,18 +362,22 @@ def test_rows_are_all_added_at_once_or_none(collection, monkeypatch):
     ]
     for last, on_existing, error, message in wrong:
         with pytest.raises(error, match=message) as raised:
-            collection.add_at_once([*rows, last], on_existing=on_existing)
+            added_at_once(collection, [*rows, last], on_existing=on_existing)
         assert (raised.value.row, len(collection)) == (7, 1)
-    with pytest.raises(simdb.ConfigurationError, match="on_duplicate"):
-        collection.add_at_once(rows, on_duplicate="merge")
-    told = collection.add_at_once([*rows, ("kept", "newer")], on_existing="replace")
+    with pytest.raises(simdb.ConfigurationError, match="leave out merge="):
+        added_at_once(collection, rows, on_duplicate="merge", merge=lambda one, _: one)
+    told = added_at_once(collection, [*rows, ("kept", "newer")], on_existing="replace")
     assert [one.action for one in told] == ["added"] * 7 + ["replaced"]
     assert [one.row for one in told] == [*range(8)]
     assert contents(collection) == dict([row[:2] for row in rows]) | {"kept": "newer"}
     again = [*rows, ("z", "row number 3")]
-    told = collection.add_at_once(again, on_existing="skip", on_duplicate="skip")
+    told = added_at_once(collection, again, on_existing="skip", on_duplicate="skip")
     assert [one.action for one in told] == ["present"] * 7 + ["duplicate"]
-    assert (told[7].duplicate_of, collection.add_at_once([])) == (0, [])
+    assert (told[7].duplicate_of, added_at_once(collection, [])) == (0, [])
+    table = pa.table({"id": [20, 21, 20], "text": ["a b c", "d e f", "g h i"]})
+    with pytest.raises(simdb.KeyExistsError, match="came before"):
+        collection.add_many(table, key="id", item="text", at_once=True)
+    assert collection.add_many(table[:2], key="id", item="text", at_once=True).added == 2
 
 
 def test_rows_that_decide_about_each_other_for_long_are_not_cut(collection, monkeypatch):
@@ -374,7 +385,7 @@ def test_rows_that_decide_about_each_other_for_long_are_not_cut(collection, monk
     collection.add_many([("a", "one two"), ("b", "three four")])
     rows = [("a", "three four"), ("b", "five six")]
     with pytest.raises(simdb.ConfigurationError, match="several calls"):
-        collection.add_at_once(rows, on_existing="replace", on_duplicate="skip")
+        added_at_once(collection, rows, on_existing="replace", on_duplicate="skip")
     assert contents(collection) == {"a": "one two", "b": "three four"}
 
 
@@ -383,10 +394,10 @@ def test_a_large_input_is_one_transaction(tmp_path):
         kept = db.collection("c", simdb.Set(), threshold=0.5, exact_floor=0.5, groups="chain")
         rows = [(number, {number, number + 1}) for number in range(25_000)]
         with pytest.raises(simdb.KeyExistsError, match="came before"):
-            kept.add_at_once([*rows, rows[0]])
+            added_at_once(kept, [*rows, rows[0]])
         assert not len(kept)
         before = db.stats()["store"]["commits"]
-        assert {one.action for one in kept.add_at_once(rows)} == {"added"}
+        assert {one.action for one in added_at_once(kept, rows)} == {"added"}
         with pytest.raises(simdb.KeyNotFoundError):
             kept.delete_many([*range(25_000), 25_000], at_once=True)
         assert len(kept) == kept.delete_many(range(25_000), at_once=True) == 25_000
