@@ -42,7 +42,6 @@ from simdb.ingest.rows import (
     read_whole,
 )
 from simdb.ingest.standing import ItemNumbers, Standing
-from simdb.kinds.base import Stored
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Known, Opened, WriteAccess
@@ -288,6 +287,7 @@ class BatchAdder:
         if max(stored, default=-1) < 0 and not unlike:
             return ["added"] * len(stored)
         actions: list[Action] = []
+        same, noted = self._compared(writer, fates) if policy in OF_CONTENT else (set(), set())
         for row, number in enumerate(stored):
             if number < 0 and row not in unlike:
                 actions.append("added")
@@ -298,17 +298,18 @@ class BatchAdder:
             elif policy in ("replace", "require"):
                 actions.append("replaced")
             else:
-                actions.append(self._by_content(writer, fates, row))
+                action = self._by_content(fates, row, is_same=row in same, is_noted=row in noted)
+                actions.append(action)
         return actions
 
-    def _by_content(self, writer: CollectionWriter, fates: Fates, row: int) -> Action:
-        """Decide about a row whose key is stored by what the item is."""
+    def _by_content(self, fates: Fates, row: int, *, is_same: bool, is_noted: bool) -> Action:
+        """Decide about a row whose key is stored by whether item and metadata are, too."""
         policy, batch, number = self._policy, fates.batch, fates.stored[row]
         came_before = number in self._seen
-        if policy.on_existing in OF_CONTENT and self._is_same(writer, batch.items[row], number):
+        if is_same:
             if came_before:
                 return "duplicate" if policy.drop_duplicates else "present"
-            if policy.on_existing == "update" and not self._is_noted(writer, batch, row, number):
+            if policy.on_existing == "update" and not is_noted:
                 fates.renewed.append(row)
                 return "replaced"
             return "present"
@@ -326,13 +327,20 @@ class BatchAdder:
             raise self._existing(batch, row, number)
         return "bad"
 
-    def _is_same(self, writer: CollectionWriter, item: Stored, number: int) -> bool:
-        document = writer.document(number)
-        return document is not None and document.item == item
-
-    def _is_noted(self, writer: CollectionWriter, batch: RowBatch, row: int, number: int) -> bool:
-        document = writer.document(number)
-        return document is not None and document.metadata == batch.metadata[row]
+    def _compared(self, writer: CollectionWriter, fates: Fates) -> tuple[set[int], set[int]]:
+        """Return the rows whose items, and whose metadata, are stored under their keys."""
+        batch, same, noted = fates.batch, set(), set()
+        numbers = np.array(fates.stored, np.int64)
+        known = np.flatnonzero(numbers >= 0)
+        known = known[np.argsort(numbers[known])]
+        rows = known.tolist()
+        for place, document in writer.documents_of(numbers[known].astype(np.uint32)):
+            row = rows[place]
+            if document.item == batch.items[row]:
+                same.add(row)
+            if document.metadata == batch.metadata[row]:
+                noted.add(row)
+        return same, noted
 
     def _existing(self, batch: RowBatch, place: int, number: int) -> KeyExistsError:
         row, key = batch.rows[place], batch.user_keys[place]

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,7 +31,7 @@ from msgspec import structs
 
 from simdb.answers.method import ProgressCallback
 from simdb.ingest.add import AddPolicy, OutcomesCallback, batch_limits, first_problem, store
-from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches, weight_of
+from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches, weights_of
 from simdb.ingest.standing import ItemNumbers, Standing
 from simdb.kinds import Items
 from simdb.opened.opened import Known, WriteAccess
@@ -67,17 +67,21 @@ def dedupe(
         with translated(folder):
             file = tempfile.TemporaryFile(dir=folder, prefix=".simdb-")  # noqa: SIM115 - _thrown_away
         opened.callback(_thrown_away, file)
-        waiting = _Waiting(file, folder)
+        waiting = _Waiting(file, folder, items)
+        arrivals = _Arrivals(access, known, policy, standing)
         for batch in read_batches(rows, items, batch_items=most_items, batch_bytes=most_bytes):
             if batch.bad and not policy.skip_bad:
                 raise first_problem(batch)
-            if standing is not None:
-                standing.note(batch, items)
             waiting.append(batch)
+            if standing is None:
+                arrivals.note(batch)
+            else:
+                standing.note(batch, items)
         sequence = None if standing is None else standing.sequence()
-        batches = partial(waiting.batches, items, sequence, most_items, most_bytes)
-        leaving = _arrived(access, known, policy, standing, batches())
-        policy = structs.replace(policy, standing=standing, leaving=leaving)
+        batches = partial(waiting.batches, sequence, most_items, most_bytes)
+        for batch in () if standing is None else batches():
+            arrivals.note(batch)
+        policy = structs.replace(policy, standing=standing, leaving=arrivals.leaving)
         told = _InOrder(len(waiting) if standing is not None else 0)
         noted = outcomes if standing is None else told.note
         report = store(access, known, policy, batches(), progress=progress, outcomes=noted)
@@ -89,33 +93,42 @@ def dedupe(
     return replace(report, lacking=standing.lacking())
 
 
-def _arrived(
-    access: WriteAccess,
-    known: Known,
-    policy: AddPolicy,
-    standing: Standing | None,
-    batches: Iterator[RowBatch],
-) -> ItemNumbers:
-    """Look up which stored items are in the input again, and return those that it updates.
+class _Arrivals:
+    """Which stored items are in the input again, and which of those it updates.
 
     The first row of a key says which content that is; another of later ones is bad.
+
+    Attributes:
+        leaving: the items that rows have other content for, which takes their place.
     """
-    met, leaving = ItemNumbers(), ItemNumbers()
-    with access.read() as snapshot:
-        reader = CollectionReader(snapshot, known.refreshed(snapshot).settings.number)
-        for batch in batches if reader.manifest.live else ():
+
+    def __init__(
+        self, access: WriteAccess, known: Known, policy: AddPolicy, standing: Standing | None
+    ) -> None:
+        self.leaving = ItemNumbers()
+        self._met = ItemNumbers()
+        self._access, self._known = access, known
+        self._updates = policy.on_existing == "update"
+        self._standing = standing
+
+    def note(self, batch: RowBatch) -> None:
+        """Look up the next rows, in the order in which they are stored."""
+        with self._access.read() as snapshot:
+            settings = self._known.refreshed(snapshot).settings
+            reader = CollectionReader(snapshot, settings.number)
+            if not reader.manifest.live:
+                return
             numbers = np.array(reader.find_many(ByteStrings.of(batch.keys)), np.int64)
-            known_rows = np.flatnonzero((numbers >= 0) & ~met.among(np.maximum(numbers, 0)))
-            by_number = known_rows[np.argsort(numbers[known_rows])]
-            met.add(numbers[by_number].tolist())
-            for place, document in reader.documents_of(numbers[by_number].astype(np.uint32)):
-                row = by_number[place]
+            known = np.flatnonzero((numbers >= 0) & ~self._met.among(np.maximum(numbers, 0)))
+            rows = known[np.argsort(numbers[known])]
+            self._met.add(numbers[rows].tolist())
+            for place, document in reader.documents_of(numbers[rows].astype(np.uint32)):
+                row = rows[place]
                 if document.item != batch.items[row]:
-                    if policy.on_existing == "update":
-                        leaving.add([document.number])
-                elif standing is not None:
-                    standing.stand(document.number, batch.rows[row])
-    return leaving
+                    if self._updates:
+                        self.leaving.add([document.number])
+                elif self._standing is not None:
+                    self._standing.stand(document.number, batch.rows[row])
 
 
 def _thrown_away(file: IO[bytes]) -> None:
@@ -127,11 +140,11 @@ def _thrown_away(file: IO[bytes]) -> None:
 class _Waiting:
     """Rows in a file, until their turn comes."""
 
-    def __init__(self, file: Any, folder: Path) -> None:
-        self._file, self._folder = file, folder
+    def __init__(self, file: Any, folder: Path, items: Items) -> None:
+        self._file, self._folder, self._items = file, folder, items
         self._ends = array("q", [0])  # of the key, the item and the metadata of each row in turn
         self._numbers = array("q")  # of each row among the good ones; -1 of a bad one
-        self._good = 0
+        self._weights = array("q")  # of each good row
         self._bad: dict[int, Any] = {}
 
     def __len__(self) -> int:
@@ -141,18 +154,18 @@ class _Waiting:
         """Add the rows of a batch."""
         self._bad.update((bad[0], bad) for bad in batch.bad)
         self._numbers.extend(repeat(-1, len(batch.rows) + len(batch.bad)))
+        self._weights.extend(weights_of(self._items, batch.items, batch.metadata).tolist())
         columns = zip(batch.rows, batch.keys, batch.items, batch.metadata, strict=True)
         with translated(self._folder):
             for row, *parts in columns:
-                self._numbers[row] = self._good
-                self._good += 1
+                self._numbers[row] = len(self._ends) // 3
                 for part in parts:
                     self._file.write(part)
                     self._ends.append(self._ends[-1] + len(part))
             self._file.flush()
 
     def batches(
-        self, items: Items, sequence: Sequence[int] | None, most_items: int, most_bytes: int
+        self, sequence: Sequence[int] | None, most_items: int, most_bytes: int
     ) -> Iterator[RowBatch]:
         """Yield the rows in an order, or as they came, in batches in which no key comes twice."""
         batch = RowBatch()
@@ -162,10 +175,12 @@ class _Waiting:
             if number < 0:
                 batch.bad.append(self._bad[row])
                 continue
-            ends = self._ends[3 * number : 3 * number + 4]
-            self._file.seek(ends[0])
-            key, item, metadata = (self._file.read(end - begin) for begin, end in pairwise(ends))
-            weight = weight_of(items, item, metadata)
+            begin, *ends = self._ends[3 * number : 3 * number + 4]
+            self._file.seek(begin)
+            row_bytes = self._file.read(ends[-1] - begin)
+            after_key, after_item, _ = (end - begin for end in ends)
+            key, item = row_bytes[:after_key], row_bytes[after_key:after_item]
+            metadata, weight = row_bytes[after_item:], self._weights[number]
             full = batch.is_full(most_items, most_bytes) or batch.weight + weight > most_bytes
             if key in seen or (batch.rows and full):
                 yield batch

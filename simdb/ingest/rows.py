@@ -97,9 +97,10 @@ class RowBatch:
         return len(self.rows) + len(self.bad) >= most_items or self.weight >= most_bytes
 
 
-def weight_of(items: Items, item: Stored, metadata: bytes) -> int:
-    """Return what a row adds to the weight of a batch."""
-    return int(items.weights([item])[0]) + len(metadata) // WEIGHED
+def weights_of(items: Items, stored: Sequence[Stored], metadata: Sequence[bytes]) -> Int64s:
+    """Return what each of some rows adds to the weight of a batch."""
+    beside = np.fromiter(map(len, metadata), np.int64, len(metadata))
+    return items.weights(stored) + beside // WEIGHED
 
 
 def read_batches(
@@ -197,7 +198,7 @@ def _batches_of_rows(
                     yield batch
                     batch, seen = RowBatch(), set()
                 seen.add(key)
-                weight = weight_of(items, item, metadata)
+                weight = int(items.weights([item])[0]) + len(metadata) // WEIGHED
                 if batch.rows and batch.weight + weight > batch_bytes:
                     yield batch
                     batch, seen = RowBatch(), {key}
@@ -278,7 +279,7 @@ def _take_plain(
         metadata = list(map(encode_metadata, others[0])) if others else [b""] * len(part)
     except (UsageError, TypeError, ValueError, OverflowError):
         return False
-    weight = sum(items.weights(encoded).tolist()) + sum(map(len, metadata)) // WEIGHED
+    weight = int(weights_of(items, encoded, metadata).sum())
     if len(set(keys)) < len(keys) or not seen.isdisjoint(keys) or weight > most:
         return False
     seen.update(keys)
