@@ -51,7 +51,7 @@ FAULTS = (
     Fault(
         "dedupe",
         "ingest/ordered.py",
-        "                    standing.stand(document.number, batch.rows[row])\n",
+        "                    self._standing.stand(document.number, batch.rows[row])\n",
         "                    pass\n",
         "tests/ingest/test_ordered.py -k resembles",
     ),
