@@ -1101,7 +1101,8 @@ class GroupChange(Brief, Struct, frozen=True):
         action: one of the five above.
         group: the id of the group.
         other: the id of the other group, for ``merged`` and ``split``.
-        keys: the keys of the items at that time.
+        keys: the keys of the items at that time; none for ``merged``, which takes those of the
+            other group.
         bound: as for ``KeptGroup``.
     """
 

@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/survey.py",
+        "np.multiply.at(missed, ",
+        "np.minimum.at(missed, ",
+        "tests/upkeep/test_survey.py -k near_misses",
+    ),
+    Fault(
+        "steps",
+        "steps/signing.py",
+        "    if least < 0:\n",
+        "    if False:\n",
+        "tests/steps/test_steps.py -k below_0",
+    ),
+    Fault(
         "dedupe",
         "ingest/dedupe.py",
         "            stays = ~self._leaving.among(candidates.numbers)\n",

@@ -54,7 +54,7 @@ def export(
 
     Example: simdb export corpus.simdb documents -o documents.parquet
     """
-    if id_field in ((text_field,) if text_field is not None else kinds.known()):
+    if id_field in ((text_field,) if text_field is not None else kinds.names()):
         raise UsageError(
             "the key and the item cannot both go to one field: name the item's field too"
         )

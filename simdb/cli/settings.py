@@ -233,7 +233,7 @@ def _known(option: str, name: object) -> type[Kind]:
     if isinstance(name, str):
         with suppress(UnknownKindError):
             return kinds.named(name)
-    raise UsageError(f"{option} must be {' or '.join(kinds.known())}, not {name!r}")
+    raise UsageError(f"{option} must be {' or '.join(kinds.names())}, not {name!r}")
 
 
 def _from_name(text: str | None) -> tuple[str | None, dict[str, Any]]:

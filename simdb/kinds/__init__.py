@@ -24,6 +24,7 @@ from simdb.kinds.base import (
     Measure,
     Settings,
     SymbolKind,
+    loaded,
     name_of,
 )
 from simdb.kinds.tokenisers import Tokens, tokeniser
@@ -193,8 +194,16 @@ def known(wanted: str | None = None) -> dict[str, type[Kind]]:
 
     for found in entry_points(group=ENTRY_POINTS):
         if found.name not in {*_OWN, *_KINDS} and wanted in (None, found.name):
-            register(found.load())
+            register(loaded(found))
     return _all_registered()
+
+
+def names() -> list[str]:
+    """Return the names of all kinds, those of installed packages included, which are not loaded."""
+    from importlib.metadata import entry_points  # slow to load, and mostly not needed
+
+    others = (found.name for found in entry_points(group=ENTRY_POINTS))
+    return list(dict.fromkeys([*_OWN, *_KINDS, *others]))
 
 
 def _all_registered() -> dict[str, type[Kind]]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -37,6 +37,9 @@ from simdb.lsh.family import MAXIMUM_FUNCTIONS, Family, MinHash, SketchScheme, S
 from simdb.lsh.planning import USUAL_RECALL, Plan, PlanRequest, plan, wrong_recall
 from simdb.ragged import ByteStrings, Column, Ragged, sizes_of
 from simdb.work import Work
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 DEFAULT_THRESHOLD = Fraction(4, 5)
@@ -932,6 +935,18 @@ def shortened(text: str, longest: int = 60) -> str:
 def shown(value: object) -> str:
     """Return the type and the value of something for a message, cut where it is long."""
     return f"{type(value).__name__} {reprlib.repr(value)}"
+
+
+def loaded(found: EntryPoint) -> Any:
+    """Return what an installed package brings; ConfigurationError if it cannot be loaded."""
+    try:
+        return found.load()
+    except Exception as error:
+        package = "a package" if found.dist is None else f"the package {found.dist.name}"
+        raise ConfigurationError(
+            f"{package} says that it brings {found.name!r} ({found.value}), which cannot be "
+            f"loaded: {type(error).__name__}: {error}"
+        ) from error
 
 
 def unmasked(item: Any) -> Any:

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from simdb import kernels
 from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError, WrongTypeError
-from simdb.kinds.base import Settings, joined, shown
+from simdb.kinds.base import Settings, joined, loaded, shown
 from simdb.kinds.sets import ElementForm, element_keys, require_found
 from simdb.lsh.family import SymbolSets, secret_words
 
@@ -37,9 +37,10 @@ def tokeniser(name: str, version: str = "1") -> Callable[[T], T]:
     several threads: a change of it is another version. Order and repeats of tokens do not count.
 
     Raises:
-        ConfigurationError: another function has that name and version.
+        ConfigurationError: another function has that name and version, or these are no texts.
         WrongTypeError: it is no function.
     """
+    Tokens(name, version)  # which refuses what no collection can name
 
     def register(function: T) -> T:
         if not callable(function):
@@ -75,7 +76,7 @@ def named(name: str, version: str) -> Tokeniser:
     if (name, version) not in _TOKENISERS:
         for found in entry_points(group=ENTRY_POINTS):
             if found.name == name:
-                found.load()
+                loaded(found)
     if (name, version) not in _TOKENISERS:
         raise UnknownTokeniserError(name, version)
     return _TOKENISERS[name, version]

@@ -18,7 +18,7 @@ from simdb.kinds.base import Stored
 from simdb.ragged import as_bytes
 from simdb.recipe import Recipe
 from simdb.steps.schemas import ITEMS, SIGNED
-from simdb.steps.streams import taken
+from simdb.steps.streams import numbers_of, taken
 
 DIGEST_BYTES = 16
 _signers: dict[str, Signer] = {}
@@ -98,9 +98,10 @@ def encoded(recipe: Recipe, column: Any) -> tuple[Sequence[Stored], Bools, list[
 def encode(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """(number, item) -> ``ITEMS``: the items in canonical form, as ``verify`` takes them.
 
-    Bad items are left out: ``sign`` has told of them.
+    Bad items are left out: ``sign`` has told of them. UsageError: a number is below 0.
     """
     for batch in batches:
+        _require_numbers(batch)
         items, good, _ = encoded(recipe, batch.column("item"))
         made = arrow.library().array(as_bytes(items), arrow.library().binary())
         whole = ITEMS.batch(batch.column("number"), made)
@@ -113,6 +114,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
     Items of equal digests are copies of each other: as similar as items can be. It is null where
     equal items are none, as sets without elements, or records that lack a field. A bad item has a
     ``problem``, and neither digest nor signature. For ``exact`` steps there are no signatures.
+    UsageError: a number is below 0.
     """
     require_served(recipe, exact=exact)
     library = arrow.library()
@@ -120,6 +122,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
     for batch in batches:
         if not batch.num_rows:
             continue
+        _require_numbers(batch)
         items, good, problems = encoded(recipe, batch.column("item"))
         places = np.flatnonzero(good)
         sound = items if good.all() else [items[place] for place in places.tolist()]
@@ -143,6 +146,13 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
             signatures,
             library.array(problems, library.string()),
         )
+
+
+def _require_numbers(batch: Any) -> None:
+    """Raise where numbers are below 0, which mark what is no pair in the steps that follow."""
+    least = int(numbers_of(batch.column("number")).min(initial=0))
+    if least < 0:
+        raise UsageError(f"numbers of rows must be 0 or more, not {least}")
 
 
 def _may_be_copies(recipe: Recipe, items: Sequence[Stored], signed: Signed | None) -> Bools:

@@ -67,15 +67,18 @@ class Survey:
     probes: UInt32s
 
     def removed(self, bounds: Sequence[float]) -> list[float]:
-        """Estimate how many rows have a similar one before them, by each of some bounds."""
+        """Estimate how many rows have a similar one before them, by each of some bounds.
+
+        Where the index finds few of several similar ones, somewhat too many.
+        """
         counts = []
         for bound in bounds:
             within = self.values <= bound if self.is_distance else self.values >= bound
             chosen = np.flatnonzero(within & self.earlier)
-            # The likeliest to be found decides whether the row is found at all.
-            least = np.full(self.sampled, np.inf)
-            np.minimum.at(least, self.probes[chosen], self.weights[chosen])
-            share = float(least[np.isfinite(least)].sum()) / max(1, self.sampled)
+            # A row is missed if each of those that are like it is: each by itself, about.
+            missed = np.ones(self.sampled)
+            np.multiply.at(missed, self.probes[chosen], 1 - 1 / self.weights[chosen])
+            share = float((1 / (1 - missed[missed < 1])).sum()) / max(1, self.sampled)
             counts.append(min(share, 1.0) * self.items)
         return counts
 

@@ -317,6 +317,23 @@ def test_an_installed_package_brings_it(store, tmp_path):
     assert "25" in found.stdout, found.stderr
 
 
+def test_a_package_that_cannot_be_loaded_is_named_where_it_is_asked_for(tmp_path):
+    described = tmp_path / "other-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (described / "entry_points.txt").write_text("[simdb.kinds]\nbroken = no_such_module:X\n")
+    store = tmp_path / "s.simdb"
+    with simdb.open(store) as database:
+        database.collection("c", simdb.Set()).add("a", [1])
+    for arguments, code, told in (
+        (["export", store, "c"], 0, "exported 1 item"),
+        (["create", store, "d", "--kind", "none"], 2, "or broken, not 'none'"),
+        (["create", store, "d", "--kind", "broken"], 2, "the package other says that it brings"),
+    ):
+        ran = outside("-m", "simdb", *arguments, folders=[tmp_path])
+        assert (ran.returncode, told in ran.stderr) == (code, True), ran.stderr
+
+
 def test_what_is_not_a_whole_kind_is_refused():
     class Half(kinds.Kind, frozen=True):
         pass

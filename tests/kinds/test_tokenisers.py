@@ -288,3 +288,9 @@ def test_a_tokeniser_that_returns_something_else_among_strings_is_told(tmp_path)
         collection = db.collection("c", simdb.Text(simdb.Tokens("mixed", "1")))
         with pytest.raises(simdb.BadItemError, match="'mixed' must return strings, not None"):
             collection.add(1, "x")
+
+
+@pytest.mark.parametrize(("name", "version"), [("n", 1), ("", "1"), (5, "1")])
+def test_a_name_that_no_collection_can_have_is_not_registered(name, version):
+    with pytest.raises(simdb.ConfigurationError, match="must be"):
+        tokeniser(name, version)(str.split)

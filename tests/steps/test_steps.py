@@ -177,3 +177,10 @@ def test_a_recipe_and_an_order_can_be_sent():
     assert pickle.loads(pickle.dumps(recipe)) == recipe
     ordered = steps.order_of(recipe, np.array([5, 5, 7]))
     assert pickle.loads(pickle.dumps(ordered)).frequent.tolist() == [5]
+
+
+@pytest.mark.parametrize("step", [steps.sign, steps.encode])
+def test_numbers_below_0_are_refused(step):
+    table = pa.table({"number": [1, -3], "item": [[1], [2]]})
+    with pytest.raises(UsageError, match="0 or more, not -3"):
+        list(step(simdb.Recipe.of(SETS, seed=1), table.to_batches()))

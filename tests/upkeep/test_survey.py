@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from fractions import Fraction
 from pathlib import Path
 
@@ -39,3 +40,21 @@ def test_pairs_below_the_threshold_are_counted_for_sets_of_any_size(
     stated = simdb.plan(0.8).candidate_probability(0.5, needed, union)
     assert stated < 0.98 * simdb.plan(0.8).candidate_probability(0.5, needed)
     assert 1 / found.weights == pytest.approx(stated, rel=0.01)
+
+
+def test_rows_of_several_near_misses_are_counted_once(tmp_path):
+    generator = random.Random(3)
+    rows = []
+    for _ in range(12):  # a template and rows of it, which are like each other by about 0.55
+        base = generator.sample(range(10**6), 71)
+        rows += [{*base, *generator.sample(range(10**6), 29)} for _ in range(20)]
+    rows += [set(generator.sample(range(10**6), 100)) for _ in range(240)]  # like nothing
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), seed=1)
+        collection.add_many(enumerate(rows))
+        (removed,) = collection.survey(sample=480).removed([0.5])
+    exactly = sum(
+        any(2 * len(row & earlier) >= len(row | earlier) for earlier in rows[:number])
+        for number, row in enumerate(rows)
+    )
+    assert removed == pytest.approx(exactly, rel=0.25)
