@@ -40,4 +40,5 @@ def several(name: str, given: Any, of: str | None = None) -> Iterable[Any]:
     if not isinstance(given, Iterable) and not hasattr(type(given), "__getitem__"):
         problem = f"{name} must be an iterable of {of or name}, not {type(given).__name__}"
         raise WrongTypeError(problem)
-    return given  # type: ignore[no-any-return]
+    found: Iterable[Any] = given
+    return found
