@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "files/spilled.py",
+        "        end = self._file.seek(0, SEEK_END)\n",
+        "        end = self._ends[-1] if self._ends else self._file.seek(0, SEEK_END)\n",
+        "tests/cli/test_dedupe.py -k keys_that_come_twice",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/removed.py",
+        "self._contents(items, rows) != contents[places[rows]]",
+        "self._contents(items, rows) == contents[places[rows]]",
+        "tests/ingest/test_dedupe.py -k hashes_of_removed",
+    ),
+    Fault(
         "upkeep",
         "upkeep/survey.py",
         "np.multiply.at(missed, ",

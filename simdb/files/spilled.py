@@ -11,28 +11,34 @@ from typing import IO, overload
 class Spilled(Sequence[bytes]):
     """The bytes of successive rows, in a file that only such sequences write to.
 
+    Each row has its own place in the file, so that sequences may take turns with it.
+
     Args:
         file: open for reading and writing.
-        ends: where the first row begins, and where each of them ends.
+        begins, ends: where the rows are, if there are any.
     """
 
-    def __init__(self, file: IO[bytes], ends: array[int] | None = None) -> None:
+    def __init__(
+        self, file: IO[bytes], begins: array[int] | None = None, ends: array[int] | None = None
+    ) -> None:
         self._file = file
-        self._ends = array("q", [file.seek(0, SEEK_END)]) if ends is None else ends
+        self._begins = array("q") if begins is None else begins
+        self._ends = array("q") if ends is None else ends
 
     def append(self, raw: bytes) -> None:
-        """Add a row; the last rows of the file must be those of this sequence."""
-        self._file.seek(0, SEEK_END)
-        self._file.write(raw)
-        self._ends.append(self._ends[-1] + len(raw))
+        """Add a row."""
+        self.extend([raw])
 
     def extend(self, raws: Iterable[bytes]) -> None:
         """Add several rows."""
+        end = self._file.seek(0, SEEK_END)
         for raw in raws:
-            self.append(raw)
+            self._begins.append(end)
+            end += self._file.write(raw)
+            self._ends.append(end)
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return len(self._ends)
 
     @overload
     def __getitem__(self, place: int) -> bytes: ...
@@ -42,10 +48,7 @@ class Spilled(Sequence[bytes]):
 
     def __getitem__(self, place: int | slice) -> bytes | Spilled:
         if isinstance(place, slice):
-            begin, end, _ = place.indices(len(self))
-            return Spilled(self._file, self._ends[begin : max(begin, end) + 1])
-        if not 0 <= place < len(self):
-            raise IndexError(place)
-        begin, end = self._ends[place : place + 2]
+            return Spilled(self._file, self._begins[place], self._ends[place])
+        begin, end = self._begins[place], self._ends[place]
         self._file.seek(begin)
         return self._file.read(end - begin)

@@ -1,19 +1,21 @@
 """Which keys of an input are those of rows that were removed: a later row under one may differ.
 
-Of each row 12 bytes are in memory: 64 bits of a hash of its key, 32 of one of its content. The hash
-is Python's own, whose secret is another in every process: nobody can make keys that meet. Of 10
-million rows that are compared with as many, two keys meet by chance once in 180,000 runs.
+Of each row 12 bytes are in memory: 64 bits of a hash of its key, 32 of one of its content, under a
+seed that is another each time. Of 10 million rows that are compared with as many, two keys meet by
+chance once in 180,000 runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Sequence
 
 import numpy as np
 
-from simdb.arrays import UInt32s, UInt64s
+from simdb.arrays import Int64s, UInt32s, UInt64s
 from simdb.kinds.base import Stored
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, some_of
+from simdb.storage.tables.layout import checksums_of
 
 _ONE_RUN = 2**22  # rows; fewer are sorted together again and again, more would take as much anew
 
@@ -22,14 +24,16 @@ class RemovedKeys:
     """The keys of removed rows, each with the content that it had; sorted runs of hashes."""
 
     def __init__(self) -> None:
+        self._seed = np.frombuffer(os.urandom(8), np.uint64)
         self._runs: list[tuple[UInt64s, UInt32s]] = []
 
     def add(self, keys: ByteStrings, items: Sequence[Stored], rows: Sequence[int]) -> None:
         """Note the keys and the contents of some rows of a batch."""
         if not rows:
             return
-        noted = _hashes(keys[row] for row in rows)
-        contents = _hashes(items[row] for row in rows).astype(np.uint32)
+        places = np.array(rows, np.int64)
+        noted = self._hashes(some_of(keys, places))
+        contents = self._contents(items, places)
         while self._runs and self._runs[-1][0].size <= min(2 * noted.size, _ONE_RUN):
             earlier, known = self._runs.pop()
             noted, contents = np.append(earlier, noted), np.append(known, contents)
@@ -41,15 +45,18 @@ class RemovedKeys:
         found: set[int] = set()
         if not self._runs:
             return found
-        asked = _hashes(keys)
+        asked = self._hashes(keys)
         for noted, contents in self._runs:
             places = np.minimum(np.searchsorted(noted, asked), noted.size - 1)
-            for row in np.flatnonzero(noted[places] == asked).tolist():
-                if _hashes([items[row]]).astype(np.uint32)[0] != contents[places[row]]:
-                    found.add(row)
+            rows = np.flatnonzero(noted[places] == asked)
+            unlike = self._contents(items, rows) != contents[places[rows]]
+            found.update(rows[unlike].tolist())
         return found
 
+    def _contents(self, items: Sequence[Stored], rows: Int64s) -> UInt32s:
+        return self._hashes(some_of(items, rows)).astype(np.uint32)
 
-def _hashes(strings: Iterable[bytes | memoryview]) -> UInt64s:
-    """Return a hash of each byte string."""
-    return np.array([hash(bytes(one)) for one in strings], np.int64).view(np.uint64)
+    def _hashes(self, strings: Sequence[Stored]) -> UInt64s:
+        """Return a hash of each byte string."""
+        column = ByteStrings.of(strings)
+        return checksums_of(column, self._seed.repeat(len(column)))

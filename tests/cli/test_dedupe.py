@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import random
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -480,6 +481,35 @@ def test_rows_that_wait_for_the_last_come_out_as_they_came(tmp_path, waits):
         told = [json.loads(line)["row"] for line in removed.read_text().splitlines()]
         assert told == rows[1 - best :: 2]
     assert not [file for file in tmp_path.iterdir() if file.name.startswith(".simdb")]
+
+
+WAITS = [["--policy", "longest"], ["--on-existing", "replace"], ["--measure", "containment"], []]
+
+
+@pytest.mark.parametrize("waits", WAITS, ids=["policy", "replace", "containment", "none"])
+def test_every_row_of_an_input_with_keys_that_come_twice_comes_out(tmp_path, monkeypatch, waits):
+    """A batch with such a key is read again row by row, one without them is not."""
+    monkeypatch.setattr("simdb.ingest.add.BATCH_ITEMS", 3)
+    for seed in range(12):
+        generator = random.Random(seed)
+        given: Counter[str] = Counter()
+        for shard in range(2):
+            lines = []
+            for number in range(10):
+                row = {"id": 10 * shard + number, "text": text_of(generator.randrange(1000))}
+                fit = generator.random() < 0.9
+                lines.append(json.dumps(row) if fit else '{"id": 1.5, "text": "x"}')
+                lines.extend(lines[-1:] * (generator.random() < 0.3))
+            (tmp_path / f"{shard}.jsonl").write_text("\n".join(lines) + "\n")
+            given.update(lines)
+        sources = [tmp_path / "0.jsonl", tmp_path / "1.jsonl"]
+        outputs = {name: tmp_path / f"{name}-{seed}" for name in ("kept", "removed", "bad")}
+        options = ["--removed", outputs["removed"], "--bad", outputs["bad"], "--id-field", "id"]
+        done("dedupe", *sources, "-o", outputs["kept"], *options, *waits)
+        kept, removed, bad = (path.read_text().splitlines() for path in outputs.values())
+        told = [json.dumps(row["row"]) for row in map(json.loads, removed) if "row" in row]
+        told += [row["row"] for row in map(json.loads, bad)]
+        assert Counter(kept + told) == given
 
 
 def test_a_row_whose_policy_fields_have_changed_stands_by_the_new_ones(tmp_path):
