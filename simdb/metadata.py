@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 
-def has_all(metadata: Mapping[str, Any] | None, wanted: Mapping[str, Collection[Any]]) -> bool:
-    """Whether metadata have, under each name, one of some values; what is missing is None."""
-    known = metadata or {}
-    for name, values in wanted.items():
-        held = known.get(name)
-        # What is not equal in Python is not in JSON either, and that is quick to see.
-        if held not in values or not any(are_equal(held, value) for value in values):
-            return False
-    return True
+def accepting(
+    wanted: Mapping[str, Collection[Any]],
+) -> Callable[[Mapping[str, Any] | None], bool]:
+    """Return a function of metadata: whether they have, under each name, one of some values.
+
+    What is missing is None. Of many values under a name, one is found at the cost of one.
+    """
+    names = [(name, *_divided(values)) for name, values in wanted.items()]
+
+    def accepts(metadata: Mapping[str, Any] | None) -> bool:
+        known = metadata or {}
+        for name, plain, others in names:
+            held = known.get(name)
+            if not isinstance(held, bool | list | dict) and held in plain:
+                continue
+            if not any(are_equal(held, value) for value in others):
+                return False
+        return True
+
+    return accepts
+
+
+def _divided(values: Collection[Any]) -> tuple[frozenset[Any], list[Any]]:
+    """Return the values that are equal in JSON if they are in Python, and the others."""
+    plain = {one for one in values if isinstance(one, Hashable) and not isinstance(one, bool)}
+    others = [one for one in values if not isinstance(one, Hashable) or isinstance(one, bool)]
+    return frozenset(plain), others
 
 
 def are_equal(one: Any, other: Any) -> bool:

@@ -34,7 +34,7 @@ from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
 from simdb.files.texts import lines_of
 from simdb.files.writing import promised_form
-from simdb.metadata import has_all
+from simdb.metadata import accepting
 from simdb.results import Key
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class MetadataFilter:
 
     def __init__(self, option: str, wanted: Mapping[str, Sequence[Any]]) -> None:
         self._option = option
-        self._wanted = wanted
+        self._accepts = accepting(wanted)
         self._unmet = set(wanted)
         self._was_asked = False
 
@@ -274,7 +274,7 @@ class MetadataFilter:
         """Whether metadata match."""
         self._was_asked = True
         self._unmet -= (metadata or {}).keys()
-        return has_all(metadata, self._wanted)
+        return self._accepts(metadata)
 
     def tell_unmet(self, note: Callable[[str], None]) -> None:
         """Report the names that no similar item had."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import ConfigurationError, WrongTypeError
-from simdb.metadata import has_all
+from simdb.metadata import accepting
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.tables import layout
 
@@ -40,11 +40,12 @@ def read_where(where: Where) -> Accepts:
     for name in where:
         if not isinstance(name, str):
             raise ConfigurationError(f"the names in where must be texts, not {name!r}")
-    wanted = {
-        name: [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])]
-        for name, value in where.items()
-    }
-    return lambda metadata: has_all(metadata, wanted)
+    return accepting(
+        {
+            name: [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])]
+            for name, value in where.items()
+        }
+    )
 
 
 def _as_stored(value: Any) -> Any:

@@ -26,7 +26,7 @@ from simdb.errors import (
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import Elements, ReadingOptions
 from simdb.kinds import Kind
-from simdb.metadata import has_all
+from simdb.metadata import accepting
 from simdb.reports import report
 from simdb.serve import messages
 from simdb.serve.limits import Settings
@@ -374,8 +374,7 @@ def _bound(kind: Kind, asked: messages.Bound) -> dict[str, Any]:
 def _where(given: dict[str, Any] | None) -> Callable[[Mapping[str, Any] | None], bool] | None:
     if given is None:
         return None
-    wanted = {name: v if isinstance(v, list) else [v] for name, v in given.items()}
-    return lambda metadata: has_all(metadata, wanted)
+    return accepting({name: v if isinstance(v, list) else [v] for name, v in given.items()})
 
 
 def _matches(answer: simdb.Matches, own: messages.Key | None, limit: int) -> messages.Matches:

@@ -11,6 +11,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError, WrongTypeError
+from simdb.metadata import accepting, are_equal
 from tests.support.commands import done, lines_of, run
 
 SOURCES = ("web", "news", None)
@@ -240,3 +241,35 @@ def test_arrays_and_tuples_are_compared_as_metadata_have_them(db: simdb.Database
     collection.add("d", [1], metadata={"at": [[1, 2], {"n": [3]}]})
     assert found([np.array([1, 2]), {"n": (3,)}]) == ["d"]
     assert found(None) == ["c"]
+
+
+def test_a_filter_accepts_what_equals_a_value_in_json() -> None:
+    values: list[Any] = [0, 1, 1.0, True, False, None, "1", "a", [], [1], [True], {"a": 1}]
+    values += [{"a": True}, {"a": [1.0]}, b"1", 2**70, -0.0, [[1], None], {}]
+    for size in (1, 3, len(values)):
+        for begin in range(len(values)):
+            wanted = (values[begin:] + values[:begin])[:size]
+            accepts = accepting({"name": wanted})
+            for held in values:
+                expected = any(are_equal(held, value) for value in wanted)
+                assert accepts({"name": held, "other": 1}) == expected, (held, wanted)
+            assert accepts(None) == accepts({}) == (None in wanted)
+
+
+def test_a_filter_compares_with_one_of_many_values() -> None:
+    compared: list[str] = []
+
+    class Noted(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(self)
+            return str(self) == other
+
+    wanted = [Noted(number) for number in range(100)]
+    accepts = accepting({"name": wanted, "flag": [True]})
+    compared.clear()
+    assert accepts({"name": "77", "flag": True})
+    assert not accepts({"name": "100", "flag": True})
+    assert len(compared) <= 1
