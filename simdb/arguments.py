@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
+from decimal import Decimal
+from math import inf, nan
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -24,6 +28,19 @@ def require_whole(
     ):
         limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
         raise ConfigurationError(f"{name} must be a whole number {limits}, not {value!r}")
+
+
+def number_within(name: str, value: Any, least: float, most: float = inf) -> float:
+    """Return a number of any type; ConfigurationError unless it is one within limits."""
+    given = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
+    number = nan
+    if type(given) is not bool and isinstance(given, Real | Decimal):
+        with suppress(OverflowError):  # of whole numbers and fractions beyond what a float holds
+            number = float(given)
+    if not least <= number <= most:
+        limits = f"of at least {least:g}" if most == inf else f"between {least:g} and {most:g}"
+        raise ConfigurationError(f"{name} must be a number {limits}, not {value!r}")
+    return number
 
 
 def require_function(name: str, value: object) -> None:

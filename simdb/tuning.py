@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import sqrt
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simdb.arguments import several
+from simdb.arguments import number_within, several
 from simdb.arrays import Float64s
 from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
@@ -190,13 +189,10 @@ def tune(
     given: Any = sample
     if not isinstance(given, int | np.integer) or given < 2:
         raise ConfigurationError(f"sample must be a whole number of at least 2, not {sample!r}")
-    for threshold in every:
-        is_number = isinstance(threshold, Real)
-        if not is_number or not LOWEST < threshold <= 1:
-            raise ConfigurationError(
-                f"thresholds must be above 0.5 and at most 1, not {threshold!r}"
-            )
-    thresholds = list(map(float, every))
+    thresholds = [number_within("thresholds", threshold, 0, 1) for threshold in every]
+    if min(thresholds) <= LOWEST:
+        least = min(thresholds)
+        raise ConfigurationError(f"thresholds must be above 0.5 and at most 1, not {least!r}")
     settings = _settings(TRIED if tried is None else tried)
     chosen = list(islice(several("texts", texts), sample))
     if len(chosen) < 2:

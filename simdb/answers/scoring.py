@@ -12,7 +12,7 @@ from simdb.answers.compare import compare_batch_with_stored
 from simdb.answers.method import AnsweredBatch, lookups, number_of, outer_pairs
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.opened.opened import Opened
-from simdb.results import Key, PairBatch
+from simdb.results import Key, Pair, PairBatch
 from simdb.storage.collection.reader import read_items
 
 SCORED_AT_ONCE = 8_192  # pairs
@@ -35,9 +35,12 @@ def read_pairs(given: Any) -> list[tuple[Key, Key]]:
     if not isinstance(given, Iterable):
         raise WrongTypeError(f"pairs must be an iterable of two keys each, not {given!r}")
     pairs = []
-    for pair in given:
+    for one in given:
+        pair = one.tolist() if isinstance(one, np.ndarray) else one
+        if isinstance(one, Pair):
+            pair = (one.left, one.right)
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise WrongTypeError(f"a pair must be two keys, left and right, not {pair!r}")
+            raise WrongTypeError(f"a pair must be two keys, left and right, not {one!r}")
         pairs.append((pair[0], pair[1]))
     return pairs
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import inf, isnan, nan, nextafter
-from numbers import Real
 from typing import Any
 
+import numpy as np
 from msgspec import Struct, structs
 
 from simdb import arrow, notebooks
+from simdb.arguments import number_within, require_whole
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh import fast_sketches
@@ -30,6 +31,8 @@ _MOST_ROWS = 128
 MOST_BY_CHANCE = 2  # items that an item meets, where their number is known: one pair an item
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
+_MOST_COUNTED = 2_048  # rows of which all choices are counted, in half a second
+_MOST_SYMBOLS = 2**32  # of two sets; of so many the law is that of independent rows
 
 # What a byte of index an item is worth in probability that a dissimilar pair is a candidate. It
 # decides only among plans whose false candidates hardly differ: at 0.8 and 0.99 12 x 5 saves 120
@@ -95,15 +98,9 @@ class Plan(Brief, Tabular):
             ConfigurationError: a similarity that is not between 0 and 1, a distance below 0; a
                 ``union`` of other than bands of minhashes, or none at all.
         """
-        self._require_within("a similarity" if not self.family.falls else "a distance", value)
-        single = self.family.probability(float(value))
-        if union is not None:
-            self._require_sketches(union)
-        if isnan(single):
-            return nan
-        if single >= 1:
-            return 1.0
-        return max(0.0, self.candidate_by(single, 0, union) - self.family.loss)
+        found = self.candidate_probability(value, 0, union)
+        is_sure = self.family.probability(float(value)) >= 1
+        return found if is_sure or isnan(found) else max(0.0, found - self.family.loss)
 
     def candidate_probability(
         self, value: float | Fraction, needed: int = 0, union: int | None = None
@@ -113,9 +110,16 @@ class Plan(Brief, Tabular):
         It is one if the bands, or the cascade, agree, and if at least ``needed`` rows of the
         signatures do, as a search asks for by its bound. Far below that bound it is the rows that
         are too few. ``union`` is as of ``expected_recall``. nan where the family states no
-        probability.
+        probability. Of more than 2,048 independent rows it is right within 0.02.
+
+        Raises:
+            ConfigurationError: a similarity that is not between 0 and 1, a distance below 0; more
+                rows than there are; a ``union`` of other than bands of minhashes, or none at all.
         """
-        single = self.family.probability(float(value))
+        single = self.family.probability(self._value(value))
+        require_whole("needed", needed, 0, self.signature_rows, optional=False)
+        if union is not None:
+            self._require_sketches(union)
         if single >= 1:
             return 1.0
         return nan if isnan(single) else self.candidate_by(single, needed, union)
@@ -126,24 +130,23 @@ class Plan(Brief, Tabular):
             return float(self.construction.probability(single))
         functions = self.signature_rows
         law = fast_sketches.agreements(single, functions, union)
-        shares = candidate_shares(self.construction, functions)
+        if union is None and functions > _MOST_COUNTED:
+            shares = self.construction.probability(np.arange(functions + 1) / functions)
+        else:
+            shares = candidate_shares(self.construction, functions)
         return min(1.0, float(law[needed:] @ shares[needed:]))
 
-    def _require_within(self, what: str, value: Any) -> None:
-        """Raise unless a value is a number that a similarity, or a distance, can be."""
-        most = inf if self.family.falls else 1
-        is_number = isinstance(value, Real)
-        if not is_number or not 0 <= value <= most:
-            limits = "of at least 0" if most == inf else "between 0 and 1"
-            raise ConfigurationError(f"{what} must be a number {limits}, not {value!r}")
+    def _value(self, value: Any) -> float:
+        """Return what is a number that a similarity, or a distance, can be; else raise."""
+        name, most = ("a distance", inf) if self.family.falls else ("a similarity", 1)
+        return number_within(name, value, 0, most)
 
     def _require_sketches(self, union: int) -> None:
         if self.cascade is not None or type(self.family) not in (JaccardCurve, SumCurve):
             raise ConfigurationError(
                 "union= is only for bands of minhashes, where recall depends on it"
             )
-        if type(union) is not int or union < 1:
-            raise ConfigurationError(f"union must be a whole number of at least 1, not {union!r}")
+        require_whole("union", union, 1, _MOST_SYMBOLS, optional=False)
 
     def curve(self, points: int = 101) -> Float64s:
         """Return the S-curve, float64 (points, 2): collision and candidate probability.
@@ -190,9 +193,9 @@ class Plan(Brief, Tabular):
             ConfigurationError: a distance is below 0 or, of a similarity, above 1; or the far one
                 is not the larger.
         """
-        for distance in (near, far):
-            self._require_within("a distance", distance)
-        return self.family.sensitivity(near, far).amplified(self.construction)
+        most = inf if self.family.falls else 1
+        distances = [number_within("a distance", distance, 0, most) for distance in (near, far)]
+        return self.family.sensitivity(*distances).amplified(self.construction)
 
     def chance_meetings(self, items: int) -> float:
         """Return about how many of all items share a bucket with an item by chance.

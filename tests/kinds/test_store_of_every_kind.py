@@ -99,6 +99,7 @@ def test_exact_pairs_are_those_of_brute_force(case, items, collection):
         assert shown == pytest.approx(value, abs=2e-3)  # angles of rounded vectors
         assert other is None
     handed = collection.score(reversed([(pair.left, pair.right) for pair in pairs]))
+    assert list(collection.score(pairs)) == pairs
     assert list(handed) == list(pairs)[::-1]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 import simdb
 from simdb.errors import ConfigurationError
 from simdb.lsh import planning
+from simdb.lsh.amplification import candidate_shares
+from simdb.lsh.fast_sketches import agreements
 from simdb.lsh.planning import JACCARD, Plan, PlanRequest
 
 LOSS = 1e-4  # of the row filter
@@ -73,6 +77,52 @@ def test_expected_recall_is_that_of_the_s_curve_less_the_loss_of_the_filter():
         assert chosen.expected_recall(float(similarity)) == pytest.approx(expected, abs=1e-12)
     assert chosen.expected_recall(0) == 0
     assert chosen.expected_recall(1) == 1
+
+
+WRONG_ARGUMENTS = [
+    ((5,), "a similarity must be a number between 0 and 1, not 5"),
+    ((-1,), "a similarity must be a number"),
+    ((math.nan,), "a similarity must be a number"),
+    ((Decimal("NaN"),), "a similarity must be a number"),
+    ((10**400,), "a similarity must be a number"),
+    ((True,), "a similarity must be a number"),
+    (("0.8",), "a similarity must be a number"),
+    ((0.8, -1), "needed must be a whole number between 0 and 96, not -1"),
+    ((0.8, 97), "needed must be a whole number"),
+    ((0.8, 0, 0), "union must be a whole number between 1"),
+    ((0.8, 0, 1.5), "union must be a whole number"),
+    ((0.8, 0, 10**30), "union must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), WRONG_ARGUMENTS)
+def test_probabilities_of_what_cannot_be_are_refused(arguments, message):
+    chosen = plan(Fraction(4, 5))
+    with pytest.raises(ConfigurationError, match=re.escape(message)):
+        chosen.candidate_probability(*arguments)
+    if arguments[1:] in [(), arguments[2:]]:
+        with pytest.raises(ConfigurationError, match=re.escape(message)):
+            chosen.expected_recall(*arguments)
+
+
+@pytest.mark.parametrize(
+    "value", [0.8, Fraction(4, 5), Decimal("0.8"), np.float64(0.8), np.array(0.8)]
+)
+def test_numbers_of_every_type_are_numbers(value):
+    chosen = plan(Fraction(4, 5))
+    assert chosen.expected_recall(value) == chosen.expected_recall(0.8)
+    assert chosen.expected_recall(value, np.int64(100)) == chosen.expected_recall(0.8, 100)
+    assert chosen.sensitivity(value, 1) == chosen.sensitivity(0.8, 1)
+
+
+def test_of_many_rows_the_probability_is_near_that_of_counting():
+    many = Plan(Fraction(4, 5), 130, 16)
+    shares = candidate_shares(many.construction, 2_080)
+    for similarity in (0.5, 0.6, 0.7, 0.8):
+        law = agreements(similarity, 2_080)
+        for needed in (1_000, 1_300, 1_500, 1_700):
+            stated = many.candidate_probability(similarity, needed)
+            assert stated == pytest.approx(float(law[needed:] @ shares[needed:]), abs=0.02)
 
 
 def test_the_curve_is_data():
