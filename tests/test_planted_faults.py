@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "dedupe",
+        "ingest/ordered.py",
+        "bad=[self._bad[row] for row in bad]",
+        "bad=[self._bad[row] for row in bad] if end == fit else []",
+        "tests/ingest/test_ordered.py -k however_rows_wait",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/ordered.py",
+        "    if len(set(keys)) == len(keys):\n",
+        "    if keys:\n",
+        "tests/ingest/test_ordered.py",
+    ),
+    Fault(
         "cli",
         "files/spilled.py",
         "        end = self._file.seek(0, SEEK_END)\n",

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,13 +30,14 @@ import numpy as np
 from msgspec import structs
 
 from simdb.answers.method import ProgressCallback
+from simdb.arrays import Int64s
 from simdb.ingest.add import AddPolicy, OutcomesCallback, batch_limits, first_problem, store
 from simdb.ingest.rows import BATCH_ITEMS, RowBatch, read_batches, weights_of
 from simdb.ingest.standing import ItemNumbers, Standing
 from simdb.kinds import Items
 from simdb.opened.opened import Known, WriteAccess
 from simdb.policies import Policy
-from simdb.ragged import ByteStrings
+from simdb.ragged import ByteStrings, offsets_of
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.file.errors import translated
@@ -79,7 +80,7 @@ def dedupe(
                 standing.note(batch, items)
         sequence = None if standing is None else standing.sequence()
         batches = partial(waiting.batches, sequence, most_items, most_bytes)
-        for batch in () if standing is None else batches():
+        for batch in batches() if standing is not None and arrivals.are_stored else ():
             arrivals.note(batch)
         policy = structs.replace(policy, standing=standing, leaving=arrivals.leaving)
         told = _InOrder(len(waiting) if standing is not None else 0)
@@ -110,6 +111,13 @@ class _Arrivals:
         self._access, self._known = access, known
         self._updates = policy.on_existing == "update"
         self._standing = standing
+
+    @property
+    def are_stored(self) -> bool:
+        """Whether there is anything that rows could update."""
+        with self._access.read() as snapshot:
+            settings = self._known.refreshed(snapshot).settings
+            return bool(CollectionReader(snapshot, settings.number).manifest.live)
 
     def note(self, batch: RowBatch) -> None:
         """Look up the next rows, in the order in which they are stored."""
@@ -153,42 +161,82 @@ class _Waiting:
     def append(self, batch: RowBatch) -> None:
         """Add the rows of a batch."""
         self._bad.update((bad[0], bad) for bad in batch.bad)
-        self._numbers.extend(repeat(-1, len(batch.rows) + len(batch.bad)))
-        self._weights.extend(weights_of(self._items, batch.items, batch.metadata).tolist())
-        columns = zip(batch.rows, batch.keys, batch.items, batch.metadata, strict=True)
+        numbers = np.full(len(batch.rows) + len(batch.bad), -1)
+        rows = np.array(batch.rows, np.int64) - len(self._numbers)
+        numbers[rows] = len(self._weights) + np.arange(rows.size)
+        self._numbers.frombytes(numbers.tobytes())
+        weights = weights_of(self._items, batch.items, batch.metadata)
+        self._weights.frombytes(weights.astype(np.int64).tobytes())
+        parts = list(chain.from_iterable(zip(batch.keys, batch.items, batch.metadata, strict=True)))
+        ends = self._ends[-1] + np.cumsum(np.fromiter(map(len, parts), np.int64, len(parts)))
+        self._ends.frombytes(ends.tobytes())
         with translated(self._folder):
-            for row, *parts in columns:
-                self._numbers[row] = len(self._ends) // 3
-                for part in parts:
-                    self._file.write(part)
-                    self._ends.append(self._ends[-1] + len(part))
+            self._file.write(b"".join(parts))
             self._file.flush()
 
     def batches(
         self, sequence: Sequence[int] | None, most_items: int, most_bytes: int
     ) -> Iterator[RowBatch]:
         """Yield the rows in an order, or as they came, in batches in which no key comes twice."""
-        batch = RowBatch()
-        seen: set[bytes] = set()
-        for row in range(len(self._numbers)) if sequence is None else sequence:
-            number = self._numbers[row]
-            if number < 0:
-                batch.bad.append(self._bad[row])
-                continue
-            begin, *ends = self._ends[3 * number : 3 * number + 4]
-            self._file.seek(begin)
-            row_bytes = self._file.read(ends[-1] - begin)
-            after_key, after_item, _ = (end - begin for end in ends)
-            key, item = row_bytes[:after_key], row_bytes[after_key:after_item]
-            metadata, weight = row_bytes[after_item:], self._weights[number]
-            full = batch.is_full(most_items, most_bytes) or batch.weight + weight > most_bytes
-            if key in seen or (batch.rows and full):
+        count = len(self._numbers)
+        order = np.arange(count) if sequence is None else np.array(sequence, np.int64)
+        all_numbers, all_weights, ends_of_parts = (
+            np.array(column, np.int64) for column in (self._numbers, self._weights, self._ends)
+        )
+        begin = 0
+        while begin < count:
+            rows = order[begin : begin + most_items]
+            numbers = all_numbers[rows]
+            weights = np.where(numbers < 0, 0, all_weights[numbers] if all_weights.size else 0)
+            fit = max(1, int((np.cumsum(weights) <= most_bytes).sum()))
+            rows, numbers, weights = rows[:fit], numbers[:fit], weights[:fit]
+            begin += fit
+            is_bad = numbers < 0
+            good = np.flatnonzero(~is_bad)
+            keys, items, metadata = self._read(numbers[good], ends_of_parts)
+            columns = (rows[good].tolist(), list(map(decode_user_key, keys)), keys, items, metadata)
+            for first, end in pairwise([0, *good[_repeats(keys)].tolist(), fit]):
+                bad = rows[first:end][is_bad[first:end]].tolist()
+                batch = RowBatch(bad=[self._bad[row] for row in bad])
+                own = slice(*np.searchsorted(good, [first, end]).tolist())
+                weight = int(weights[first:end].sum())
+                batch.extend(*(column[own] for column in columns), weight=weight)
                 yield batch
-                batch, seen = RowBatch(), set()
-            seen.add(key)
-            batch.extend([row], [decode_user_key(key)], [key], [item], [metadata], weight=weight)
-        if batch.rows or batch.bad:
-            yield batch
+
+    def _read(self, numbers: Int64s, ends: Int64s) -> tuple[list[bytes], ...]:
+        """Read the keys, the items and the metadata of good rows, given where all parts end."""
+        pieces = []
+        with translated(self._folder):
+            for begin, end in _successive(ends[3 * numbers], ends[3 * numbers + 3]):
+                self._file.seek(begin)
+                pieces.append(self._file.read(end - begin))
+        whole = b"".join(pieces)
+        places = 3 * numbers[:, np.newaxis] + np.arange(3)
+        bounds = offsets_of((ends[places + 1] - ends[places]).ravel()).tolist()
+        parts = [whole[begin:end] for begin, end in pairwise(bounds)]
+        return parts[::3], parts[1::3], parts[2::3]
+
+
+def _successive(begins: Int64s, ends: Int64s) -> Iterator[tuple[int, int]]:
+    """Yield where pieces begin and end, as one those that follow one another."""
+    apart = np.flatnonzero(begins[1:] != ends[:-1])
+    firsts = begins[np.append(0, apart + 1)] if begins.size else begins
+    lasts = ends[np.append(apart, ends.size - 1)] if ends.size else ends
+    return zip(firsts.tolist(), lasts.tolist(), strict=True)
+
+
+def _repeats(keys: Sequence[bytes]) -> list[int]:
+    """Return where rows are to be parted so that no key comes twice."""
+    if len(set(keys)) == len(keys):
+        return []
+    places: list[int] = []
+    seen: set[bytes] = set()
+    for place, key in enumerate(keys):
+        if key in seen:
+            places.append(place)
+            seen.clear()
+        seen.add(key)
+    return places
 
 
 class _InOrder:

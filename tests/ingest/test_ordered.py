@@ -365,3 +365,28 @@ def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
                 assert [(one.key, one.action == "duplicate") for one in outcomes_again] == told
             assert collection.check(deep=True).sound
     assert updated > 20 or on_existing == "keep"
+
+
+@pytest.mark.parametrize(
+    "how", [{"on_existing": "replace"}, {"policy": "length(item) desc"}, {"on_existing": "keep"}]
+)
+def test_outcomes_come_in_the_order_of_the_input_however_rows_wait(tmp_path, monkeypatch, how):
+    """Bad rows too, and where keys come again, which parts batches."""
+    for seed in range(20):
+        generator = random.Random(seed)
+        monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([1, 2, 3, 5]))
+        rows = [
+            (
+                max(0, number - generator.choice([0, 0, 1])),
+                generator.choice([{number, number + 1, number + 2}, {number % 5, 1, 2}, "bad"]),
+            )
+            for number in range(25)
+        ]
+        with simdb.open(tmp_path / f"{seed}.simdb", threads=1) as db:
+            collection = db.collection("c", simdb.Set(), threshold=0.5, exact_floor=0.5)
+            collection.add_many([(key, {key % 5, 1, 3}) for key in range(0, 25, 3)])
+            outcomes: list[Any] = []
+            collection.dedupe(rows, on_bad="skip", outcomes=outcomes.extend, **how)
+        assert [outcome.row for outcome in outcomes] == list(range(25))
+        for (_, item), outcome in zip(rows, outcomes, strict=True):
+            assert item != "bad" or outcome.action == "bad"

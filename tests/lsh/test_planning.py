@@ -6,7 +6,7 @@ import math
 import re
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -109,9 +109,9 @@ def test_probabilities_of_what_cannot_be_are_refused(arguments, message):
     "value", [0.8, Fraction(4, 5), Decimal("0.8"), np.float64(0.8), np.array(0.8)]
 )
 def test_numbers_of_every_type_are_numbers(value):
-    chosen = plan(Fraction(4, 5))
+    chosen, many = plan(Fraction(4, 5)), cast("Any", np.int64(100))
     assert chosen.expected_recall(value) == chosen.expected_recall(0.8)
-    assert chosen.expected_recall(value, np.int64(100)) == chosen.expected_recall(0.8, 100)
+    assert chosen.expected_recall(value, many) == chosen.expected_recall(0.8, 100)
     assert chosen.sensitivity(value, 1) == chosen.sensitivity(0.8, 1)
 
 
