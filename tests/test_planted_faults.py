@@ -1227,8 +1227,8 @@ FAULTS = (
     Fault(
         "lsh",
         "lsh/planning.py",
-        "return max(0.0, self.candidate_by(single, 0, union) - self.family.loss)",
-        "return self.candidate_by(single, 0, union)",
+        "max(0.0, found - self.family.loss)",
+        "found",
         "tests/lsh/test_planning.py",
     ),
     Fault(
