@@ -283,6 +283,8 @@ def test_a_share_that_cannot_be_contained_is_refused(tmp_path, least):
 
 FULL = """
 import random, resource, simdb, sys
+import simdb.ingest.add
+simdb.ingest.add.BATCH_ITEMS = int(sys.argv[2])
 with simdb.open(sys.argv[1], threads=1) as database:
     collection = database.collection("c", simdb.Set(), threshold=0.8)
     rows = [(n, {random.randrange(10**9) for _ in range(10)}, {"f": 1}) for n in range(9_000)]
@@ -294,8 +296,9 @@ with simdb.open(sys.argv[1], threads=1) as database:
 """
 
 
-def test_rows_that_wait_on_a_full_disk_are_a_full_database(tmp_path):
-    assert interpreted(FULL, tmp_path / "s.simdb").stdout.split() == ["full", "0"]
+@pytest.mark.parametrize("batch", [50, 10_000])  # bytes that wait to be written, and many at once
+def test_rows_that_wait_on_a_full_disk_are_a_full_database(tmp_path, batch):
+    assert interpreted(FULL, tmp_path / "s.simdb", batch).stdout.split() == ["full", "0"]
 
 
 @pytest.mark.parametrize("policy", ["longest", "shortest", "length(item) desc", "length(item) asc"])
