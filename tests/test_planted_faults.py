@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/scan.py",
+        "min(limit, manifest.live) + manifest.tombstones",
+        "min(limit, manifest.live)",
+        "tests/answers/test_ranking.py -k wide_bounds",
+    ),
+    Fault(
+        "answers",
+        "answers/ranking.py",
+        "np.flatnonzero(~(order > last))",
+        "np.flatnonzero(order < last)",
+        "tests/answers/test_ranking.py -k in_order",
+    ),
+    Fault(
+        "answers",
+        "answers/ranking.py",
+        "order[places[begins[full] + self._limit - 1]]",
+        "order[places[begins[full]]]",
+        "tests/answers/test_ranking.py -k whatever_parts",
+    ),
+    Fault(
         "dedupe",
         "ingest/ordered.py",
         "bad=[self._bad[row] for row in bad]",

@@ -147,7 +147,7 @@ class Buckets(Method):
             found = Similar.together(part for _, part in similar)
             compared = np.bincount(found.compared, minlength=some.stop - some.start)
             pairs = found.probes, found.others, found.values
-            answers += self.matches_of_many(opened, pairs, compared.tolist(), limit)
+            answers += self.matches_of_many(opened, [pairs], compared.tolist(), limit)
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:

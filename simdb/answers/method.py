@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -22,6 +22,7 @@ from msgspec import structs
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.probe import Prober
+from simdb.answers.ranking import Ranking, best_first
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import CorruptionError, KeyNotFoundError, UsageError, WrongTypeError
 from simdb.exact.measures import SetSimilarity
@@ -150,12 +151,12 @@ class Method(ABC):
         compared = values.size if candidates is None else candidates
         if not met.size:
             return self.answer(opened, (), compared)
-        ranked = met
-        if met.size > 1:
-            ranked = met[self.bound.order(values[met]).argsort(kind="stable")]
-        if opened.only is not None:
-            ranked = ranked[opened.only.first(numbers[ranked], limit)]
-        best = ranked[:limit]
+        order = self.bound.order(values[met])
+        if opened.only is None:
+            best = met[best_first(order, limit)]
+        else:
+            ranked = met[best_first(order)]
+            best = ranked[opened.only.first(numbers[ranked], limit)]
         chosen = None if documents is None else [documents[place] for place in best.tolist()]
         rows = self._rows(opened, numbers[best], values[best], chosen)
         return self.answer(opened, rows, compared)
@@ -169,25 +170,21 @@ class Method(ABC):
     def matches_of_many(
         self,
         opened: Opened,
-        found: tuple[Int64s, UInt32s, Float64s],
+        found: Iterable[tuple[Int64s, UInt32s, Float64s]],
         candidates: Sequence[int],
         limit: int | None,
     ) -> list[Matches]:
         """Make the answers of several probes.
 
-        ``found`` is, of what is within the bound, the position of the probe, the number and the
-        value; ``candidates`` of each probe, with how many items it was compared.
+        ``found`` is, of what is within the bound, in parts, the position of the probe, the number
+        and the value; ``candidates`` of each probe, with how many items it was compared.
         """
-        probes, numbers, values = found
-        ranked = np.lexsort((numbers, self.bound.order(values), probes))
-        if opened.only is not None:
-            ranked = ranked[opened.only.among(numbers[ranked])]
-        ends = np.cumsum(np.bincount(probes[ranked], minlength=len(candidates)))
-        if limit is not None:
-            starts = np.concatenate([[0], ends[:-1]])
-            kept = np.arange(ranked.size) - starts[probes[ranked]] < limit
-            ranked, ends = ranked[kept], np.cumsum(np.minimum(np.diff(ends, prepend=0), limit))
-        rows = self._rows(opened, numbers[ranked], values[ranked], None)
+        ranking = Ranking(self.bound, len(candidates), limit, opened.only)
+        for part in found:
+            ranking.add(*part)
+        probes, numbers, values = ranking.ranked()
+        ends = np.cumsum(np.bincount(probes, minlength=len(candidates)))
+        rows = self._rows(opened, numbers, values, None)
         answers, begin = [], 0
         for end, count in zip(ends.tolist(), candidates, strict=True):
             answers.append(self.answer(opened, rows[begin:end], count))

@@ -41,7 +41,10 @@ class Scan(Method):
     ) -> list[Matches]:
         """Compare several items with all stored ones, of which each slice is read once."""
         measure = opened.signer.measure
-        finders = [measure.finder(opened.signer.features([item]), self.bound) for item in items]
+        nearest = self.nearest(opened, limit)
+        told = (nearest,) if nearest else ()  # which others need not know
+        probes = (opened.signer.features([item]) for item in items)
+        finders = [measure.finder(probe, self.bound, *told) for probe in probes]
         numbers = [[np.empty(0, np.uint32)] for _ in items]
         found: list[list[Compared]] = [[] for _ in items]
         for portion in _portions(opened, len(items)):
@@ -60,6 +63,13 @@ class Scan(Method):
             ranked = Ranked(of_all, compared.values(), met, None)
             answers.append(self.matches(opened, ranked, limit, candidates=live))
         return answers
+
+    def nearest(self, opened: Opened, limit: int | None) -> int:
+        """Tell how many of the nearest a finder is to find; 0 if it finds all within the bound."""
+        if limit is None or not opened.signer.measure.finds_nearest or opened.only is not None:
+            return 0
+        manifest = opened.reader.manifest
+        return min(limit, manifest.live) + manifest.tombstones  # the dead are found too
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Compare each item with every later one, in the order of the slices they are read in."""

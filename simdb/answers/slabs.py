@@ -56,20 +56,18 @@ class Slabs(Scan):
     def search_many(
         self, opened: Opened, items: Sequence[bytes], limit: int | None
     ) -> list[Matches]:
-        """Join the items with all stored ones, if they are many."""
-        if len(items) < WORTH_JOINING:
+        """Join the items with all stored ones, if they are many and not only the nearest wanted."""
+        share = opened.settings.kind.share_looked_at(self.bound.fraction)
+        if len(items) < WORTH_JOINING or (share == 1 and self.nearest(opened, limit)):
             return super().search_many(opened, items, limit)
         measure, probes = opened.signer.measure, opened.signer.features(items)
-        nothing = np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0)
-        parts = [
+        parts = (
             (found.left, numbers[found.right], found.distances.astype(np.float64))
             for numbers, features in live_features(opened)
             for found in measure.near_pairs(probes, features, self.bound, opened.work)
-        ]
-        columns = zip(nothing, *parts, strict=True)
-        of_probe, others, distances = (np.concatenate(column) for column in columns)
+        )
         candidates = [opened.reader.manifest.live] * len(items)
-        return self.matches_of_many(opened, (of_probe, others, distances), candidates, limit)
+        return self.matches_of_many(opened, parts, candidates, limit)
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""

@@ -100,7 +100,7 @@ def _near_in(
 
 @kernel
 def scan_hamming(
-    probe: UInt64s, counts: Int64s, addresses: Int64s, limit: int
+    probe: UInt64s, counts: Int64s, addresses: Int64s, limit: int, most: int
 ) -> tuple[Int64s, Int64s]:
     """Find every vector in which at most ``limit`` bits differ from the probe's.
 
@@ -108,6 +108,8 @@ def scan_hamming(
         probe: the words of a vector.
         counts: of the vectors in each piece of memory.
         addresses: where the words of these begin, one vector after another.
+        most: how many of the nearest are wanted, and what is as near as the last of them; some that
+            are farther are left out then. All are wanted if it is 0.
 
     Returns:
         their rows, counted through all pieces, rising; their Hamming distances.
@@ -115,16 +117,30 @@ def scan_hamming(
     # Few are near: to ask the system for room for all takes longer than to look at them.
     rows, distances = np.empty(_PART, np.int64), np.empty(_PART, np.int64)
     all_rows, all_distances = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    at = np.zeros(64 * probe.size + 1, np.int64)  # how many there are at each distance
+    within = np.int64(0)  # how many there are within the limit
+    nearest = np.int64(limit)
     total = np.int64(0)
     before = np.int64(0)
+    size = _BLOCK if most else _PART  # the first few tell where the nearest must be
     for piece in range(counts.size):
         vectors = words_at(addresses[piece], counts[piece], probe.size)
-        for begin in range(0, counts[piece], _PART):
-            part = vectors[begin : min(begin + _PART, counts[piece])]
-            found = _near_in(probe, part, limit, rows, distances)
+        begin = np.int64(0)
+        while begin < counts[piece]:
+            part = vectors[begin : min(begin + size, counts[piece])]
+            found = _near_in(probe, part, nearest, rows, distances)
             all_rows = appended(all_rows, total, rows, found, before + begin)
             all_distances = appended(all_distances, total, distances, found, 0)
             total += found
+            begin += size
+            size = min(2 * size, _PART)
+            if most:
+                for place in range(found):
+                    at[distances[place]] += 1
+                within += found
+                while within - at[nearest] >= most:
+                    within -= at[nearest]
+                    nearest -= 1
         before += counts[piece]
     return all_rows[:total].copy(), all_distances[:total].copy()
 

@@ -133,6 +133,7 @@ _GROUP = 256
 _GROUPS_A_TRIAL = 16
 _READ_IN_PARTS = 0.4  # at most, of the components, where reading stops at a look
 _PART = 8_192  # vectors that room is kept for
+_FIRST_PART = 256
 _SINGLE = 2.0**-24  # half the distance of 1 from the next float32, and the least there is
 _LEAST_SINGLE = 2.0**-149
 _SHORTEST, _LONGEST = 1e-15, 1e15  # lengths whose squares float32 has with all its digits
@@ -271,9 +272,25 @@ def _near_in(
     return rows, distances, found
 
 
+@inlined
+def _replace_greatest(heap: Float64s, value: np.float64) -> None:
+    """Put a value in the place of the greatest, the first, of values none of which is below it."""
+    place = 0
+    child = 1
+    while child < heap.size:
+        if child + 1 < heap.size and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= value:
+            break
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    heap[place] = value
+
+
 @kernel
 def scan(
-    probe: Float32s, counts: Int64s, addresses: Int64s, measure: int, limit: float
+    probe: Float32s, counts: Int64s, addresses: Int64s, measure: int, limit: float, most: int
 ) -> tuple[Int64s, Float64s]:
     """Find every vector at most ``limit`` from the probe, exactly as ``compare_rows`` has it.
 
@@ -284,21 +301,33 @@ def scan(
         probe: (d,).
         counts: of the vectors in each piece of memory.
         addresses: where the components of these begin, one vector after another.
+        most: how many of the nearest are wanted, and what is as near as the last of them; some that
+            are farther are left out then. All are wanted if it is 0.
 
     Returns:
         their rows, counted through all pieces, rising; their distances.
     """
     rows, distances = np.empty(0, np.int64), np.empty(0, np.float64)
+    nearest = np.full(most, np.inf)  # the distances of so many, the greatest first: a heap
     total = 0
     before = np.int64(0)
+    size = _FIRST_PART if most else _PART  # the first few tell where the nearest must be
     for piece in range(counts.size):
         vectors = singles_at(addresses[piece], counts[piece], probe.size)
-        for begin in range(0, counts[piece], _PART):
-            part = vectors[begin : min(begin + _PART, counts[piece])]
+        begin = np.int64(0)
+        while begin < counts[piece]:
+            part = vectors[begin : min(begin + size, counts[piece])]
             some, apart, found = _near_in(probe, part, measure, limit)
             rows = appended(rows, total, some, found, before + begin)
             distances = appended(distances, total, apart, found, 0)
             total += found
+            begin += size
+            size = min(2 * size, _PART)
+            if most:
+                for place in range(found):
+                    if apart[place] < nearest[0]:
+                        _replace_greatest(nearest, apart[place])
+                limit = min(limit, nearest[0])
         before += counts[piece]
     return rows[:total].copy(), distances[:total].copy()
 

@@ -259,12 +259,14 @@ class Measure(ABC):
     Attributes:
         arranges: ``arranged`` returns another form.
         reads_pieces: a finder takes ``Pieces`` of items of one width, too.
+        finds_nearest: a finder can be told how many of the nearest are wanted.
         is_slow_to_prepare: the features of an item cost more than comparing a pair; so batches
             are prepared once for many pairs, and compared by ``compare_between``.
     """
 
     arranges: bool = False
     reads_pieces: bool = False
+    finds_nearest: bool = False
     is_slow_to_prepare: bool = False
 
     @abstractmethod
@@ -304,8 +306,12 @@ class Measure(ABC):
         """Return features in whatever form is the quickest for ``finder`` with many probes."""
         return features
 
-    def finder(self, probe: Any, bound: Bound) -> Finder:
-        """The function that finds among features what is within a bound of a probe."""
+    def finder(self, probe: Any, bound: Bound, most: int = 0) -> Finder:
+        """The function that finds among features what is within a bound of a probe.
+
+        ``most``, for what ``finds_nearest``, is how many of the nearest are wanted, 0 meaning all:
+        of what is farther than the last of them it may leave some out.
+        """
 
         def find(features: Any) -> tuple[Int64s, Compared]:
             compared = self.compare_probe(probe, features)

@@ -437,14 +437,14 @@ class BitsMeasure(PairedMeasure):
     def __init__(self, measure: Literal["hamming", "tanimoto"]) -> None:
         self._hamming = measure == "hamming"
         self.arranges = not self._hamming
-        self.reads_pieces = self._hamming
+        self.reads_pieces = self.finds_nearest = self._hamming
 
-    def finder(self, probe: UInt64s, bound: Bound) -> Finder:
+    def finder(self, probe: UInt64s, bound: Bound, most: int = 0) -> Finder:
         """The finder: it reads all at about the speed of memory, and writes only what matches."""
         length = _WORD_BITS * probe.shape[1]
         if isinstance(bound, MaximumDistance):
             limit = min(int(bound.fraction), length)
-            return partial(self.scan, read_only(probe[0]), limit=limit)
+            return partial(self.scan, read_only(probe[0]), limit=limit, most=most)
         return TanimotoFinder(self, probe, bound)
 
     def near_pairs(
@@ -470,13 +470,13 @@ class BitsMeasure(PairedMeasure):
         return ByCount(features.T.take(places, axis=1), counts[places], places)
 
     def scan(
-        self, probe: UInt64s, features: UInt64s | Pieces, limit: int
+        self, probe: UInt64s, features: UInt64s | Pieces, limit: int, most: int = 0
     ) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` bits from a probe's words, exactly."""
         if not isinstance(features, Pieces):
             features = np.ascontiguousarray(features)
-            return self.scan(probe, Pieces.of(features), limit)
-        rows, distances = kernels.bits.scan_hamming(probe, *features, limit)
+            return self.scan(probe, Pieces.of(features), limit, most)
+        rows, distances = kernels.bits.scan_hamming(probe, *features, limit, most)
         return rows, Compared.whole(distances)
 
     def scan_tanimoto(

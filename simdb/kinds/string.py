@@ -311,7 +311,7 @@ class StringMeasure(PairedMeasure):
             )
         )
 
-    def finder(self, probe: StringFeatures, bound: Bound) -> Finder:
+    def finder(self, probe: StringFeatures, bound: Bound, most: int = 0) -> Finder:
         """Return what compares in full only strings of fitting lengths and characters."""
         limits = self._settings.cut(bound, MOST_SEGMENTS).limits
 

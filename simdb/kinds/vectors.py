@@ -309,23 +309,23 @@ class VectorMeasure(PairedMeasure):
     same distance in every batch and on every machine, whichever comes first; equal ones have 0.
     """
 
-    reads_pieces = True
+    reads_pieces = finds_nearest = True
 
     def __init__(self, measure: VectorMeasureName) -> None:
         self._number = VECTOR_MEASURES.index(measure)
 
-    def finder(self, probe: Float32s, bound: Bound) -> Finder:
+    def finder(self, probe: Float32s, bound: Bound, most: int = 0) -> Finder:
         """The finder: it reads all at about the speed of memory, and writes only what matches."""
-        return partial(self.scan, read_only(probe[0]), limit=float(bound.fraction))
+        return partial(self.scan, read_only(probe[0]), limit=float(bound.fraction), most=most)
 
     def scan(
-        self, probe: Float32s, features: Float32s | Pieces, limit: float
+        self, probe: Float32s, features: Float32s | Pieces, limit: float, most: int = 0
     ) -> tuple[Int64s, Compared]:
         """Find the rows of ``features`` at most ``limit`` away, and how far each is: exact."""
         if not isinstance(features, Pieces):
             features = np.ascontiguousarray(features)
-            return self.scan(probe, Pieces.of(features), limit)
-        rows, distances = kernels.vectors.scan(probe, *features, self._number, limit)
+            return self.scan(probe, Pieces.of(features), limit, most)
+        rows, distances = kernels.vectors.scan(probe, *features, self._number, limit, most)
         return rows, Compared.whole(distances)
 
     def compare_between(

@@ -264,7 +264,7 @@ class WeightedMeasure(PairedMeasure):
         """Return them with postings, of which a search reads those of the prefix of its probe."""
         return PostedSets(features)
 
-    def finder(self, probe: WeightedSets, bound: Bound) -> Finder:
+    def finder(self, probe: WeightedSets, bound: Bound, most: int = 0) -> Finder:
         return _WeightedFinder(self, probe, bound)
 
     def near_pairs(

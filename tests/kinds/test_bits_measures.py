@@ -103,7 +103,7 @@ def test_every_width_of_words_is_counted_whole():
     for words in range(1, 41):
         vectors = read_only(generator.integers(0, 2**64, (3, words), dtype=np.uint64))
         numbers = [int.from_bytes(vector.astype("<u8").tobytes(), "little") for vector in vectors]
-        _, distances = kernels.scan_hamming(vectors[0], *Pieces.of(vectors), 64 * words)
+        _, distances = kernels.scan_hamming(vectors[0], *Pieces.of(vectors), 64 * words, 0)
         assert distances.tolist() == [(number ^ numbers[0]).bit_count() for number in numbers]
         assert kernels.counts_of_rows(vectors).tolist() == [n.bit_count() for n in numbers]
 

@@ -356,22 +356,34 @@ def some_pieces(random: np.random.Generator, rows: npt.NDArray[Any]) -> Pieces:
     return Pieces(*map(np.concatenate, zip(*map(Pieces.of, parts), strict=True)))
 
 
+def assert_nearest(rows: Any, found: Any, apart: npt.NDArray[Any], wanted: int) -> None:
+    """Assert that the nearest so many, and what is as near, are among some rows."""
+    last = np.sort(apart)[min(wanted, apart.size) - 1]
+    assert (np.diff(rows) > 0).all()
+    assert found.tolist() == apart[rows].tolist()
+    assert set(np.flatnonzero(apart <= last).tolist()) <= set(rows.tolist())
+    assert rows.size < apart.size or wanted >= apart.size // 2
+
+
 @twin_of("bits.scan_hamming", "bits.scan_tanimoto", "bits.scan_columns")
 def bit_scans(random: np.random.Generator) -> None:
     vectors = read_only(some_bits(random, 40))
     probe = vectors[random.integers(40)]
     limit = int(random.integers(0, 120))
     apart = [len(bits_of(probe) ^ bits_of(vector)) for vector in vectors]
-    rows, distances = kernels.bits.scan_hamming(probe, *Pieces.of(vectors), limit)
+    rows, distances = kernels.bits.scan_hamming(probe, *Pieces.of(vectors), limit, 0)
     assert rows.tolist() == [row for row in range(40) if apart[row] <= limit]
     assert distances.tolist() == [apart[row] for row in rows]
     words = read_only(random.integers(0, 2**64, (9_000, 1), dtype=np.uint64))
     most = int(random.choice([12, 20, 33]))
     pieces = some_pieces(random, words)
-    rows, distances = kernels.bits.scan_hamming(words[8_999], *pieces, most)
+    rows, distances = kernels.bits.scan_hamming(words[8_999], *pieces, most, 0)
     apart = np.bitwise_count(words[:, 0] ^ words[8_999, 0])
     assert rows.tolist() == np.flatnonzero(apart <= most).tolist()
     assert distances.tolist() == apart[rows].tolist()
+    wanted = int(random.choice([1, 10, 700, 10_000]))
+    rows, distances = kernels.bits.scan_hamming(words[8_999], *pieces, 64, wanted)
+    assert_nearest(rows, distances, apart, wanted)
     least = Fraction(int(random.integers(1, 20)), 20)
     sets = [*map(bits_of, vectors)]
     similar = []
@@ -1583,16 +1595,22 @@ def distances_of_vectors(random: np.random.Generator) -> None:
                 many, many, np.full_like(every_row, 7), every_row, measure
             )
             limit = float(np.quantile(own, share))
-            rows, near = kernels.vectors.scan(many[7], *some_pieces(random, many), measure, limit)
+            rows, near = kernels.vectors.scan(
+                many[7], *some_pieces(random, many), measure, limit, 0
+            )
             assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
             assert near.tolist() == own[rows].tolist()
+            wanted = int(random.choice([1, 10, 300]))
+            pieces = some_pieces(random, many)
+            rows, near = kernels.vectors.scan(many[7], *pieces, measure, np.inf, wanted)
+            assert_nearest(rows, near, own, wanted)
     for measure in range(4):
         for probe in range(0, len(long), 7):
             of_one = np.full(len(long), probe), np.arange(len(long))
             own = kernels.vectors.compare_rows(long, long, *of_one, measure)
             for limit in random.choice(own, 3).tolist():
                 pieces = some_pieces(random, long)
-                rows, near = kernels.vectors.scan(long[probe], *pieces, measure, limit)
+                rows, near = kernels.vectors.scan(long[probe], *pieces, measure, limit, 0)
                 assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
                 assert near.tolist() == own[rows].tolist()
         expected = by(measure)
@@ -1600,7 +1618,7 @@ def distances_of_vectors(random: np.random.Generator) -> None:
         found = kernels.vectors.compare_rows(vectors, vectors, left, right, measure)
         np.testing.assert_allclose(found, expected.ravel(), rtol=1e-9, atol=3e-6)
         limit = float(np.median(found))
-        rows, near = kernels.vectors.scan(vectors[5], *Pieces.of(vectors), measure, limit)
+        rows, near = kernels.vectors.scan(vectors[5], *Pieces.of(vectors), measure, limit, 0)
         own = kernels.vectors.compare_rows(vectors, vectors, np.full(12, 5), every, measure)
         assert rows.tolist() == np.flatnonzero(own <= limit).tolist()
         assert near.tolist() == own[rows].tolist()

@@ -1,0 +1,78 @@
+"""The best of what was found: all of it in order, or the first few without sorting the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.exact.thresholds import Bound
+from simdb.opened.where import Chosen
+
+_FEW = 64  # are sorted as fast as the first of them are parted from the others
+_PENDING = 2**18  # matches that are ranked together at least
+
+
+def best_first(order: Float64s, limit: int | None = None) -> Int64s:
+    """Return the places of all values, or of so many, the least first; equal ones as they stand."""
+    if limit is None or order.size <= limit + _FEW:
+        return order.argsort(kind="stable")[:limit]
+    if not limit:
+        return np.empty(0, np.int64)
+    last = np.partition(order, limit - 1)[limit - 1]
+    near = np.flatnonzero(~(order > last))  # a value that is no number is the last
+    return near[order[near].argsort(kind="stable")][:limit]
+
+
+class Ranking:
+    """What is found of several probes, or the best of it, whatever the order it is found in.
+
+    With a limit it holds no more than twice as many matches as there are in the end, or 2^18.
+
+    Args:
+        bound: says which values are better.
+        probes: how many there are.
+        limit: how many matches of each are wanted; None for all.
+        only: the items that may be among them, if not all.
+    """
+
+    def __init__(self, bound: Bound, probes: int, limit: int | None, only: Chosen | None) -> None:
+        self._bound, self._probes, self._limit, self._only = bound, probes, limit, only
+        self._parts: list[tuple[Int64s, UInt32s, Float64s]] = []
+        self._count = 0
+        self._last = np.full(probes, np.inf)  # of each probe, the sort key of the last that counts
+        self._most = max(_PENDING, 2 * probes * (limit or 0))
+
+    def add(self, probes: Int64s, numbers: UInt32s, values: Float64s) -> None:
+        """Take matches, given by the position of the probe, their number and their value."""
+        if self._limit is not None:
+            near = ~(self._bound.order(values) > self._last[probes])
+            if not near.all():
+                probes, numbers, values = probes[near], numbers[near], values[near]
+        if self._only is not None:
+            accepted = self._only.among(numbers)
+            probes, numbers, values = probes[accepted], numbers[accepted], values[accepted]
+        self._parts.append((probes, numbers, values))
+        self._count += probes.size
+        if self._limit is not None and self._count > self._most:
+            self.ranked()
+
+    def ranked(self) -> tuple[Int64s, UInt32s, Float64s]:
+        """Return the matches in the order of the probes, the best first, equal ones by number.
+
+        That they are the position of the probe, the number and the value.
+        """
+        nothing = np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0)
+        probes, numbers, values = map(np.concatenate, zip(nothing, *self._parts, strict=True))
+        order = self._bound.order(values)
+        places = np.lexsort((numbers, order, probes))
+        if self._limit is not None:
+            sizes = np.bincount(probes, minlength=self._probes)
+            begins = np.cumsum(sizes) - sizes
+            rank = np.arange(places.size) - np.repeat(begins, sizes)
+            full = np.flatnonzero(sizes >= self._limit)
+            if self._limit:
+                self._last[full] = order[places[begins[full] + self._limit - 1]]
+            places = places[rank < self._limit]
+        found = probes[places], numbers[places], values[places]
+        self._parts, self._count = [found], places.size
+        return found

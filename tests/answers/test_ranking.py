@@ -1,0 +1,101 @@
+"""The best few: what a whole answer begins with, however it is found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simdb
+from simdb.answers import ranking
+from simdb.exact.thresholds import MaximumDistance
+
+
+@pytest.mark.parametrize("limit", [None, 0, 1, 2, 7, 100, 1_000, 5_000])
+def test_the_first_few_are_those_of_all_in_order(limit: int | None) -> None:
+    generator = np.random.default_rng(limit)
+    for values in (3, 40, 10**9):  # many are equal, some, none
+        order = generator.integers(0, values, 3_000).astype(np.float64)
+        expected = order.argsort(kind="stable")[:limit]
+        assert ranking.best_first(order, limit).tolist() == expected.tolist()
+
+
+class Even:
+    """What a filter accepts."""
+
+    def among(self, numbers: Any) -> Any:
+        return numbers % 2 == 0
+
+
+@pytest.mark.parametrize("only", [None, Even()], ids=["all", "some"])
+@pytest.mark.parametrize("limit", [None, 1, 5, 90])
+def test_a_ranking_is_the_same_in_whatever_parts_it_comes(
+    monkeypatch: pytest.MonkeyPatch, limit: int | None, only: Any
+) -> None:
+    monkeypatch.setattr(ranking, "_PENDING", 50)
+    generator = np.random.default_rng(7)
+    for size in (0, 30, 4_000):
+        probes = generator.integers(0, 9, size)
+        probes[probes == 4] = 3  # of one nothing is found
+        numbers = generator.permutation(size).astype(np.uint32)
+        values = generator.integers(0, 30, size).astype(np.float64)
+        rows = sorted(zip(probes.tolist(), values.tolist(), numbers.tolist(), strict=True))
+        kept = [row for row in rows if only is None or row[2] % 2 == 0]
+        expected = [
+            row for probe in range(9) for row in [one for one in kept if one[0] == probe][:limit]
+        ]
+        made = ranking.Ranking(MaximumDistance.parse(30), 9, limit, only)
+        for some in np.array_split(np.arange(size), 40):
+            made.add(probes[some], numbers[some], values[some])
+            held = sum(part[0].size for part in made._parts)
+            assert limit is None or held <= max(50, 2 * 9 * limit) + some.size
+        found = [column.tolist() for column in made.ranked()]
+        assert [*zip(found[0], found[2], found[1], strict=True)] == expected
+
+
+KINDS: dict[str, Any] = {
+    "bits": simdb.Bits(64),
+    "long bits": simdb.Bits(256),
+    "tanimoto": simdb.Bits(64, measure="tanimoto"),
+    "angles": simdb.Vector(5),
+    "euclidean": simdb.Vector(40, measure="euclidean"),
+    "manhattan": simdb.Vector(3, measure="manhattan"),
+    "maximum": simdb.Vector(4, measure="maximum"),
+    "strings": simdb.String(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
+def test_the_best_few_of_wide_bounds_are_the_first_of_all(tmp_path: Path, kind: Any) -> None:
+    generator = np.random.default_rng(3)
+    count = 1_500
+    items: list[Any]
+    if isinstance(kind, simdb.Bits):
+        rows = generator.integers(0, 256, (count, kind.length // 8), dtype=np.uint8)
+        items = [bytes(row) for row in rows]
+    elif isinstance(kind, simdb.Vector):  # whole numbers, of which many are as far
+        items = list(generator.integers(1, 9, (count, kind.dimension)).astype(np.float32))
+    else:
+        items = ["".join(generator.choice(list("abcdef"), 6)) for _ in range(count)]
+    bound: dict[str, Any] = {"threshold": 0.01, "guarantee": "exact"}
+    if kind.is_distance:
+        most = min(180, kind.largest_distance)
+        bound = {"max_distance": most, "guarantee": "exact"}
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind)
+        collection.add_many(enumerate(items))
+        for part in range(2):  # nothing is dead; the nearest are, and others
+            for probe in items[:3]:
+                whole = collection.search(probe, limit=None, **bound).matches
+                assert len(whole) > count / 2
+                for limit in (1, 10, 300, count - 1):
+                    asked = {"limit": limit, **bound}
+                    assert collection.search(probe, **asked).matches == whole[:limit]
+                    for copies in (2, 70):
+                        many = collection.search_many([probe, items[9]] * copies, **asked)
+                        assert many[0].matches == many[2 * copies - 2].matches == whole[:limit]
+                if not part:
+                    nearest = [match.key for match in whole[:20]]
+                    collection.delete_many([key for key in nearest if key in collection])
