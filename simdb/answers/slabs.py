@@ -57,8 +57,7 @@ class Slabs(Scan):
         self, opened: Opened, items: Sequence[bytes], limit: int | None
     ) -> list[Matches]:
         """Join the items with all stored ones, if they are many and not only the nearest wanted."""
-        share = opened.settings.kind.share_looked_at(self.bound.fraction)
-        if len(items) < WORTH_JOINING or (share == 1 and self.nearest(opened, limit)):
+        if len(items) < WORTH_JOINING or self._scans_for_nearest(opened, limit):
             return super().search_many(opened, items, limit)
         measure, probes = opened.signer.measure, opened.signer.features(items)
         parts = (
@@ -68,6 +67,11 @@ class Slabs(Scan):
         )
         candidates = [opened.reader.manifest.live] * len(items)
         return self.matches_of_many(opened, parts, candidates, limit)
+
+    def _scans_for_nearest(self, opened: Opened, limit: int | None) -> bool:
+        """Whether so few are wanted that scans leave out more than a join of all with all."""
+        looked_at = opened.settings.kind.share_looked_at(self.bound.fraction)
+        return looked_at == 1 and bool(self.nearest(opened, limit))
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""
