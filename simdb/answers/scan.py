@@ -24,6 +24,7 @@ from simdb.storage.collection.reader import LiveBatch, live_batches
 
 WORTH_ARRANGING = 8  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for items that are kept arranged
+_BEFORE_FILTER, _AGAIN = 16, 32  # how many times as many of the nearest a filter looks at
 BYTES_AT_ONCE = 2**26  # of the map, which are looked at before an interruption is
 
 
@@ -40,9 +41,42 @@ class Scan(Method):
         self, opened: Opened, items: Sequence[bytes], limit: int | None
     ) -> list[Matches]:
         """Compare several items with all stored ones, of which each slice is read once."""
+        return self._searched(opened, items, limit, self.nearest(opened, limit))
+
+    def nearest(self, opened: Opened, limit: int | None) -> int:
+        """Tell how many of the nearest a finder is to find; 0 if it finds all within the bound."""
+        if limit is None or not opened.signer.measure.finds_nearest:
+            return 0
+        manifest = opened.reader.manifest
+        wanted = limit if opened.only is None else _BEFORE_FILTER * limit
+        return min(wanted, manifest.live) + manifest.tombstones  # the dead are found too
+
+    def _searched(
+        self, opened: Opened, items: Sequence[bytes], limit: int | None, most: int
+    ) -> list[Matches]:
+        """Search for several items; of what a filter accepts is too little, among more again."""
+        found = self._found(opened, items, most)
+        live = opened.reader.manifest.live
+        answers = [self.matches(opened, ranked, limit, candidates=live) for ranked in found]
+        if opened.only is None or limit is None or not most:
+            return answers
+        short = [
+            place
+            for place, (ranked, answer) in enumerate(zip(found, answers, strict=True))
+            if len(answer) < limit and ranked.numbers.size >= most
+        ]
+        if short:
+            accepts_some = any(len(answers[place]) for place in short)
+            more = _AGAIN * most if accepts_some and _AGAIN * most < live else 0
+            again = self._searched(opened, [items[place] for place in short], limit, more)
+            for place, answer in zip(short, again, strict=True):
+                answers[place] = answer
+        return answers
+
+    def _found(self, opened: Opened, items: Sequence[bytes], most: int) -> list[Ranked]:
+        """Find what is within the bound of each item, or so many of the nearest, if not 0."""
         measure = opened.signer.measure
-        nearest = self.nearest(opened, limit)
-        told = (nearest,) if nearest else ()  # which others need not know
+        told = (most,) if most else ()  # which others need not know
         probes = (opened.signer.features([item]) for item in items)
         finders = [measure.finder(probe, self.bound, *told) for probe in probes]
         numbers = [[np.empty(0, np.uint32)] for _ in items]
@@ -58,18 +92,12 @@ class Scan(Method):
         opened.work.looked_at += sum(getattr(finder, "looked_at", live) for finder in finders)
         answers = []
         for own_numbers, own_found in zip(numbers, found, strict=True):
-            of_all, compared = np.concatenate(own_numbers), Compared.together(own_found)
-            met = np.flatnonzero(opened.reader.alive(of_all))
-            ranked = Ranked(of_all, compared.values(), met, None)
-            answers.append(self.matches(opened, ranked, limit, candidates=live))
+            of_all, values = np.concatenate(own_numbers), Compared.together(own_found).values()
+            met = opened.reader.alive(of_all)
+            if 0 < most < values.size:  # of what is farther than the last some were left out
+                met &= values <= np.partition(values, most - 1)[most - 1]
+            answers.append(Ranked(of_all, values, np.flatnonzero(met), None))
         return answers
-
-    def nearest(self, opened: Opened, limit: int | None) -> int:
-        """Tell how many of the nearest a finder is to find; 0 if it finds all within the bound."""
-        if limit is None or not opened.signer.measure.finds_nearest or opened.only is not None:
-            return 0
-        manifest = opened.reader.manifest
-        return min(limit, manifest.live) + manifest.tombstones  # the dead are found too
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Compare each item with every later one, in the order of the slices they are read in."""

@@ -85,7 +85,7 @@ def test_the_best_few_of_wide_bounds_are_the_first_of_all(tmp_path: Path, kind: 
         bound = {"max_distance": most, "guarantee": "exact"}
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", kind)
-        collection.add_many(enumerate(items))
+        collection.add_many((key, item, {"part": key}) for key, item in enumerate(items))
         for part in range(2):  # nothing is dead; the nearest are, and others
             for probe in items[:3]:
                 whole = collection.search(probe, limit=None, **bound).matches
@@ -93,6 +93,10 @@ def test_the_best_few_of_wide_bounds_are_the_first_of_all(tmp_path: Path, kind: 
                 for limit in (1, 10, 300, count - 1):
                     asked = {"limit": limit, **bound}
                     assert collection.search(probe, **asked).matches == whole[:limit]
+                    for share in (2, 40, 400):
+                        own = tuple(match for match in whole if int(match.key) % share == 0)
+                        where = {"part": set(range(0, count, share))}
+                        assert collection.search(probe, where=where, **asked).matches == own[:limit]
                     for copies in (2, 70):
                         many = collection.search_many([probe, items[9]] * copies, **asked)
                         assert many[0].matches == many[2 * copies - 2].matches == whole[:limit]
