@@ -1501,7 +1501,8 @@ class Collection(CollectionView):
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
             ConfigurationError: signatures are not those of the collection's recipe; ``at_once``
-                with ``merge`` or signatures; or as for ``add``.
+                with ``merge`` or signatures, or of rows that replace items on which it depends, in
+                more than four steps, which other rows are duplicates; or as for ``add``.
             WrongTypeError: rows cannot be iterated, or a function cannot be called.
         """
         _require_functions(progress, outcomes)
@@ -1548,7 +1549,8 @@ class Collection(CollectionView):
         A row is dropped if it is similar enough to a row *kept* before it: a stored item or an
         earlier row. A row whose key is stored with equal content is recognised as the same row and
         kept, so running the same input again keeps the same rows. The division into batches,
-        threads and interruptions do not change the answer.
+        threads and interruptions do not change the answer; only if rows give stored items new
+        metadata, they may change which of several similar items a dropped row names.
 
         With ``measure="containment"`` a row of texts, sets, bags or bits by Tanimoto similarity is
         dropped if at least the threshold's share of its symbols is in *one* kept row that is

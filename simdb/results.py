@@ -1123,8 +1123,8 @@ class Groups(Sequence[Group], Tabular):
         looked_at: pairs that were looked at, which ``budget`` limits.
         method: how groups were made from pairs; see ``Collection.groups``.
         objective: for ``"correlation"`` the sum that it minimises: the similarities of pairs that
-            are separated (1 - d / 2D for a distance d of at most D), and 1 for each two items that
-            are together without being a pair. None for other methods.
+            are separated (1 - d / 2D for a distance d of at most D), but for ``contradictions``,
+            and 1 for each two items that are together without being a pair. None for other methods.
         contradictions: similar pairs that ``apart`` names; they are separated.
         made: the state that a later call continues from with ``earlier=``; None if no pairs are
             held.

@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "dedupe",
+        "ingest/add.py",
+        "                if fates.stored[row] in absent or fates.stored[row] not in self._seen\n",
+        "                if fates.stored[row] in absent\n",
+        "tests/ingest/test_dedupe.py -k keeps_a_third",
+    ),
+    Fault(
+        "kernels",
+        "kernels/buckets.py",
+        "            if every_group > 1 and not",
+        "            if every_group > 64 and not",
+        "tests/kinds/test_fingerprint_family.py -k in_every_group_and_no_others",
+    ),
+    Fault(
         "answers",
         "answers/scan.py",
         "                met &= values <= np.partition(values, most - 1)[most - 1]\n",
@@ -58,8 +72,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/scan.py",
-        "min(limit, manifest.live) + manifest.tombstones",
-        "min(limit, manifest.live)",
+        "min(wanted, manifest.live) + manifest.tombstones",
+        "min(wanted, manifest.live)",
         "tests/answers/test_ranking.py -k wide_bounds",
     ),
     Fault(
@@ -478,8 +492,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/scan.py",
-        "met = np.flatnonzero(opened.reader.alive(of_all))",
-        "met = np.arange(of_all.size)",
+        "met = opened.reader.alive(of_all)",
+        "met = np.ones(of_all.size, np.bool_)",
         "tests/answers/test_scans.py",
     ),
     Fault(

@@ -215,7 +215,11 @@ class BatchAdder:
             self._apply(writer, fates, signed)
         if self._notes_removed:
             absent = {-1, *fates.left}
-            gone = [row for row in fates.rows("duplicate") if fates.stored[row] in absent]
+            gone = [
+                row
+                for row in fates.rows("duplicate")
+                if fates.stored[row] in absent or fates.stored[row] not in self._seen
+            ]
             self._removed.add(batch.keys, batch.items, gone)
         return fates
 
@@ -289,10 +293,11 @@ class BatchAdder:
         actions: list[Action] = []
         same, noted = self._compared(writer, fates) if policy in OF_CONTENT else (set(), set())
         for row, number in enumerate(stored):
-            if number < 0 and row not in unlike:
-                actions.append("added")
+            if row in unlike:
+                fates.stored[row] = -1  # it is refused for the row that was removed
+                actions.append(self._refused(batch, row, -1))
             elif number < 0:
-                actions.append(self._refused(batch, row, number))
+                actions.append("added")
             elif policy == "skip":
                 actions.append("present")
             elif policy in ("replace", "require"):

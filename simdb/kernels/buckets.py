@@ -296,7 +296,19 @@ def bucket_pairs(
                 continue
             if _agree_earlier(signatures[one], signatures[other], band_words, bands[bucket]):
                 continue
-        elif not only_first and not _is_smallest_shared(
+        elif only_first:
+            if every_group > 1 and not _shares_every_group(
+                values,
+                groups,
+                offsets[one],
+                offsets[one + 1],
+                offsets[other],
+                offsets[other + 1],
+                every_group,
+            ):
+                counters[1] += 1
+                continue
+        elif not _is_smallest_shared(
             keys[bucket],
             values,
             groups,

@@ -353,6 +353,34 @@ def test_a_key_whose_row_was_removed_is_bad_with_other_content(tmp_path, monkeyp
         assert raised.value.row == 2
 
 
+@pytest.mark.parametrize("size", [1, 10_000])
+def test_a_key_with_two_contents_is_bad_also_if_it_keeps_a_third(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(loading, "BATCH_ITEMS", size)
+    stored, one, other = set(range(100, 110)), set(range(9)), set(range(50, 60))
+    told = "key 'k' came earlier in the input with other content"
+    for number, (first, second, expected) in enumerate(
+        [
+            (one, other, ["duplicate", "bad"]),
+            (one, stored, ["duplicate", "bad"]),
+            (stored, one, ["present", "bad"]),
+            (one, one, ["duplicate", "duplicate"]),
+            (stored, stored, ["present", "duplicate"]),
+        ]
+    ):
+        with simdb.open(tmp_path / f"{number}.simdb", threads=1) as db:
+            collection = db.collection("c", simdb.Set(), threshold=0.8)
+            collection.add("k", stored)
+            rows: list[Any] = [("k", first), ("k", second)]
+            outcomes: list[Any] = []
+            asked: dict[str, Any] = {"on_existing": "keep", "outcomes": outcomes.extend}
+            collection.dedupe(rows, on_bad="skip", **asked)
+            assert [outcome.action for outcome in outcomes] == expected
+            if expected[1] == "bad":
+                assert (outcomes[1].problem or "").startswith(told)
+                with pytest.raises(simdb.KeyExistsError, match=told):
+                    collection.dedupe(rows, on_existing="keep")
+
+
 def test_hashes_of_removed_keys_are_found_in_any_run(monkeypatch):
     monkeypatch.setattr(removed_keys, "_ONE_RUN", 8)
     known, generator = removed_keys.RemovedKeys(), random.Random(1)

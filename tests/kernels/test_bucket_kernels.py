@@ -245,16 +245,18 @@ def test_each_pair_that_shares_every_group_comes_out_once_in_its_smallest_bucket
     assert visited - dropped == len(pairs)
 
 
-def test_of_a_keyed_bucket_of_a_probe_all_pairs_of_its_first_member_are_listed():
-    keyed = Keyed(5, 15, 2)
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_of_a_keyed_bucket_the_pairs_of_its_first_member_are_listed(groups):
+    keyed = Keyed(5, 15, groups)
     pairs, (visited, dropped) = keyed.listed(3, only_first=True)
-    assert pairs == [
+    of_first = [
         (bucket[0], other)
         for _, bucket in keyed.buckets()
         for other in bucket
         if keyed.classes[other] != keyed.classes[bucket[0]]
     ]
-    assert (visited, dropped) == (len(pairs), 0)
+    assert pairs == [pair for pair in of_first if keyed.share_every_group(*pair)]
+    assert (visited, dropped) == (len(of_first), len(of_first) - len(pairs))
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3])

@@ -386,3 +386,26 @@ def test_a_store_of_triangles_finds_prints_and_is_sound(tmp_path):
         near = [(x, y, direction + 2) for x, y, direction in prints[3][:25]]
         assert [match.key for match in stored.search(near)] == [3]
         assert not database.check(deep=True).problems
+
+
+def test_groups_connect_the_pairs_that_meet_in_every_group_and_no_others(tmp_path):
+    generator = random.Random(5)
+
+    def drawn(count: int) -> list[tuple[float, float, float]]:
+        return [
+            (generator.uniform(10, 290), generator.uniform(10, 290), generator.uniform(0, 359))
+            for _ in range(count)
+        ]
+
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        kind = Fingerprint(300, 300)
+        collection = db.collection("c", kind, threshold=0.4, seed=1, groups="chain")
+        for number in range(60):
+            whole = drawn(12)
+            collection.add_many([(2 * number, whole), (2 * number + 1, whole[:-1])])
+        pairs = [{pair.left, pair.right} for pair in collection.pairs(guarantee="probable")]
+        assert 0 < len(pairs) < 60
+        kept = [set(group.keys) for group in collection.kept_groups()]
+        for groups in (collection.groups(), collection.groups(where=lambda _: True)):
+            found = [set(group.keys) for group in groups]
+            assert sorted(map(min, found)) == sorted(map(min, pairs)) == sorted(map(min, kept))
