@@ -42,6 +42,41 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "storage/tables/layout.py",
+        "struct.error, AttributeError, TypeError):",
+        "struct.error):",
+        "tests/cli/test_dedupe.py -k two_types",
+    ),
+    Fault(
+        "files",
+        "files/separated.py",
+        "        tokens = self.fields_of(raw)\n        self._key(tokens, 0)\n",
+        "        tokens = self.fields_of(raw)\n",
+        "tests/cli/test_dedupe.py -k no_element",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/ordered.py",
+        "                        self._standing.stay(document.number)\n",
+        "                        pass\n",
+        "tests/ingest/test_ordered.py -k that_stays",
+    ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        "if not raw.endswith(reader.line_ends):",
+        'if not raw.endswith((b"\\n", b"\\r")):',
+        "tests/cli/test_dedupe.py -k only_a_line_feed",
+    ),
+    Fault(
+        "add",
+        "ingest/add.py",
+        "for place in fates.again() if of_content}",
+        "for place in fates.again()}",
+        "tests/ingest/test_add_many.py -k comes_again",
+    ),
+    Fault(
         "dedupe",
         "ingest/add.py",
         "                if fates.stored[row] in absent or fates.stored[row] not in self._seen\n",

@@ -36,6 +36,7 @@ from simdb.cli.stores import Store, settings_of
 from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import decimal
+from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import is_read_within, require_there, told_format, written_forms
@@ -46,7 +47,6 @@ from simdb.files.tables import (
     MOST_BYTES,
     CopiedRows,
     GroupWriter,
-    TableFile,
     TableReader,
     copy_rows,
     require_same_columns,
@@ -568,7 +568,7 @@ class _Job:
             keep_raw=True,
             spilled=self._spilled,
             in_one=self._is_one,
-            keep_lines=not self._stays and not ordered,
+            keep_lines=not self._stays and not ordered and self._asked.wanted.measure == "jaccard",
             like=None if stored is None else stored.key,
         )
 
@@ -668,9 +668,12 @@ class _Job:
         order = Policy(self._asked.policy.order)
         read: dict[str, Function] = {}
         for source in self._sources:
-            if FORMATS[told_format(source, self._options)].is_table:
-                with TableFile(source) as file:
-                    read |= read_by_policy(file.schema, order.fields or ())
+            if not FORMATS[told_format(source, self._options)].is_table:
+                continue
+            with open_rows(source, self._options) as reader:
+                schema = reader.schema() if isinstance(reader, TableReader) else None
+            if schema is not None:
+                read |= read_by_policy(schema, order.fields or ())
         return order.reading(read)
 
     def _page(self, target: simdb.Collection, seen: Removed, counts: Mapping[str, int]) -> str:
@@ -951,7 +954,7 @@ class _Splitting:
                 output.write(b"\n")
                 self._unended.discard(output)
             output.write(raw)
-            if not raw.endswith((b"\n", b"\r")):
+            if not raw.endswith(reader.line_ends):
                 self._unended.add(output)
 
     def _begin(self, output: Output, preamble: bytes) -> None:
@@ -980,7 +983,10 @@ class _Splitting:
 
     def finish(self) -> None:
         """Write what even an output without rows contains."""
-        for source, output in self._kept.items():
-            if source not in self._tables:
-                self._begin(output, self._feed.preambles.get(source, b""))
+        written = {source: own for source, own in self._kept.items() if source not in self._tables}
+        for source, output in written.items():
+            if preamble := self._feed.preambles.get(source):
+                self._begin(output, preamble)
+        for output in written.values():  # of which none has any
+            self._begin(output, b"")
         self._tables.finish()

@@ -194,5 +194,6 @@ def compressing(stored: IO[bytes], name: str) -> IO[bytes]:
         return io.BufferedWriter(packed, _CHUNK)
     if name.lower().endswith(".zst"):
         writer: IO[bytes] = zstandard.library().ZstdFile(stored, mode="wb", level=3)
+        writer.write(b"")  # else nothing at all is written of no content
         return writer
     return stored

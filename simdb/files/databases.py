@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -95,17 +95,28 @@ class DatabaseReader(TableReader):
                 f"{self.source}: there is no table {self._named!r}; there are {known}"
             )
 
+    def schema(self) -> Any:
+        """Return the schema of the rows of DuckDB; None of SQLite."""
+        if self._library == "sqlite":
+            return None
+        with self._of_duckdb() as (schema, _):
+            return schema
+
     def batches(self) -> Iterator[Any]:
         """Yield the rows of DuckDB as record batches."""
+        with self._of_duckdb() as (schema, batches):
+            wanted = self._wanted(schema.names)
+            for batch in batches:
+                for begin in range(0, batch.num_rows, BATCH_ROWS):
+                    yield batch.select(wanted).slice(begin, BATCH_ROWS)
+
+    @contextmanager
+    def _of_duckdb(self) -> Iterator[tuple[Any, Iterator[Any]]]:
         duckdb = _duckdb()
         try:
             with duckdb.connect(self._file or ":memory:", read_only=bool(self._file)) as database:
                 relation = database.sql if self._is_query else database.table
-                schema, batches = arrow.batches(relation(self._named))
-                wanted = self._wanted(schema.names)
-                for batch in batches:
-                    for begin in range(0, batch.num_rows, BATCH_ROWS):
-                        yield batch.select(wanted).slice(begin, BATCH_ROWS)
+                yield arrow.batches(relation(self._named))
         except duckdb.Error as error:
             told = str(error).partition("\n")[0]
             raise BadItemError(f"{self.source}: DuckDB cannot read it: {told}") from error

@@ -353,7 +353,10 @@ class RowReader(ABC):
         tokens: what cuts text into the elements of sets, and knows what they are here.
         stream: the bytes that are read; None where they are not those of one file.
         notes: what the user should know of how the input was read, as far as it was.
+        line_ends: what ends a row, so that another can follow it.
     """
+
+    line_ends: tuple[bytes, ...] = (b"\n",)
 
     def __init__(
         self, source: str, options: ReadingOptions, stream: InputStream | None = None

@@ -115,6 +115,7 @@ def delimiter_in_words(delimiter: str) -> str:
 class _CsvReader(StreamReader):
     """Rows of one stream whose records are those of CSV; empty lines are no rows."""
 
+    line_ends = (b"\n", b"\r")
     delimiter: str
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
@@ -263,11 +264,15 @@ class LinesReader(StreamReader):
         item: Item = self.options.kind.item_of_tokens(fields)
         return item
 
-    def fields(self, raw: bytes) -> dict[str, Any]:
-        """Return the item of a row without problem, under the name that the options give it."""
+    def item_in(self, raw: bytes) -> Item:
+        """Return the item of a row without problem."""
         tokens = self.fields_of(raw)
         self._key(tokens, 0)
-        return {self.options.text_fields[0]: self._item(tokens)}
+        return self._item(tokens)
+
+    def fields(self, raw: bytes) -> dict[str, Any]:
+        """Return the item of a row without problem, under the name that the options give it."""
+        return {self.options.text_fields[0]: self.item_in(raw)}
 
 
 class BasketReader(_CsvReader, LinesReader):

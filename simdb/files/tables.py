@@ -24,7 +24,7 @@ from simdb.arrays import Int64s
 from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
-from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
+from simdb.files.rows import ColumnRows, Item, ReadingOptions, Row, RowReader
 from simdb.files.spans import Spans
 from simdb.ragged import Column
 from simdb.results import Key
@@ -162,6 +162,11 @@ class TableReader(JsonLinesReader):
         """Whether the rows come in record batches of Arrow."""
         return True
 
+    def schema(self) -> Any:
+        """Return the schema of the table, None where it has none."""
+        with TableFile(self.source) as file:
+            return file.schema
+
     def batches(self) -> Iterator[Any]:
         """Yield the rows as record batches, of the columns that are read."""
         with TableFile(self.source) as file:
@@ -251,6 +256,8 @@ class TableReader(JsonLinesReader):
             return None
         if not simple or item not in batch.schema.names or batch.column(item).null_count:
             return None
+        if arrow.has_bytes(batch.schema.field(item).type):
+            self._binary.add(item)
         lines = range(line, line + batch.num_rows)
         keys = self._keys_of(batch, lines)
         names = [name for name in batch.schema.names if name in others and options.metadata]
@@ -284,6 +291,14 @@ class TableReader(JsonLinesReader):
         """Return the fields of a row without problem."""
         fields: dict[str, Any] = json.loads(raw)
         return fields
+
+    def item_in(self, raw: bytes) -> Item:
+        """Return the item of a row without problem."""
+        fields = self.fields(raw)
+        for name in self._binary.intersection(self.options.text_fields):
+            if isinstance(fields.get(name), str):
+                fields[name] = base64.b64decode(fields[name])
+        return self._item(fields)
 
     def place(self, line: int) -> str:
         """Return where a row stands, for a message."""

@@ -42,6 +42,8 @@ from simdb.ingest.rows import (
     read_whole,
 )
 from simdb.ingest.standing import ItemNumbers, Standing
+from simdb.kinds.base import Stored
+from simdb.metadata import are_equal
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Known, Opened, WriteAccess
@@ -343,7 +345,7 @@ class BatchAdder:
             row = rows[place]
             if document.item == batch.items[row]:
                 same.add(row)
-            if document.metadata == batch.metadata[row]:
+            if _same_metadata(document.metadata, batch.metadata[row]):
                 noted.add(row)
         return same, noted
 
@@ -486,7 +488,9 @@ class BatchAdder:
         within = numbers < 0
         within[~within] = self._came_with_input(numbers[~within])
         listed = numbers.tolist()
-        if first_rows := {fates.stored[place]: place for place in fates.again()}:
+        of_content = self._policy.on_existing in OF_CONTENT
+        first_rows = {fates.stored[place]: place for place in fates.again() if of_content}
+        if first_rows:
             pairs = zip(listed, similar, strict=True)
             within &= [first_rows.get(number, 0) <= place for number, place in pairs]
         earlier = batch.keys_at(np.maximum(decisions.row[similar], 0).tolist())  # in the batch
@@ -513,6 +517,13 @@ class BatchAdder:
             return self._seen.among(numbers)  # also if an earlier run of the same input stored it
         first = self._first_new
         return numbers >= first if first is not None else np.zeros(numbers.size, np.bool_)
+
+
+def _same_metadata(one: Stored, other: bytes) -> bool:
+    """Whether packed metadata are equal; the order of their names means nothing."""
+    if one == other or len(one) != len(other):
+        return bool(one == other)
+    return are_equal(layout.unpack(one), layout.unpack(other))
 
 
 def _targets(

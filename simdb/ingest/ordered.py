@@ -8,7 +8,9 @@ removed in its time does not come back. A stored item that is in the input again
 row stands.
 
 A stored item for which the input has other content decides about no row: at the end nothing would
-be left that the row resembles. It goes even if its new content is a duplicate.
+be left that the row resembles. It goes even if its new content is a duplicate. Where such an item
+is kept instead, it stands before all rows: it does not go for another, so that its key does not
+become free for the row that a second run would store.
 
 The rows wait in a file beside the store, which is gone afterwards; of each its place in the order
 is in memory, about 150 bytes.
@@ -135,6 +137,8 @@ class _Arrivals:
                 if document.item != batch.items[row]:
                     if self._updates:
                         self.leaving.add([document.number])
+                    elif self._standing is not None:
+                        self._standing.stay(document.number)
                 elif self._standing is not None:
                     self._standing.stand(document.number, batch.rows[row])
 

@@ -76,6 +76,10 @@ class Standing:
         """Let a stored item stand where the row stands that is this item."""
         self._stored[number] = self._places[position]
 
+    def stay(self, number: int) -> None:
+        """Let a stored item stand before all rows."""
+        self._stored[number] = ()
+
     def place(self, key: Key, item: Any, metadata: Any) -> Place:
         """Place an item by itself."""
         row = Entry(key, item, layout.unpack(metadata) if len(metadata) else None)

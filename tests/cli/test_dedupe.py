@@ -543,3 +543,105 @@ def test_a_policy_compares_decimals_of_tables_by_value(tmp_path):
     for policy in ("price asc", "of.price asc"):
         run("dedupe", tmp_path / "d.parquet", "--policy", policy, "-o", tmp_path / "kept.jsonl")
         assert json.loads((tmp_path / "kept.jsonl").read_text())["price"] == "9.50"
+
+
+def test_keys_of_two_types_stand_in_two_inputs(tmp_path):
+    texts = write_rows(tmp_path / "a.jsonl", [{"id": "a", "text": text_of(1)}])
+    numbers = write_rows(tmp_path / "b.jsonl", [{"id": 7, "text": text_of(2)}])
+    for sources in ([texts, numbers], [numbers, texts]):
+        done("dedupe", *sources, "--id-field", "id", "-o", tmp_path / "out.jsonl")
+        kept = [
+            json.loads(line)["id"] for line in (tmp_path / "out.jsonl").read_text().splitlines()
+        ]
+        assert kept == [json.loads(source.read_text())["id"] for source in sources]
+
+
+@pytest.mark.parametrize("name", ["in.dat", "in.basket"])
+def test_the_key_of_a_line_is_no_element_of_what_was_removed(tmp_path, name):
+    rows = ["11 1 2 3 4 5 6", "12 1 2 3 4 5 6", "13 9 10"]
+    between = "," if name.endswith("basket") else " "
+    source, removed = tmp_path / name, tmp_path / "removed.jsonl"
+    source.write_text("".join(row.replace(" ", between) + "\n" for row in rows))
+    command = ["dedupe", source, "-o", tmp_path / "out", "--kind", "set", "--id-field", 1]
+    done(*command, "--removed", removed, "--explain", "--report", tmp_path / "report.html")
+    told = json.loads(removed.read_text())
+    assert told["row"] == {"set": [1, 2, 3, 4, 5, 6]}
+    assert told["evidence"]["similarity"] == told["similarity"] == 1
+    assert told["evidence"]["differing"] == []
+
+
+def test_packed_bits_of_a_table_are_explained(tmp_path):
+    table = pa.table({"id": [1, 2], "bits": [b"\xb5\x8f", b"\xb5\x8e"]})
+    parquet.write_table(table, tmp_path / "in.parquet")
+    removed = tmp_path / "removed.jsonl"
+    command = ["dedupe", tmp_path / "in.parquet", "-o", tmp_path / "out.parquet", "--id-field"]
+    limits = ["--kind", "bits:16", "--max-distance", 1, "--removed", removed, "--explain"]
+    done(*command, "id", *limits, "--report", tmp_path / "report.html")
+    assert json.loads(removed.read_text())["evidence"]["distance"] == 1
+
+
+def test_only_a_line_feed_ends_a_line_of_json(tmp_path):
+    """A file whose last CRLF was cut in two is followed by another."""
+    sources = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    lines = [json.dumps({"id": f"r{number}", "text": text_of(number)}) for number in range(2)]
+    sources[0].write_bytes(lines[0].encode() + b"\r")
+    sources[1].write_bytes(lines[1].encode() + b"\n")
+    done("dedupe", *sources, "--id-field", "id", "-o", tmp_path / "out.jsonl")
+    assert (tmp_path / "out.jsonl").read_bytes().splitlines() == [line.encode() for line in lines]
+    done("dedupe", tmp_path / "out.jsonl", "--id-field", "id", "-o", tmp_path / "again.jsonl")
+
+
+@pytest.mark.parametrize("measure", ["containment", "both"])
+def test_by_containment_a_key_that_comes_again_is_bad(tmp_path, measure):
+    sets = [("a", [1, 2, 3, 4, 5]), ("b", [1, 2, 3]), ("c", [7, 8, 9]), ("a", [20, 21])]
+    rows = write_rows(tmp_path / "in.jsonl", [{"id": key, "set": own} for key, own in sets])
+    command = ["dedupe", rows, "--kind", "set", "--id-field", "id", "-o", tmp_path / "out.jsonl"]
+    told = done(*command, "--measure", measure, "--threshold", 1, "--on-bad", "skip", "--json")
+    counts = json.loads(told.stdout)
+    assert (counts["kept"], counts["removed_new"], counts["bad"]) == (2, 1, 1)
+    assert "line 4: key 'a' came earlier in the input" in told.stderr
+
+
+@pytest.mark.parametrize("library", ["sqlite", "duckdb"])
+def test_a_policy_orders_the_rows_of_a_database(tmp_path, library):
+    module = pytest.importorskip("sqlite3" if library == "sqlite" else "duckdb")
+    database = module.connect(str(tmp_path / "a.db"))
+    database.execute("CREATE TABLE t (id TEXT, text TEXT, score DECIMAL(10, 2))")
+    rows = [("a", text_of(1), 9), ("b", text_of(1), 10)]
+    database.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    database.commit()
+    database.close()
+    source, output = f"{library}:{tmp_path / 'a.db'}:t", tmp_path / "out.jsonl"
+    done("dedupe", source, "--id-field", "id", "--policy", "score desc", "-o", output)
+    assert json.loads(output.read_text())["id"] == "b"
+
+
+def test_an_output_of_nothing_is_a_sound_compressed_file(tmp_path):
+    rows = write_rows(tmp_path / "in.jsonl", [{"id": "a", "text": text_of(1)}])
+    for suffix in (".gz", ".zst"):
+        removed = tmp_path / f"removed.jsonl{suffix}"
+        command = ["dedupe", rows, "--id-field", "id", "-o", tmp_path / "out.jsonl"]
+        done(*command, "--removed", removed)
+        done("dedupe", removed, "-o", tmp_path / "again.jsonl")
+        assert removed.stat().st_size > 0
+
+
+def test_a_header_is_written_also_after_an_empty_file(tmp_path):
+    (tmp_path / "empty.csv").write_bytes(b"")
+    (tmp_path / "in.csv").write_text(f"id,text\nk,{text_of(1)}\n")
+    (tmp_path / "next.csv").write_text(f"id,text\nz,{text_of(1)}\n")
+    asked = ["--id-field", "id", "--store", tmp_path / "s.simdb", "-o", tmp_path / "out.csv"]
+    done("dedupe", tmp_path / "in.csv", *asked)
+    done("dedupe", tmp_path / "empty.csv", tmp_path / "next.csv", *asked, "--yes")
+    assert (tmp_path / "out.csv").read_text() == "id,text\n"
+
+
+def test_fields_in_another_order_are_the_same_metadata(tmp_path):
+    row = {"id": "a", "text": text_of(1), "x": 1, "y": [2, {"z": 3, "q": 4}]}
+    store, output = tmp_path / "s.simdb", tmp_path / "out.jsonl"
+    other = {"y": [2, {"q": 4, "z": 3}], "x": 1, "text": text_of(1), "id": "a"}
+    for given, updated in ((row, 0), (other, 0), ({**row, "x": 2}, 1)):
+        source = write_rows(tmp_path / "in.jsonl", [given])
+        asked = ["--id-field", "id", "--store", store, "--on-existing", "replace", "--json"]
+        told = json.loads(done("dedupe", source, "-o", output, *asked).stdout)
+        assert told["updated"] == updated

@@ -403,3 +403,20 @@ def test_a_large_input_is_one_transaction(tmp_path):
         assert len(kept) == kept.delete_many(range(25_000), at_once=True) == 25_000
         assert db.stats()["store"]["commits"] == before + 2
         assert db.check(deep=True).sound
+
+
+@pytest.mark.parametrize("batch", [1, 2, 10_000])
+def test_what_resembles_a_row_of_the_input_is_said_to_though_that_row_comes_again(
+    tmp_path, monkeypatch, batch
+):
+    monkeypatch.setattr("simdb.ingest.add.BATCH_ITEMS", batch)
+    one, other = set(range(10)), set(range(50, 60))
+    rows = [("a", one), ("c", other), ("c", other), ("b", one), ("a", one)]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set())
+        outcomes: list[Any] = []
+        report = collection.add_many(
+            rows, on_existing="skip", find_duplicates=True, outcomes=outcomes.extend
+        )
+    assert (report.duplicates_new, report.duplicates_old) == (1, 0)
+    assert [outcome.within_input for outcome in outcomes if outcome.key == "b"] == [True]

@@ -393,3 +393,24 @@ def test_outcomes_come_in_the_order_of_the_input_however_rows_wait(tmp_path, mon
         assert [outcome.row for outcome in outcomes] == list(range(25))
         for (_, item), outcome in zip(rows, outcomes, strict=True):
             assert item != "bad" or outcome.action == "bad"
+
+
+@pytest.mark.parametrize("batch", [1, 10_000])
+@pytest.mark.parametrize("on_existing", ["keep", "error"])
+def test_a_stored_item_that_stays_does_not_go_for_a_better_row(
+    tmp_path, monkeypatch, on_existing, batch
+):
+    """Else its key would be free in a second run, for the row that the first one dropped."""
+    monkeypatch.setattr(adding, "BATCH_ITEMS", batch)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.5, exact_floor=0.5)
+        collection.add_many([("k", set(range(10)), {"q": 1}), ("m", set(range(50, 60)), {"q": 1})])
+        rows: list[Any] = [
+            ("k", set(range(20, 30)), {"q": 9}),
+            ("r", set(range(11)), {"q": 5}),
+            ("n", set(range(50, 61)), {"q": 5}),
+        ]
+        for _ in range(2):
+            collection.dedupe(rows, policy="number(q) desc", on_existing=on_existing, on_bad="skip")
+            assert {entry.key for entry in collection.items()} == {"k", "n"}
+            assert collection.get("k").item == set(range(10))
