@@ -113,7 +113,7 @@ FAULTS = (
     ),
     Fault(
         "answers",
-        "answers/ranking.py",
+        "answers/method.py",
         "np.flatnonzero(~(order > last))",
         "np.flatnonzero(order < last)",
         "tests/answers/test_ranking.py -k in_order",

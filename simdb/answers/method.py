@@ -22,7 +22,7 @@ from msgspec import structs
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.probe import Prober
-from simdb.answers.ranking import Ranking, best_first
+from simdb.answers.ranking import Ranking
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import CorruptionError, KeyNotFoundError, UsageError, WrongTypeError
 from simdb.exact.measures import SetSimilarity
@@ -62,6 +62,7 @@ AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[Lookup, Lookup], str | None]
 
 WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
 _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # in its usual spelling
+_SORTED_AS_FAST = 64  # values beside those that are wanted
 
 
 @dataclass(frozen=True)
@@ -389,3 +390,14 @@ def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
         missing = int(np.delete(numbers, found)[0])
         raise KeyNotFoundError(f"item number {missing} is not stored")
     return keys
+
+
+def best_first(order: Float64s, limit: int | None = None) -> Int64s:
+    """Return the places of all values, or of so many, the least first; equal ones as they stand."""
+    if limit is None or order.size <= limit + _SORTED_AS_FAST:
+        return order.argsort(kind="stable")[:limit]
+    if not limit:
+        return np.empty(0, np.int64)
+    last = np.partition(order, limit - 1)[limit - 1]
+    near = np.flatnonzero(~(order > last))  # a value that is no number is the last
+    return near[order[near].argsort(kind="stable")][:limit]

@@ -1,4 +1,4 @@
-"""The best of what was found: all of it in order, or the first few without sorting the others."""
+"""The best of what is found for several probes, as it is found."""
 
 from __future__ import annotations
 
@@ -8,19 +8,7 @@ from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact.thresholds import Bound
 from simdb.opened.where import Chosen
 
-_FEW = 64  # are sorted as fast as the first of them are parted from the others
 _PENDING = 2**18  # matches that are ranked together at least
-
-
-def best_first(order: Float64s, limit: int | None = None) -> Int64s:
-    """Return the places of all values, or of so many, the least first; equal ones as they stand."""
-    if limit is None or order.size <= limit + _FEW:
-        return order.argsort(kind="stable")[:limit]
-    if not limit:
-        return np.empty(0, np.int64)
-    last = np.partition(order, limit - 1)[limit - 1]
-    near = np.flatnonzero(~(order > last))  # a value that is no number is the last
-    return near[order[near].argsort(kind="stable")][:limit]
 
 
 class Ranking:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers import ranking
+from simdb.answers import method, ranking
 from simdb.exact.thresholds import MaximumDistance
 
 
@@ -19,7 +19,7 @@ def test_the_first_few_are_those_of_all_in_order(limit: int | None) -> None:
     for values in (3, 40, 10**9):  # many are equal, some, none
         order = generator.integers(0, values, 3_000).astype(np.float64)
         expected = order.argsort(kind="stable")[:limit]
-        assert ranking.best_first(order, limit).tolist() == expected.tolist()
+        assert method.best_first(order, limit).tolist() == expected.tolist()
 
 
 class Even:
