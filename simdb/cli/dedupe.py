@@ -40,7 +40,7 @@ from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import is_read_within, require_there, told_format, written_forms
-from simdb.files.rows import ReadingOptions, RowReader
+from simdb.files.rows import BYTE_ORDER_MARK, ReadingOptions, RowReader
 from simdb.files.spans import Spans
 from simdb.files.tables import (
     BATCH_ROWS,
@@ -984,9 +984,10 @@ class _Splitting:
     def finish(self) -> None:
         """Write what even an output without rows contains."""
         written = {source: own for source, own in self._kept.items() if source not in self._tables}
+        preambles = {source: self._feed.preambles.get(source, b"") for source in written}
+        for source, output in written.items():  # an empty file may come before one with a header
+            if preambles[source] not in (b"", BYTE_ORDER_MARK):
+                self._begin(output, preambles[source])
         for source, output in written.items():
-            if preamble := self._feed.preambles.get(source):
-                self._begin(output, preamble)
-        for output in written.values():  # of which none has any
-            self._begin(output, b"")
+            self._begin(output, preambles[source])
         self._tables.finish()
