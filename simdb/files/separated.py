@@ -84,16 +84,21 @@ def iter_records(
         too_long = f"longer than {longest} bytes" if length > longest else None
         return first, b"".join(parts), too_long or problem
 
-    for portion, complete in stream.lines(longest):
-        several = complete and b"\r" in portion
-        for part in portion.splitlines(keepends=True) if several else (portion,):
+    held = b""  # what ends a line alone, or with what the next portion begins with
+    for read, complete in stream.lines(longest):
+        portion, held = held + read, b""
+        if not complete and portion.endswith(b"\r"):
+            portion, held = portion[:-1], b"\r"
+        several = portion.splitlines(keepends=True) if b"\r" in portion else [portion]
+        for number, part in enumerate(several, 1):
+            ends = complete or number < len(several)
             length += len(part)
             parts.append(part)
             if length > longest:
                 parts.clear()
             place = _place_after(place, part, mark)
-            line += complete and part.endswith((b"\n", b"\r"))
-            if complete and place != _IN_QUOTED:
+            line += ends and part.endswith((b"\n", b"\r"))
+            if ends and place != _IN_QUOTED:
                 yield record()
                 first, length, place = line, 0, _AT_START
                 parts.clear()

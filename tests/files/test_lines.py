@@ -349,3 +349,20 @@ def test_no_bytes_at_all_make_the_csv_reader_raise_after_its_header(content):
     assert b"".join(row.raw for row in rows) == b"".join(
         raw for _, raw, _ in iter_records(stream_of(content)) if raw.strip(b"\r\n")
     )
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+@pytest.mark.parametrize("chunk", [1, 2, 7, 2**20])
+def test_lines_that_end_in_carriage_returns_alone_make_no_long_record(monkeypatch, end, chunk):
+    monkeypatch.setattr("simdb.files.compression._CHUNK", chunk)
+    rows = [
+        f'{number},"{"x" * (number % 5)}{end if number % 7 == 0 else ""}"' for number in range(60)
+    ]
+    content = "".join(row + end for row in rows)
+    records = list(iter_records(stream_of(content.encode()), longest=20))
+    assert [raw.decode() for _, raw, _ in records] == [row + end for row in rows]
+    assert {problem for *_, problem in records} == {None}
+    lines = [1]
+    for row in rows:
+        lines.append(lines[-1] + 1 + row.count(end))
+    assert [line for line, *_ in records] == lines[:-1]
