@@ -91,7 +91,7 @@ def iter_records(
             portion, held = portion[:-1], b"\r"
         several = portion.splitlines(keepends=True) if b"\r" in portion else [portion]
         for number, part in enumerate(several, 1):
-            ends = complete or number < len(several)
+            ends = complete or number < len(several) or part.endswith(b"\r")
             length += len(part)
             parts.append(part)
             if length > longest:

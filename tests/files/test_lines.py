@@ -366,3 +366,16 @@ def test_lines_that_end_in_carriage_returns_alone_make_no_long_record(monkeypatc
     for row in rows:
         lines.append(lines[-1] + 1 + row.count(end))
     assert [line for line, *_ in records] == lines[:-1]
+
+
+@given(text=csv_bytes, longest=st.integers(1, 12), chunk=st.sampled_from([1, 2, 5, 2**20]))
+def test_records_begin_where_they_do_however_long_they_may_be(text, longest, chunk):
+    with pytest.MonkeyPatch().context() as patch:
+        patch.setattr("simdb.files.compression._CHUNK", chunk)
+        content = text.encode()
+        whole = list(iter_records(stream_of(content)))
+        cut = list(iter_records(stream_of(content), longest=longest))
+    assert [line for line, *_ in cut] == [line for line, *_ in whole]
+    for (_, raw, problem), (_, expected, _) in zip(cut, whole, strict=True):
+        assert problem is not None or raw == expected
+        assert len(expected) <= longest or "longer" in (problem or "")
