@@ -88,7 +88,8 @@ def polars() -> Any:
 
 def is_pandas(data: object) -> bool:
     """Whether an object is a frame of pandas; nothing is imported to tell."""
-    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+    modules = (kind.__module__.partition(".")[0] for kind in type(data).__mro__)
+    return "pandas" in modules and hasattr(data, "columns")
 
 
 def is_table(data: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -15,7 +15,13 @@ from msgspec.structs import replace
 from simdb import answers, kinds, recovery, upkeep
 from simdb.arguments import require_whole
 from simdb.collection import Collection, CollectionView
-from simdb.errors import ConfigurationError, CorruptionError, StorageError, UnknownKindError
+from simdb.errors import (
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    StorageError,
+    UnknownKindError,
+)
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
@@ -350,15 +356,17 @@ class Database:
             "path": str(self.path),
             "uuid": str(self.uuid),
             "store": self._handle.environment.statistics(),
-            "collections": [self._stats_of(name) for name in self.collection_names()],
+            "collections": list(self._stats_of_each()),
         }
         return Stats(found)
 
-    def _stats_of(self, name: str) -> dict[str, Any]:
-        try:
-            return self[name].stats()
-        except UnknownKindError as error:
-            return {"name": name, "problem": str(error)}
+    def _stats_of_each(self) -> Iterator[dict[str, Any]]:
+        for name in self.collection_names():
+            with suppress(CollectionNotFoundError):  # dropped meanwhile
+                try:
+                    yield self[name].stats()
+                except UnknownKindError as error:
+                    yield {"name": name, "problem": str(error)}
 
     def check(
         self, *, deep: bool = False, progress: Callable[[Progress], None] | None = None
@@ -455,7 +463,11 @@ class Database:
         with self._handle.writing() as access:
             # What is left of removed collections has none that would do it.
             upkeep.rebuild.collect_garbage(access)
-        return {name: self[name].compact(progress=progress) for name in self.collection_names()}
+        done: dict[str, dict[str, Any]] = {}
+        for name in self.collection_names():
+            with suppress(CollectionNotFoundError):  # dropped meanwhile
+                done[name] = self[name].compact(progress=progress)
+        return done
 
 
 def open_database(

@@ -424,6 +424,7 @@ class _Table:
         if arrow.is_table(data):
             self._library = type(data).__module__.partition(".")[0].lstrip("_")
             if arrow.is_pandas(data):
+                self._library = "pandas"
                 self._choose(list(map(str, data.columns)), order)
                 self._read = arrow.narrowed(data, self.columns)
             else:

@@ -199,7 +199,8 @@ def arguments_of(
             continue
         if wanted is not str:
             try:
-                given[name] = msgspec.convert(text, wanted, strict=False)
+                # Only what is left out is None.
+                given[name] = msgspec.convert(text, bool if wanted is bool else int, strict=False)
             except msgspec.ValidationError:
                 what = "true or false" if wanted is bool else "a whole number"
                 raise RefusedError(

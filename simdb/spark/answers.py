@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -230,8 +230,7 @@ class _Run:
     ) -> _Run:
         """Sign all items, find their copies, and refuse what cannot be answered."""
         exact = _is_exact(guarantee)
-        if on_bad not in ("error", "skip"):
-            raise UsageError(f"on_bad must be 'error' or 'skip', not {on_bad!r}")
+        require_choice(on_bad)
         steps.require_served(recipe, exact=exact)
         f = functions()
         key, item, order = columns
@@ -246,7 +245,8 @@ class _Run:
 
         def all_signed() -> Any:
             for frame in frames:
-                _require_keys(frame, key)
+                require_keys(frame, key)
+            _require_one_type(frames, key)
             whole, *others = (
                 _signed(frame, recipe, named, exact=exact, side=side)
                 for side, frame in enumerate(frames)
@@ -256,7 +256,7 @@ class _Run:
             return whole
 
         signed = stages("signed", all_signed)
-        _require_good(signed, skip=on_bad == "skip")
+        require_good(signed, skip=on_bad == "skip")
         by_place = len(frames) == 1 and are_numbers(signed, unique=named[2] == key)
         if by_place:
             signed = signed.withColumn("number", f.col("place").cast("bigint"))
@@ -542,7 +542,13 @@ def _require_columns(frame: Any, named: tuple[str, ...]) -> None:
         raise UsageError(f"keys are whole numbers or texts: {named[0]!r} is {of_keys}")
 
 
-def _require_keys(frame: Any, key: str) -> None:
+def require_choice(on_bad: object) -> None:
+    """Raise UsageError unless it is said what becomes of bad items."""
+    if on_bad not in ("error", "skip"):
+        raise UsageError(f"on_bad must be 'error' or 'skip', not {on_bad!r}")
+
+
+def require_keys(frame: Any, key: str) -> None:
     """Raise UsageError for keys that are null, or there twice."""
     f = functions()
     keys = frame.select(f.col(key).alias("key"))
@@ -561,7 +567,21 @@ def _require_keys(frame: Any, key: str) -> None:
     raise UsageError(f"keys are there more than once: {shown}; every row needs one of its own")
 
 
-def _require_good(signed: Any, *, skip: bool) -> None:
+def _require_one_type(frames: Sequence[Any], key: str) -> None:
+    """Raise UsageError for keys that are texts in one frame and numbers in another.
+
+    Spark would make numbers of the texts, of several the same one.
+    """
+    f = functions()
+    types = [frame.select(f.col(key).alias("key")).dtypes[0][1] for frame in frames]
+    if len({name == "string" for name in types}) > 1:
+        raise UsageError(
+            f"the keys {key!r} are {' in one frame and '.join(types)} in the other: cast them to "
+            "one type"
+        )
+
+
+def require_good(signed: Any, *, skip: bool) -> None:
     """Raise BadItemError for items that cannot be stored, unless they are skipped."""
     if skip:
         return

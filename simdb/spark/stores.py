@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from simdb import arrow
 from simdb.collection import Collection, CollectionView
 from simdb.errors import UsageError
 from simdb.results import AddReport
-from simdb.spark.answers import sign
+from simdb.spark.answers import require_choice, require_good, require_keys, sign
 from simdb.spark.frames import Stages
 
 
@@ -33,7 +33,15 @@ def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
     return spark.read.parquet(str(target))
 
 
-def to_store(frame: Any, collection: Collection, *, key: str, item: str, work: str) -> AddReport:
+def to_store(
+    frame: Any,
+    collection: Collection,
+    *,
+    key: str,
+    item: str,
+    work: str,
+    on_bad: Literal["error", "skip"] = "error",
+) -> AddReport:
     """Store the rows of a frame; the workers sign them, this process only writes.
 
     Args:
@@ -41,15 +49,27 @@ def to_store(frame: Any, collection: Collection, *, key: str, item: str, work: s
         collection: of the store, opened here.
         key, item: the columns.
         work: a new folder that the workers and this process both see.
+        on_bad: ``"skip"`` leaves out items that cannot be stored.
+
+    Raises:
+        UsageError: a key is null or there twice, or the folder is not seen here.
+        BadItemError: items cannot be stored; the message names their keys.
     """
+    require_choice(on_bad)
     recipe = collection.recipe()
     stages = Stages(frame.sparkSession, work, f"{recipe.fingerprint} to_store {key} {item}")
 
-    def rows() -> Any:
-        signed = sign(frame, recipe, key=key, item=item).where("problem is null")
-        named = frame.select(frame[key].alias("key"), frame[item].alias("item"))
-        return signed.join(named, "key").select("key", "item", "signature")
+    def all_signed() -> Any:
+        require_keys(frame, key)
+        return sign(frame, recipe, key=key, item=item)
 
+    def rows() -> Any:
+        named = frame.select(frame[key].alias("key"), frame[item].alias("item"))
+        good = signed.where("problem is null")
+        return good.join(named, "key").select("key", "item", "signature")
+
+    signed = stages("signed", all_signed)
+    require_good(signed, skip=on_bad == "skip")
     stages("kept", rows)
     files = sorted(Path(stages.path("kept")).glob("*.parquet"))
     if not files:

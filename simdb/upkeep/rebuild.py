@@ -13,7 +13,7 @@ from simdb.answers.exact.memory import sampled_order
 from simdb.answers.method import ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.batches.signer import Epoch, Signed, Signer
-from simdb.errors import DatabaseFailedError, StorageError
+from simdb.errors import CollectionNotFoundError, DatabaseFailedError, StorageError
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings
 from simdb.opened import catalogue
@@ -23,6 +23,7 @@ from simdb.results import Progress
 from simdb.storage.collection.manifest import write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
@@ -44,6 +45,7 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
     """
     collection = known.settings.number
     with access.read() as snapshot:
+        _require_there(snapshot, known.settings)
         before = CollectionReader(snapshot, collection)
         dead, index = before.tombstones.copy(), before.manifest.index.number
     collect_garbage(access)
@@ -78,11 +80,12 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
         return bool(left)
 
     for work in (finish_epoch, start_full_merge, merge, drop_dead):
-        while _step(access, collection, work):
+        while _step(access, known.settings, work):
             steps += 1
             if progress is not None:
                 progress(Progress("compacting", steps, None))
     with access.write() as transaction:
+        _require_there(transaction, known.settings)
         writer = CollectionWriter(transaction, collection)
         if writer.manifest.index.number == index and not catalogue.is_being_built(transaction):
             writer.clear_tombstones(dead)
@@ -98,10 +101,19 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
     }
 
 
-def _step(access: WriteAccess, collection: int, work: Callable[[CollectionWriter], bool]) -> bool:
+def _require_there(transaction: ReadTransaction, settings: CollectionSettings) -> None:
+    """Raise CollectionNotFoundError for a collection that was dropped meanwhile."""
+    if settings.number not in catalogue.numbers(transaction):
+        raise CollectionNotFoundError(f"collection {settings.name!r} was dropped meanwhile")
+
+
+def _step(
+    access: WriteAccess, settings: CollectionSettings, work: Callable[[CollectionWriter], bool]
+) -> bool:
     """Do a step of work in a transaction of its own; return whether there may be more."""
     with access.write() as transaction:
-        writer = CollectionWriter(transaction, collection)
+        _require_there(transaction, settings)
+        writer = CollectionWriter(transaction, settings.number)
         more = work(writer)
         writer.save()
     return more

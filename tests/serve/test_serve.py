@@ -377,6 +377,8 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
         ("/collections/%ff", 400),
         ("/collections/notes/groups?limit=0", 422),
         ("/collections/notes/groups?limit=x", 422),
+        ("/collections/notes/groups?limit=null", 422),
+        ("/collections/notes/changes?limit=null", 422),
         ("/collections/notes/groups?most=1", 400),
         ("/collections/notes/groups?after=99999999999999999999", 422),
         ("/collections/notes/groups/99999999999999999999", 422),

@@ -337,3 +337,36 @@ def test_places_that_number_rows_are_told_by_their_ends_or_counted(spark, tmp_pa
         assert are_numbers(one, unique=False) is numbers
     with pytest.raises(UsageError, match="not read from files"):
         frames.in_file_order(spark.range(3), "at")
+
+
+@on_spark
+def test_keys_of_two_types_are_not_made_one(spark, tmp_path):
+    texts = [("1", "some words of a text"), ("01", "other words than those of that")]
+    left = spark.createDataFrame(texts, "id string, text string")
+    right = spark.createDataFrame([(1, texts[0][1])], "id int, text string")
+    asked: Any = {**COLUMNS, "threshold": 0.8, "seed": 1}
+    for number, sides in enumerate(((left, right), (right, left))):
+        with pytest.raises(simdb.UsageError, match="in one frame and"):
+            simdb.spark.join(*sides, kind=simdb.Text(), **asked, work=str(tmp_path / f"{number}"))
+
+
+@on_spark
+def test_what_cannot_be_stored_of_a_frame_is_told_and_nothing_is_stored(spark, tmp_path):
+    good = [(f"k{number}", f"text number {number} of some words") for number in range(20)]
+    wrong: list[tuple[list[tuple[Any, Any]], type[Exception], str]] = [
+        ([("k3", "another text of that key")], simdb.UsageError, "more than once: 'k3'"),
+        ([(None, "a text without a key")], simdb.UsageError, "is null"),
+        ([("bad", None)], simdb.BadItemError, "'bad'"),
+    ]
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.8)
+        for number, (rows, error, told) in enumerate(wrong):
+            frame = spark.createDataFrame(good + rows, "id string, text string")
+            work = str(tmp_path / f"work{number}")
+            with pytest.raises(error, match=told):
+                simdb.spark.to_store(frame, collection, **COLUMNS, work=work)
+        assert len(collection) == 0
+        work = str(tmp_path / "skipped")
+        report = simdb.spark.to_store(frame, collection, **COLUMNS, work=work, on_bad="skip")
+        assert report.added == len(collection) == len(good)
+        assert collection.check(deep=True).sound

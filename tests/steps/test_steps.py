@@ -184,3 +184,14 @@ def test_numbers_below_0_are_refused(step):
     table = pa.table({"number": [1, -3], "item": [[1], [2]]})
     with pytest.raises(UsageError, match="0 or more, not -3"):
         list(step(simdb.Recipe.of(SETS, seed=1), table.to_batches()))
+
+
+@pytest.mark.parametrize(
+    "edges", [([5, 6], [5]), ([0.5], [1.5]), ([[1]], [[2]]), (["a"], ["b"]), (3, 4)]
+)
+def test_edges_of_no_two_equal_columns_are_refused(edges: Any) -> None:
+    with pytest.raises(simdb.WrongTypeError, match="edges must be two arrays of whole numbers"):
+        steps.components(*edges)
+    vertices, labels = steps.components([5, 6, 9], [6, 7, 9])  # type: ignore[arg-type]
+    assert vertices.tolist() == [5, 6, 7, 9]
+    assert labels.tolist() == [5, 5, 5, 9]

@@ -160,3 +160,21 @@ def test_what_was_deleted_leaves_its_pages_free_at_once(tmp_path):
         collection.add("another", "a small text")  # LMDB leaves alone what the last commit freed
         collection.add_many(rows)
         assert db.stats()["store"]["used_bytes"] < before + 10 * 300_000
+
+
+@pytest.mark.parametrize("dropped", ["a", "b"])
+def test_a_collection_that_is_dropped_meanwhile_is_none_and_no_damage(tmp_path, dropped):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        for name in ("a", "b"):
+            db.collection(name, simdb.Set(), threshold=0.5).add_many((n, {n}) for n in range(50))
+        first = db["a"]
+
+        def drop(_: Any) -> None:
+            if dropped in db:
+                db.drop_collection(dropped)
+
+        assert set(db.compact(progress=drop)) == {"a", "b"} - {dropped}
+        assert db.check(deep=True).sound
+        if dropped == "a":
+            with pytest.raises(simdb.CollectionNotFoundError):
+                first.compact()
