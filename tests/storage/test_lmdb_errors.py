@@ -268,3 +268,11 @@ def test_a_write_that_a_full_disk_cut_short_is_told_as_a_full_disk(
     monkeypatch.setattr(file_errors, "CUT_SHORT", free)
     with pytest.raises(expected), file_errors.translated(path):
         raise with_code(lmdb.Error("input/output error"), errno.EIO)
+
+
+def test_the_deadline_of_a_signal_handler_is_not_the_store_s(tmp_path):
+    path = tmp_path / "s.simdb"
+    with pytest.raises(TimeoutError, match="my deadline"), file_errors.translated(path):
+        raise TimeoutError("my deadline")
+    with pytest.raises(StorageError), file_errors.translated(path):
+        raise TimeoutError(errno.ETIMEDOUT, "of a file system")

@@ -68,7 +68,8 @@ def translated(path: Path) -> Iterator[None]:
             ) from error
         _raise_by_code(path, error, error.code)
     except OSError as error:
-        if isinstance(error, StorageError):
+        by_handler = isinstance(error, TimeoutError) and error.errno is None  # of a signal
+        if by_handler or isinstance(error, StorageError):
             raise
         if error.errno == errno.EIO and _is_empty(path):
             raise NotADatabaseError(
