@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from simdb.arguments import number_within, several
-from simdb.arrays import Float64s
+from simdb.arrays import Float64s, Int64s
 from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
 from simdb.kinds import Kind, Text
@@ -30,6 +30,7 @@ THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
 LOWEST = 0.5
 EXAMPLES = 10  # pairs on each side of a threshold
 BIN = 0.05
+_LAST_BIN = round((1 - LOWEST) / BIN) - 1
 RESAMPLED = 1_000  # times, for an interval
 FEW = 10  # rows removed, whose number says little of what other rows would do
 TRIED: tuple[tuple[str, Text], ...] = (
@@ -286,10 +287,9 @@ def _tried(
         keys = collection.plan.keys
     found.sort(key=lambda one: (one.similarity, one.left, one.right))
     values = np.array([one.similarity for one in found], np.float64)
-    edges = np.append(np.arange(LOWEST, 1 - 1e-9, BIN), 1.0)
     removals = tuple(_removal(found, values, sizes, threshold) for threshold in thresholds)
-    histogram = tuple(np.histogram(values, edges)[0].tolist())
     shown = tuple(found[int(np.searchsorted(values, LOWEST)) :])
+    histogram = tuple(np.bincount(list(map(_bin, shown)), minlength=_LAST_BIN + 1).tolist())
     return Trial(name, kind, removals, histogram, keys, seconds, shown)
 
 
@@ -358,13 +358,16 @@ def judge(
         np.bincount(generator.integers(0, count, count), minlength=count).astype(np.float64)
         for _ in range(RESAMPLED if count else 0)
     ]
+    by_weights = [_shares(truth, bins, copies[ones] * copies[others]) for copies in drawn]
+    if 0 < truth.sum() < truth.size:  # where all answers are alike the interval is the exact one
+        for shares in by_weights[1:]:
+            _doubt(shares, truth, bins, generator)
     told = []
     for threshold in thresholds:
-        results = [
-            _rates(trial, threshold, truth, bins, copies[ones] * copies[others]) for copies in drawn
-        ]
-        columns = list(zip(*results, strict=True))
-        beyond = [pair for pair in judged if _edge(_bin(pair)) >= threshold - 1e-9]
+        of_bins = [_bin(pair) for pair in trial.pairs if pair.similarity >= threshold - 1e-9]
+        above = np.bincount(of_bins, minlength=_LAST_BIN + 1)
+        columns = list(zip(*(_rates(trial, shares, above) for shares in by_weights), strict=True))
+        beyond = [pair for pair in judged if pair.similarity >= threshold - 1e-9]
         true = [pair for pair in judged if answers[pair.left, pair.right]]
         intervals = [
             _interval(column, some) for column, some in zip(columns, (beyond, true), strict=True)
@@ -389,30 +392,41 @@ def _interval(
                 independent += 1
                 seen.update((pair.left, pair.right))
         return exact_interval(shares[0], independent)
-    return low, high
+    return min(low, shares[0]), max(high, shares[0])
+
+
+def _shares(truth: Float64s, bins: Int64s, weights: Float64s) -> dict[int, float]:
+    """Return the share of yes in each range of similarities of which some pair counts."""
+    asked = np.bincount(bins, weights, _LAST_BIN + 1)
+    yes = np.bincount(bins, weights * truth, _LAST_BIN + 1)
+    return {place: float(yes[place] / asked[place]) for place in np.flatnonzero(asked).tolist()}
+
+
+def _doubt(
+    shares: dict[int, float], truth: Float64s, bins: Int64s, generator: np.random.Generator
+) -> None:
+    """Draw the shares of ranges whose answers are all alike, which resampling would leave certain.
+
+    From the posterior of Jeffreys' prior, Beta(yes + 1/2, no + 1/2).
+    """
+    for place in shares:
+        own = truth[bins == place]
+        if own.min() == own.max():
+            shares[place] = float(generator.beta(own.sum() + 0.5, (1 - own).sum() + 0.5))
 
 
 def _rates(
-    trial: Trial, threshold: float, truth: Float64s, bins: np.ndarray, weights: Float64s
+    trial: Trial, shares: Mapping[int, float], above: Int64s
 ) -> tuple[float | None, float | None]:
-    """Return precision and recall; each range of similarities counts by how many pairs it has."""
-    true = pairs = all_true = 0.0
-    for number, many in enumerate(trial.histogram):
-        own = weights * (bins == number)
-        if not many or not own.sum():
-            continue
-        share = float((own * truth).sum() / own.sum())
-        all_true += share * many
-        if _edge(number) >= threshold - 1e-9:
-            true += share * many
-            pairs += many
+    """Return precision and recall; each range of similarities counts by how many pairs it has.
+
+    ``above`` is how many of these are as similar as the threshold says.
+    """
+    true = sum(share * int(above[place]) for place, share in shares.items())
+    pairs = sum(int(above[place]) for place in shares)
+    all_true = sum(share * trial.histogram[place] for place, share in shares.items())
     return (true / pairs if pairs else None), (true / all_true if all_true else None)
 
 
-def _edge(number: int) -> float:
-    return LOWEST + number * BIN
-
-
 def _bin(pair: Example) -> int:
-    last = round((1 - LOWEST) / BIN) - 1
-    return min(last, int((pair.similarity - LOWEST) / BIN + 1e-9))
+    return min(_LAST_BIN, int((pair.similarity - LOWEST) / BIN + 1e-9))

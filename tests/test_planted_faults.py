@@ -43,6 +43,27 @@ class Fault:
 FAULTS = (
     Fault(
         "upkeep",
+        "upkeep/survey.py",
+        "is_told = curve.is_exact and not isinstance(curve, WithinCurve)",
+        "is_told = True",
+        "tests/upkeep/test_survey.py -k unknown_recall",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
+        "            _doubt(shares, truth, bins, generator)\n",
+        "            pass\n",
+        "tests/cli/test_tune.py -k hold_the_truth",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/weigh.py",
+        "        if share > 1 + _ROUNDING:\n",
+        "        if False:\n",
+        "tests/kinds/test_record_weights.py -k hundredths",
+    ),
+    Fault(
+        "upkeep",
         "upkeep/rebuild.py",
         "    if settings.number not in catalogue.numbers(transaction):\n",
         "    if False:\n",

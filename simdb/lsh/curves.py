@@ -64,6 +64,11 @@ class Curve(Struct, frozen=True):
         """
         return math.nan
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether that is the probability itself, and not what it is at least."""
+        return True
+
     def unrelated(self, value: float) -> float:
         """Return the collision probability of unrelated items, where similar ones are at a value.
 
@@ -167,6 +172,11 @@ class LineCurve(Curve, frozen=True):
     def falls(self) -> bool:
         """Whether the value is a distance: it is."""
         return True
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the distance is the Euclidean one."""
+        return self.norm == 2
 
     def probability(self, value: float) -> float:
         """Return ``line_probability`` at that distance; at least that, but for L2."""

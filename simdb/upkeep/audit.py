@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from math import fsum
+from fractions import Fraction
+from math import ceil, fsum
 from typing import TypeAlias
 
 import numpy as np
@@ -25,7 +26,7 @@ from simdb.opened.opened import Opened
 from simdb.results import AuditBin, AuditReport, Progress, RuleAudit
 from simdb.storage.collection.reader import stored_signatures
 
-BIN_WIDTH = 0.05
+BIN_WIDTH = Fraction(1, 20)
 
 Pair: TypeAlias = tuple[int, int]  # place in the sample, item number
 
@@ -181,8 +182,7 @@ def _as_pairs(probes: Int64s, numbers: UInt32s, values: Float64s) -> dict[Pair, 
 
 def _bins(bound: Bound, true: list[float], found: list[float]) -> list[AuditBin]:
     """Count true and found pairs by ranges of similarity from the threshold to 1."""
-    edges = [float(bound.fraction)]
-    while edges[-1] + BIN_WIDTH < 1 - 1e-9:
-        edges.append(edges[-1] + BIN_WIDTH)
+    count = max(1, ceil((1 - bound.fraction) / BIN_WIDTH))
+    edges = [float(bound.fraction + place * BIN_WIDTH) for place in range(count)]
     counts = [np.histogram(values, [*edges, 1.0])[0].tolist() for values in (true, found)]
     return list(map(AuditBin, edges, [*edges[1:], 1.0], *counts))

@@ -23,7 +23,8 @@ from simdb.answers.method import Method, keys_of_numbers, number_of
 from simdb.arrays import Bools, Float64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.errors import ThresholdTooLowError
-from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
+from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, admits
+from simdb.lsh.curves import WithinCurve
 from simdb.lsh.planning import Plan
 from simdb.opened.opened import Opened
 from simdb.results import Key, listed
@@ -31,7 +32,7 @@ from simdb.results import Key, listed
 BELOW = Fraction(3, 10)  # how far below a threshold near misses are looked for
 BEYOND = Fraction(3, 2)  # the same of a largest distance, times which
 LEAST_PROBABILITY = 0.02  # of being found, below which a pair would stand for too many
-FEW_PROBES = 50  # where nothing is indexed and all are compared
+FEW_PROBES, COMPARED = 50, 20_000_000  # searches, or pairs, where all items are compared
 _STEPS = 32
 _MANY = 16  # symbols a row: with more, fast sketches find as independent rows do
 _TINY = 1e-9
@@ -95,7 +96,9 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
     kind = settings.kind
     live = reader.live_numbers()
     method = _method(opened, _beyond(opened) if lowest is None else lowest)
-    most = sample if isinstance(method, Buckets) else min(sample, FEW_PROBES)
+    most = sample
+    if not isinstance(method, Buckets):
+        most = min(sample, max(FEW_PROBES, COMPARED // max(1, live.size)))
     generator = np.random.default_rng(seed)
     drawn = np.sort(generator.choice(live, min(most, live.size), replace=False))
     items = [bytes(document.item) for _, document in reader.documents_of(drawn)]
@@ -155,11 +158,19 @@ def _probability(opened: Opened, inner: float) -> float:
 
 
 def _method(opened: Opened, bound: Bound) -> Method:
+    """Return the index if it is known how many it misses beyond its bound, else what misses none.
+
+    Not so one that is complete within its bound, of which nothing is known beyond it; nor one of
+    which only a lower bound of its recall is known.
+    """
     settings = opened.settings
     if settings.is_probable:
-        return Buckets(bound, settings.expected_recall(bound))
+        curve = settings.plan.family
+        is_told = curve.is_exact and not isinstance(curve, WithinCurve)
+        if is_told or admits(settings.bound, bound):
+            return Buckets(bound, settings.expected_recall(bound))
     try:
-        return choose(settings, Question("search", bound))
+        return choose(settings, Question("search", bound, "exact"))
     except ThresholdTooLowError:
         return choose(settings, Question("search", settings.bound))
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.answers.method import ProgressCallback, number_of
+from simdb.arguments import number_within
 from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.extras import require
@@ -48,6 +49,7 @@ DRAWN_AT_ONCE = 131_072  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
 MOST_FREQUENT = 1_000  # values of a field, whose equality says less
 FEW = 5  # pairs that say little
+_ROUNDING = 1e-9  # of shares of the evidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,16 +144,23 @@ class Weights:
         """Return the similarity by ``kind`` from which on pairs match with a probability.
 
         Raises:
-            ConfigurationError: the probability is not between 0 and 1.
+            ConfigurationError: the probability is not between 0 and 1, or no pair reaches it.
         """
-        if not 0 < probability < 1:
+        wanted = number_within("the probability", probability, 0, 1)
+        if wanted in (0, 1):
             raise ConfigurationError(
-                f"the probability must be between 0 and 1, not {probability!r}"
+                f"the probability must be above 0 and below 1, not {probability!r}"
             )
-        bits = math.log2(probability / (1 - probability)) - self.prior
+        bits = math.log2(wanted / (1 - wanted)) - self.prior
         least, most = self._range
         share = (bits - least) / (most - least)
-        return Fraction(round(10_000 * min(max(share, 0.0001), 1.0)), 10_000)
+        if share > 1 + _ROUNDING:
+            raise ConfigurationError(
+                f"no pair matches with a probability of {wanted:g}: those that agree in all fields "
+                f"do with {self.probability(most):.6g}"
+            )
+        steps = math.ceil(10_000 * (share - _ROUNDING))
+        return Fraction(min(max(steps, 1), 10_000), 10_000)
 
     def probability_at(self, similarity: float) -> float:
         """Return the probability that a pair with a similarity by ``kind`` matches."""

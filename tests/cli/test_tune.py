@@ -216,3 +216,56 @@ def test_pairs_below_the_lowest_threshold_count_as_beside_it() -> None:
     assert trial.removals[0].beside == 1
     assert trial.pairs == ()
     assert sum(trial.histogram) == 0
+
+
+def of_similarities(*counts: tuple[int, int, int]) -> list[str]:
+    """Pairs of texts of so many words, of which so many are common, so many times."""
+    texts = []
+    for number, (times, common, each) in enumerate(counts):
+        for time in range(times):
+            words = [f"w{number}x{time}x{place}" for place in range(2 * each - common)]
+            texts += [" ".join(words[:each]), " ".join(words[each - common :])]
+    return texts
+
+
+WORD = [("word:1", simdb.Text(simdb.WordShingles(1)))]
+
+
+def test_pairs_at_an_edge_are_in_the_range_that_begins_there() -> None:
+    texts = of_similarities((50, 6, 8), (30, 14, 17))  # 6 / 10 and 14 / 20
+    (trial,) = simdb.tune(texts, tried=WORD).trials
+    assert trial.histogram == (0, 0, 50, 0, 30, 0, 0, 0, 0, 0)
+    assert [one.rows for one in trial.removals] == [80, 30, 0, 0]
+
+
+def test_intervals_hold_the_truth_where_few_of_a_large_range_are_asked() -> None:
+    below = (1_000, 12, 17), (40, 12, 15)  # 0.55 and 0.67
+    texts = of_similarities(*below, (60, 22, 25), (60, 48, 50))  # 0.79, 0.92
+    likely = {0: 0.05, 3: 0.5, 5: 0.95, 8: 0.95}
+    (trial,) = simdb.tune(texts, tried=WORD).trials
+    generator = np.random.default_rng(1)
+    truth = {
+        (pair.left, pair.right): generator.random() < likely[int(20 * pair.similarity) - 10]
+        for pair in trial.pairs
+    }
+    is_above = [pair.similarity >= 0.7 for pair in trial.pairs]
+    yes = np.array([truth[pair.left, pair.right] for pair in trial.pairs])
+    true = yes[is_above].sum() / yes.sum()
+    held = 0
+    for seed in range(40):
+        asked = {
+            (pair.left, pair.right): truth[pair.left, pair.right]
+            for pair in to_judge(trial, 16, seed=seed)
+        }
+        (told,) = judge(trial, asked, thresholds=[0.7], seed=seed)
+        if told.recall is None or told.recall_interval is None:
+            continue
+        low, high = told.recall_interval
+        assert low <= told.recall <= high
+        held += low <= true <= high
+    assert held >= 38
+    for threshold in (0.52, 0.7, 0.72, 0.9):  # at no edge, too
+        (told,) = judge(trial, truth, thresholds=[threshold])
+        above = np.array([pair.similarity >= threshold for pair in trial.pairs])
+        assert told.recall == pytest.approx(yes[above].sum() / yes.sum())
+        assert told.precision == pytest.approx(yes[above].mean())

@@ -115,6 +115,14 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     assert at_half * float(most) / 100 + lowest == pytest.approx(-weights.prior, abs=0.03)
     kept = {(pair.left, pair.right) for pair in left.join(right, at_half)}
     assert 0.9 * MATCHES < len(kept) < 1.1 * MATCHES
+    for probability in (0.1, 0.5, 0.9, weights.probability_at(1)):
+        assert weights.probability_at(float(weights.threshold(probability))) >= probability - 1e-9
+    beyond = (1 + weights.probability_at(1)) / 2
+    with pytest.raises(ConfigurationError, match="those that agree in all fields do with"):
+        weights.threshold(beyond)
+    for wrong in ("0.5", 0, 1, 1.5, None):
+        with pytest.raises(ConfigurationError, match="the probability must be"):
+            weights.threshold(wrong)
 
 
 def some_products(count: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,3 +59,33 @@ def test_rows_of_several_near_misses_are_counted_once(tmp_path):
         for number, row in enumerate(rows)
     )
     assert removed == pytest.approx(exactly, rel=0.25)
+
+
+@pytest.mark.parametrize("kind", ["strings", "bits", "manhattan"])
+def test_beyond_an_index_of_unknown_recall_all_items_are_compared(
+    tmp_path: Path, kind: str
+) -> None:
+    """One that is complete within its bound, and one of which a lower bound is known."""
+    generator = random.Random(1)
+    items: list[Any] = []
+    asked: dict[str, Any] = {"max_distance": 2}
+    for _ in range(200):
+        one = [generator.randrange(256) for _ in range(12)]
+        other = [value ^ 1 if place in (0, 5, 10) else value for place, value in enumerate(one)]
+        items += [one, other]  # three edits, three bits, three apart
+    if kind == "strings":
+        made: Any = simdb.String()
+        items = ["".join(map(chr, [256 + value for value in item])) for item in items]
+    elif kind == "bits":
+        made, items = simdb.Bits(96), list(map(bytes, items))
+    else:
+        made, asked = simdb.Vector(12, "manhattan"), {"max_distance": 2, "recall": 0.9}
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", made, **asked)
+        collection.add_many(enumerate(items))
+        found = collection.survey(sample=400)
+        true = sum(
+            pair.distance == 3 for pair in collection.pairs(max_distance=3, guarantee="exact")
+        )
+    assert found.lowest == 3
+    assert found.histogram([2.5, 3.5]) == [true] == [200]
