@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from math import ceil, fsum
+from math import fsum
 from typing import TypeAlias
 
 import numpy as np
@@ -182,7 +182,9 @@ def _as_pairs(probes: Int64s, numbers: UInt32s, values: Float64s) -> dict[Pair, 
 
 def _bins(bound: Bound, true: list[float], found: list[float]) -> list[AuditBin]:
     """Count true and found pairs by ranges of similarity from the threshold to 1."""
-    count = max(1, ceil((1 - bound.fraction) / BIN_WIDTH))
-    edges = [float(bound.fraction + place * BIN_WIDTH) for place in range(count)]
+    least = [bound.fraction]
+    while least[-1] + BIN_WIDTH < 1:
+        least.append(least[-1] + BIN_WIDTH)
+    edges = list(map(float, least))
     counts = [np.histogram(values, [*edges, 1.0])[0].tolist() for values in (true, found)]
     return list(map(AuditBin, edges, [*edges[1:], 1.0], *counts))
