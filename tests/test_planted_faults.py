@@ -121,8 +121,8 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/buckets.py",
-        "            if every_group > 1 and not",
-        "            if every_group > 64 and not",
+        "        elif every_group > 1 or not only_first:\n",
+        "        elif every_group > 64 or not only_first:\n",
         "tests/kinds/test_fingerprint_family.py -k in_every_group_and_no_others",
     ),
     Fault(

@@ -201,27 +201,6 @@ def _shares_every_group(
     return found == every_group
 
 
-@inlined
-def _is_smallest_shared(
-    key: np.uint64,
-    values: UInt64s,
-    groups: UInt8s,
-    one: int,
-    one_end: int,
-    other: int,
-    other_end: int,
-    every_group: int,
-) -> bool:
-    """Whether a key is the smallest that two items share, and they share every group."""
-    one, other = _next_shared(values, one, one_end, other, other_end)
-    return (
-        one < one_end
-        and other < other_end
-        and values[one] == key
-        and _shares_every_group(values, groups, one, one_end, other, other_end, every_group)
-    )
-
-
 @kernel
 def share_every_group(
     values: UInt64s, offsets: Int64s, groups: UInt8s, every_group: int, left: Int64s, right: Int64s
@@ -296,30 +275,17 @@ def bucket_pairs(
                 continue
             if _agree_earlier(signatures[one], signatures[other], band_words, bands[bucket]):
                 continue
-        elif only_first:
-            if every_group > 1 and not _shares_every_group(
-                values,
-                groups,
-                offsets[one],
-                offsets[one + 1],
-                offsets[other],
-                offsets[other + 1],
-                every_group,
+        elif every_group > 1 or not only_first:
+            start, stop = offsets[one], offsets[one + 1]
+            begin, end = offsets[other], offsets[other + 1]
+            if not only_first:  # the first key that both have is this one; it may not be there
+                start, begin = _next_shared(values, start, stop, begin, end)
+            own = only_first or (start < stop and begin < end and values[start] == keys[bucket])
+            if not own or not _shares_every_group(
+                values, groups, start, stop, begin, end, every_group
             ):
                 counters[1] += 1
                 continue
-        elif not _is_smallest_shared(
-            keys[bucket],
-            values,
-            groups,
-            offsets[one],
-            offsets[one + 1],
-            offsets[other],
-            offsets[other + 1],
-            every_group,
-        ):
-            counters[1] += 1
-            continue
         left[written] = one
         right[written] = other
         written += 1
