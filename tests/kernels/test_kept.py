@@ -46,6 +46,7 @@ def kept_of(kernel: Any, *arguments: Any) -> Any:
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """A folder of kept kernels of its own."""
+    kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)  # loaded from where it is kept
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     yield tmp_path / "simdb"
     kept._present.cache_clear()
