@@ -35,7 +35,7 @@ def number_within(name: str, value: Any, least: float, most: float = inf) -> flo
     given = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
     number = nan
     if type(given) is not bool and isinstance(given, Real | Decimal):
-        with suppress(OverflowError):  # of whole numbers and fractions beyond what a float holds
+        with suppress(OverflowError, ValueError):  # beyond what a float holds; a signalling NaN
             number = float(given)
     if not least <= number <= most:
         limits = f"of at least {least:g}" if most == inf else f"between {least:g} and {most:g}"

@@ -1549,8 +1549,9 @@ class Collection(CollectionView):
         A row is dropped if it is similar enough to a row *kept* before it: a stored item or an
         earlier row. A row whose key is stored with equal content is recognised as the same row and
         kept, so running the same input again keeps the same rows. The division into batches,
-        threads and interruptions do not change the answer; only if rows give stored items new
-        metadata, they may change which of several similar items a dropped row names.
+        threads and interruptions do not change which rows are kept; if rows give stored items new
+        metadata, or are equal under a policy, they may change which of several similar items a
+        dropped row names.
 
         With ``measure="containment"`` a row of texts, sets, bags or bits by Tanimoto similarity is
         dropped if at least the threshold's share of its symbols is in *one* kept row that is

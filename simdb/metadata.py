@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
+_OF_OTHER_KINDS = bool, list, dict  # which are equal in Python where they are not in JSON
+
 
 def accepting(
     wanted: Mapping[str, Collection[Any]],
@@ -19,9 +21,9 @@ def accepting(
         known = metadata or {}
         for name, plain, others in names:
             held = known.get(name)
-            if not isinstance(held, bool | list | dict) and held in plain:
+            if not isinstance(held, _OF_OTHER_KINDS) and held in plain:
                 continue
-            if not any(are_equal(held, value) for value in others):
+            if not others or not any(are_equal(held, value) for value in others):
                 return False
         return True
 

@@ -25,6 +25,7 @@ from simdb.storage.collection.reader import LiveBatch, live_batches
 WORTH_ARRANGING = 8  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for items that are kept arranged
 _BEFORE_FILTER, _AGAIN = 16, 32  # how many times as many of the nearest a filter looks at
+_BYTES_A_MATCH = 40  # while it is ranked
 BYTES_AT_ONCE = 2**26  # of the map, which are looked at before an interruption is
 
 
@@ -55,8 +56,14 @@ class Scan(Method):
         self, opened: Opened, items: Sequence[bytes], limit: int | None, most: int
     ) -> list[Matches]:
         """Search for several items; of what a filter accepts is too little, among more again."""
-        found = self._found(opened, items, most)
         live = opened.reader.manifest.live
+        if limit is not None and opened.signer.measure.finds_nearest:  # what is found is held
+            room = opened.resources.memory // SHARE_OF_MEMORY
+            at_once = max(1, room // (_BYTES_A_MATCH * max(1, most or live)))
+            if len(items) > at_once:
+                parts = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
+                return [one for part in parts for one in self._searched(opened, part, limit, most)]
+        found = self._found(opened, items, most)
         answers = [self.matches(opened, ranked, limit, candidates=live) for ranked in found]
         if opened.only is None or limit is None or not most:
             return answers

@@ -34,6 +34,7 @@ from simdb.storage.collection.reader import live_batches
 from simdb.work import Work
 
 WORTH_JOINING = 64  # probes that are compared with the same items
+FAR_MORE = 16  # times as many items within a bound as are wanted make it a wide one
 SHARE_OF_MEMORY = 8  # for two slabs, sorted copies of them, and what they are sorted by
 BYTES_BESIDE = 64  # of a row, for its number, its places and its keys
 RAGGED_WIDTHS = 8  # bytes of features and postings for one of an item without a fixed width
@@ -57,7 +58,7 @@ class Slabs(Scan):
         self, opened: Opened, items: Sequence[bytes], limit: int | None
     ) -> list[Matches]:
         """Join the items with all stored ones, if they are many and not only the nearest wanted."""
-        if len(items) < WORTH_JOINING or self._scans_for_nearest(opened, limit):
+        if len(items) < WORTH_JOINING or self._scans_for_nearest(opened, items, limit):
             return super().search_many(opened, items, limit)
         measure, probes = opened.signer.measure, opened.signer.features(items)
         parts = (
@@ -68,10 +69,14 @@ class Slabs(Scan):
         candidates = [opened.reader.manifest.live] * len(items)
         return self.matches_of_many(opened, parts, candidates, limit)
 
-    def _scans_for_nearest(self, opened: Opened, limit: int | None) -> bool:
-        """Whether so few are wanted that scans leave out more than a join of all with all."""
-        looked_at = opened.settings.kind.share_looked_at(self.bound.fraction)
-        return looked_at == 1 and bool(self.nearest(opened, limit))
+    def _scans_for_nearest(self, opened: Opened, items: Sequence[bytes], limit: int | None) -> bool:
+        """Whether the bound is so wide for a few items that scans leave out more than a join."""
+        most = FAR_MORE * self.nearest(opened, limit)
+        if not most or opened.settings.kind.share_looked_at(self.bound.fraction) != 1:
+            return False
+        few = items[:: len(items) // 3][:3]
+        met = sorted(found.numbers.size for found in self._found(opened, few, most))
+        return met[1] >= most
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Join each slab with itself and with all later ones, of new items if ``since`` says so."""

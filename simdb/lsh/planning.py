@@ -110,7 +110,8 @@ class Plan(Brief, Tabular):
         It is one if the bands, or the cascade, agree, and if at least ``needed`` rows of the
         signatures do, as a search asks for by its bound. Far below that bound it is the rows that
         are too few. ``union`` is as of ``expected_recall``. nan where the family states no
-        probability. Of more than 2,048 independent rows it is right within 0.02.
+        probability. Of more than 2,048 independent rows, in bands of several, it is right within
+        0.02.
 
         Raises:
             ConfigurationError: a similarity that is not between 0 and 1, a distance below 0; more

@@ -11,6 +11,7 @@ import pytest
 import simdb
 from simdb.answers import method, ranking
 from simdb.exact.thresholds import MaximumDistance
+from simdb.kinds.bits import BitsMeasure
 
 
 @pytest.mark.parametrize("limit", [None, 0, 1, 2, 7, 100, 1_000, 5_000])
@@ -103,3 +104,28 @@ def test_the_best_few_of_wide_bounds_are_the_first_of_all(tmp_path: Path, kind: 
                 if not part:
                     nearest = [match.key for match in whole[:20]]
                     collection.delete_many([key for key in nearest if key in collection])
+
+
+@pytest.mark.parametrize(("bound", "way"), [(3, "join"), (64, "scan")])
+def test_many_are_scanned_for_the_nearest_where_the_bound_is_wide(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: int, way: str
+) -> None:
+    kind = simdb.Bits(64)
+    monkeypatch.setattr(simdb.Bits, "share_looked_at", lambda *_: 1.0)
+    rows = np.random.default_rng(1).integers(0, 256, (2_000, 8), dtype=np.uint8)
+    looked_at: list[int] = []
+    near_pairs = BitsMeasure.near_pairs
+
+    def noted(*given: Any) -> Any:
+        looked_at.append(1)
+        return near_pairs(*given)
+
+    monkeypatch.setattr(BitsMeasure, "near_pairs", noted)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind, threshold=None)
+        collection.add_many(enumerate(map(bytes, rows)))
+        probes = [bytes(row) for row in rows[:100]]
+        asked: dict[str, Any] = {"max_distance": bound, "guarantee": "exact", "limit": 10}
+        many = collection.search_many(probes, **asked)
+        assert bool(looked_at) == (way == "join")
+        assert many[7].matches == collection.search(probes[7], **asked).matches

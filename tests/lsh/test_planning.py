@@ -80,6 +80,7 @@ def test_expected_recall_is_that_of_the_s_curve_less_the_loss_of_the_filter():
 
 
 WRONG_ARGUMENTS = [
+    ((Decimal("sNaN"),), "a similarity must be a number"),
     ((5,), "a similarity must be a number between 0 and 1, not 5"),
     ((-1,), "a similarity must be a number"),
     ((math.nan,), "a similarity must be a number"),
