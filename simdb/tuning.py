@@ -191,8 +191,7 @@ def tune(
     if not isinstance(given, int | np.integer) or given < 2:
         raise ConfigurationError(f"sample must be a whole number of at least 2, not {sample!r}")
     thresholds = [number_within("thresholds", threshold, 0, 1) for threshold in every]
-    if min(thresholds) <= LOWEST:
-        least = min(thresholds)
+    if (least := min(thresholds)) <= LOWEST:
         raise ConfigurationError(f"thresholds must be above 0.5 and at most 1, not {least!r}")
     settings = _settings(TRIED if tried is None else tried)
     chosen = list(islice(several("texts", texts), sample))

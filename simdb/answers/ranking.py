@@ -8,6 +8,7 @@ from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.exact.thresholds import Bound
 from simdb.opened.where import Chosen
 
+_MOST = 2**32  # items that there can be
 _PENDING = 2**18  # matches that are ranked together at least
 
 
@@ -24,11 +25,12 @@ class Ranking:
     """
 
     def __init__(self, bound: Bound, probes: int, limit: int | None, only: Chosen | None) -> None:
-        self._bound, self._probes, self._limit, self._only = bound, probes, limit, only
+        self._bound, self._probes, self._only = bound, probes, only
+        self._limit = None if limit is None else min(limit, _MOST)
         self._parts: list[tuple[Int64s, UInt32s, Float64s]] = []
         self._count = 0
         self._last = np.full(probes, np.inf)  # of each probe, the sort key of the last that counts
-        self._most = max(_PENDING, 2 * probes * (limit or 0))
+        self._most = max(_PENDING, 2 * probes * (self._limit or 0))
 
     def add(self, probes: Int64s, numbers: UInt32s, values: Float64s) -> None:
         """Take matches, given by the position of the probe, their number and their value."""

@@ -42,6 +42,7 @@ from simdb.policies import Policy
 from simdb.ragged import ByteStrings, offsets_of
 from simdb.results import Action, AddReport, Key, Outcome, Outcomes
 from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.file.errors import translated
 from simdb.storage.tables.layout import decode_user_key
 
@@ -118,14 +119,15 @@ class _Arrivals:
     def are_stored(self) -> bool:
         """Whether there is anything that rows could update."""
         with self._access.read() as snapshot:
-            settings = self._known.refreshed(snapshot).settings
-            return bool(CollectionReader(snapshot, settings.number).manifest.live)
+            return bool(self._reader(snapshot).manifest.live)
+
+    def _reader(self, snapshot: ReadTransaction) -> CollectionReader:
+        return CollectionReader(snapshot, self._known.refreshed(snapshot).settings.number)
 
     def note(self, batch: RowBatch) -> None:
         """Look up the next rows, in the order in which they are stored."""
         with self._access.read() as snapshot:
-            settings = self._known.refreshed(snapshot).settings
-            reader = CollectionReader(snapshot, settings.number)
+            reader = self._reader(snapshot)
             if not reader.manifest.live:
                 return
             numbers = np.array(reader.find_many(ByteStrings.of(batch.keys)), np.int64)

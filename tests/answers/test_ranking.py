@@ -31,7 +31,7 @@ class Even:
 
 
 @pytest.mark.parametrize("only", [None, Even()], ids=["all", "some"])
-@pytest.mark.parametrize("limit", [None, 1, 5, 90])
+@pytest.mark.parametrize("limit", [None, 1, 5, 90, 2**63])
 def test_a_ranking_is_the_same_in_whatever_parts_it_comes(
     monkeypatch: pytest.MonkeyPatch, limit: int | None, only: Any
 ) -> None:
