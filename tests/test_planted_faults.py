@@ -56,6 +56,13 @@ FAULTS = (
         "tests/cli/test_tune.py -k hold_the_truth",
     ),
     Fault(
+        "linkage",
+        "linkage/weights.py",
+        "odds[self.pattern] / max(free, LEAST_FREE)\n",
+        "odds[self.pattern]\n",
+        "tests/linkage/test_weights.py -k probabilities_are_true",
+    ),
+    Fault(
         "upkeep",
         "upkeep/weigh.py",
         "        if share > 1 + _ROUNDING:\n",

@@ -59,16 +59,13 @@ class Scale(NamedTuple):
         return np.asarray(1.0 / (1.0 + np.exp(np.clip(against, -700, 700))), np.float64)
 
 
-def learn_by_choice(
-    evidence: Evidence, patterns: Patterns, pairs: Rivals, items: tuple[int, int]
-) -> Evidence:
+def learn_by_choice(evidence: Evidence, patterns: Patterns, pairs: Rivals) -> Evidence:
     """Learn the evidence again from the pairs that are chosen by it, until the choice stays.
 
     Args:
         evidence: to begin with, that of pairs by themselves.
         patterns: of all candidates.
         pairs: the candidates, all of them, each once.
-        items: how many each side has.
 
     Returns:
         The bits, the prior and how many match, learnt anew; m and u as they were. The evidence as
@@ -76,7 +73,7 @@ def learn_by_choice(
     """
     sizes = [own.size for own in evidence.bits]
     nothing = np.zeros(patterns.counts.size)
-    candidates = _Candidates(pairs.left, pairs.right, items)
+    candidates = _Candidates(pairs.left, pairs.right, pairs.items)
     probable: Bools | None = None
     for _ in range(ROUNDS):
         bits = of_patterns(patterns.codes, evidence.bits, evidence.prior)[pairs.pattern]

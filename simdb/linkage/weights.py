@@ -35,6 +35,8 @@ PASSES = 6  # random pairs hold some matches, which are taken out of u; rivals a
 LEAST_LEFT = 2  # fields that a rule must leave: one alone could be of any share of matches
 LEAST_TAUGHT = 10  # pairs with values of a field, else those of its own rules teach it too
 FURTHER = 1e-3  # how much less likely it is that a record matches one more, by the same odds
+LEAST_FREE = 0.05  # of pairs of records, the share of which neither matches another: at least
+MESSAGES = 10  # rounds in which records say how free they are: half way to the last of them each
 _PSEUDO = 1.0  # matches that are on each level as often as other pairs: they say nothing
 _RIDGE = 1.0  # of the logistic regression, by the square of a coefficient
 _UNLIKELY = -20.0  # the logarithm of odds below which a pattern takes no part in a pass
@@ -59,6 +61,18 @@ class Patterns(NamedTuple):
     teaches: Bools
 
 
+class Beside(NamedTuple):
+    """What rivals make of the patterns.
+
+    Attributes:
+        shares: of each pattern, what is left of how probably it is of a match; at most all of it.
+        free: the share of the pairs of records of which neither matches any other.
+    """
+
+    shares: Float64s
+    free: float
+
+
 class Rivals(NamedTuple):
     """The pairs of which patterns are counted, so that those of one record are known.
 
@@ -66,6 +80,7 @@ class Rivals(NamedTuple):
         left, right: (pairs,), records by number.
         pattern: (pairs,), which each has.
         is_one: the numbers of both sides are of one table.
+        items: how many records each side has; of one table, its own twice.
         one_of: the pairs are one of so many, drawn at random.
     """
 
@@ -73,33 +88,78 @@ class Rivals(NamedTuple):
     right: UInt32s
     pattern: Int64s
     is_one: bool
+    items: tuple[int, int]
     one_of: int = 1
 
-    def shares(self, odds: Float64s) -> Float64s:
+    def beside(self, odds: Float64s, free: float = 1.0) -> Beside:
         """Return what is left of how probably each pattern is of a match, by its odds.
 
-        A pair of odds o matches with a probability of o / (1 + o) by itself. That some of the pairs
-        that its records are in match, k of them, is as likely as the product of their odds, times
-        ``FURTHER`` for each but one: so duplicates of one record that are surely some all match,
-        and of many that may be some hardly more than one. Over all choices of the pairs with odds
-        r, where L is the product of 1 + FURTHER r over all of them, it matches with a probability
-        of FURTHER o / (1 + FURTHER o) by 1 - (1 - FURTHER) / L. Without rivals that is o / (1 + o).
+        A pair of odds o matches with a probability of o / (1 + o) if nothing else is known. Those
+        odds are what they are because of other pairs: where few records are free, a pair of which
+        both are matches by more, o / ``free``. That k pairs of a record match is as likely as the
+        product of their odds, times ``FURTHER`` for each but one: so duplicates of one record that
+        are surely some all match, and of many that may be some hardly more than one. (Of one table,
+        its square root: duplicates of a record are those of each other, and each pair is then one
+        further at both of its ends.) How free a
+        record is for a pair follows from its other pairs, and theirs from how free the records at
+        their other ends are (belief propagation: exact where pairs make no circle, and an
+        approximation elsewhere; Bayati, Shah and Sharma 2008, Max-product for maximum weight
+        matching). No pattern gains by rivals: without the bound, evidence that is counted twice
+        would feed on itself.
+
+        Args:
+            odds: (patterns,), of a pair by itself.
+            free: the share of pairs of which both records are free, as it was told last.
         """
-        own = odds[self.pattern]
-        further = np.log1p(FURTHER * own)
-        if self.is_one:
-            size = 1 + int(max(self.left.max(initial=0), self.right.max(initial=0)))
-            sums = np.bincount(self.left, further, size) + np.bincount(self.right, further, size)
-            together = sums[self.left] + sums[self.right]
-        else:
-            sides = (self.left, self.right)
-            together = np.sum([np.bincount(side, further)[side] for side in sides], axis=0)
-        rivals = self.one_of * (together - 2.0 * further)
-        none = (1.0 - FURTHER) * np.exp(-further - rivals)
-        probable = FURTHER * own / (1.0 + FURTHER * own) / (1.0 - none)
-        left = np.bincount(self.pattern, probable, odds.size)
-        alone = np.bincount(self.pattern, minlength=odds.size) * odds / (1.0 + odds)
-        return np.asarray(left / np.maximum(alone, 1e-300), np.float64)
+        alone = odds / (1.0 + odds)
+        own = odds[self.pattern] / max(free, LEAST_FREE)
+        further = math.sqrt(FURTHER) if self.is_one else FURTHER
+        lefts = rights = np.ones(own.size)
+        for _ in range(MESSAGES):
+            from_right = np.log1p(further * own * rights)
+            from_left = np.log1p(further * own * lefts)
+            of_left, of_right = self._sums(from_right, from_left)
+            others = of_left[self.left] - from_right
+            lefts = np.sqrt(lefts * _freedom(self.one_of * others, further))
+            others = of_right[self.right] - from_left
+            rights = np.sqrt(rights * _freedom(self.one_of * others, further))
+        own *= lefts * rights
+        left = np.bincount(self.pattern, own / (1.0 + own), odds.size)
+        whole = np.bincount(self.pattern, minlength=odds.size) * alone
+        matched = [
+            float((1.0 - _unmatched(self.one_of * sums, further)).sum()) / max(1, items)
+            for sums, items in zip((of_left, of_right), self.items, strict=True)
+        ]
+        neither = math.prod(1.0 - min(1.0, share) for share in matched)
+        return Beside(np.minimum(left / np.maximum(whole, 1e-300), 1.0), neither)
+
+    def _sums(self, from_right: Float64s, from_left: Float64s) -> tuple[Float64s, Float64s]:
+        """Return what all pairs of each record say to it, of the left and of the right."""
+        size = 1 + int(max(self.left.max(initial=0), self.right.max(initial=0)))
+        of_left = np.asarray(np.bincount(self.left, from_right, size), np.float64)
+        of_right = np.asarray(np.bincount(self.right, from_left, size), np.float64)
+        if not self.is_one:
+            return of_left, of_right
+        sums = of_left + of_right
+        return sums, sums
+
+
+def _freedom(others: Float64s, further: float) -> Float64s:
+    """Return how much of its odds a pair keeps beside the other pairs of a record.
+
+    Over all choices of the others, of odds r: L / (1 + (L - 1) / further), where L is the product
+    of 1 + further r.
+
+    Args:
+        others: the logarithm of L.
+        further: how much less likely each further match is.
+    """
+    return np.asarray(further / (1.0 - (1.0 - further) * np.exp(-np.maximum(others, 0.0))))
+
+
+def _unmatched(pairs: Float64s, further: float) -> Float64s:
+    """Return how probably each record has no match, by the logarithm of L over all its pairs."""
+    return np.asarray(further / (further + np.expm1(np.minimum(pairs, 700.0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,15 +229,18 @@ def learn_unlabelled(
     m = [_agreeing(share.size) for share in u]
     with_values = [pairs * share for share in present or [1.0] * len(random)]
     prior = 1.0 / math.sqrt(pairs + 1.0)  # about as many matches as records
-    odds = shares = probable = np.ones(patterns.counts.size)
+    odds = probable = np.ones(patterns.counts.size)
+    beside = Beside(odds, 1.0)
     settled = False
     for _ in range(PASSES):
-        m, prior, settled = _maximised(patterns, m, u, prior=prior, shares=shares, pairs=pairs)
+        m, prior, settled = _maximised(
+            patterns, m, u, prior=prior, shares=beside.shares, pairs=pairs
+        )
         logarithms = _likelihoods(patterns, m, u) + math.log(prior / (1.0 - prior))
         odds = np.exp(np.clip(logarithms, -700.0, _SURE))
         if rivals is not None:
-            shares = rivals.shares(odds)
-        probable = shares * odds / (1.0 + odds)
+            beside = rivals.beside(odds, beside.free)
+        probable = beside.shares * odds / (1.0 + odds)
         matching = patterns.counts * probable
         u = [
             _above(

@@ -261,9 +261,9 @@ def _unlabelled(
     items = Compared(sides, held=True)
     agreement = items.agreement
     counted = _counted(sides, items, None if earlier is None else earlier.counted, progress)
-    patterns, rivals = _patterns_of(counted, agreement.looks_at, is_one=sides.is_one)
+    live = (sides.left.reader.manifest.live, sides.right.reader.manifest.live)
+    patterns, rivals = _patterns_of(counted, agreement.looks_at, is_one=sides.is_one, items=live)
     drawn = _random_levels(items, sample, seed, is_one=sides.is_one)
-    live = [side.reader.manifest.live for side in (sides.left, sides.right)]
     pairs = live[0] * (live[0] - 1) // 2 if sides.is_one else live[0] * live[1]
     looks_at = agreement.looks_at
     found = learn_unlabelled(
@@ -277,7 +277,7 @@ def _unlabelled(
         one_to_one=one_to_one,
     )
     if one_to_one and not sides.is_one and _has_room(sides, counted):
-        found = learn_by_choice(found, patterns, rivals, (live[0], live[1]))
+        found = learn_by_choice(found, patterns, rivals)
     total = float(patterns.counts.sum())
     absent = (patterns.codes == MISSING) * patterns.counts[:, np.newaxis]
     missing = absent.sum(axis=0) / total
@@ -346,7 +346,9 @@ def _one_of(columns: _Columns, one_of: int) -> _Columns:
     return left[kept], right[kept], codes[kept], rules[kept]
 
 
-def _patterns_of(counted: Counted, looks_at: Bools, *, is_one: bool) -> tuple[Patterns, Rivals]:
+def _patterns_of(
+    counted: Counted, looks_at: Bools, *, is_one: bool, items: tuple[int, int]
+) -> tuple[Patterns, Rivals]:
     """Return how often candidates agree in which way, and which pairs do."""
     masks, places = np.unique(counted.rules, return_inverse=True)
     bits = np.uint64(1) << np.arange(len(looks_at), dtype=np.uint64)
@@ -361,7 +363,7 @@ def _patterns_of(counted: Counted, looks_at: Bools, *, is_one: bool) -> tuple[Pa
     all_counts = counts.astype(np.float64) * counted.one_of
     patterns = Patterns(counted.codes[firsts].astype(np.int64), all_counts, teaches[firsts])
     sides = counted.left, counted.right
-    return patterns, Rivals(*sides, pattern.reshape(-1), is_one, counted.one_of)
+    return patterns, Rivals(*sides, pattern.reshape(-1), is_one, items, counted.one_of)
 
 
 def learn_from(

@@ -129,7 +129,7 @@ def compared(matches: int, *, seed: int) -> tuple[Patterns, Rivals]:
     codes[drawn.random(codes.shape) < 0.02] = MISSING
     known, pattern, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
     patterns = Patterns(known, counts.astype(np.float64), np.ones(known.shape, np.bool_))
-    return patterns, Rivals(left, right, pattern.reshape(-1), False)
+    return patterns, Rivals(left, right, pattern.reshape(-1), False, (ITEMS, ITEMS))
 
 
 def wrong_evidence() -> Evidence:
@@ -158,7 +158,7 @@ def test_what_is_chosen_mends_evidence_that_is_wrong(share, better, short, seed)
     truth = [np.log2(m / u) for m, u in zip(M, U, strict=True)]
     best = by_evidence(replace(wrong_evidence(), bits=truth), patterns, pairs, matches)
     before = by_evidence(wrong_evidence(), patterns, pairs, matches)
-    found = learn_by_choice(wrong_evidence(), patterns, pairs, (ITEMS, ITEMS))
+    found = learn_by_choice(wrong_evidence(), patterns, pairs)
     after = by_evidence(found, patterns, pairs, matches)
     assert after > before + better
     assert after > best - short
@@ -167,7 +167,7 @@ def test_what_is_chosen_mends_evidence_that_is_wrong(share, better, short, seed)
 
 def test_what_says_nothing_loses_its_weight():
     patterns, pairs = compared(1_900, seed=1)
-    found = learn_by_choice(wrong_evidence(), patterns, pairs, (ITEMS, ITEMS))
+    found = learn_by_choice(wrong_evidence(), patterns, pairs)
     assert np.ptp(found.bits[0]) > 5
     assert np.ptp(found.bits[3]) < 0.5
     assert all((np.diff(own) >= 0).all() for own in found.bits)
@@ -180,16 +180,17 @@ def test_without_a_match_what_is_probable_does_not_grow():
     read = scale(pairs.left, pairs.right, bits, (ITEMS, ITEMS))
     assert read is not None
     before = read.probabilities(bits[chosen_ones(pairs.left, pairs.right, bits)]).sum()
-    found = learn_by_choice(evidence, patterns, pairs, (ITEMS, ITEMS))
+    found = learn_by_choice(evidence, patterns, pairs)
     assert found.matches < before
 
 
 def test_where_nothing_tells_the_evidence_stays_as_it_was():
     patterns, pairs = compared(900, seed=1)
     alone = pairs.left == pairs.right
-    fewer = Rivals(pairs.left[alone], pairs.right[alone], pairs.pattern[alone], False)
+    kept = pairs.left[alone], pairs.right[alone], pairs.pattern[alone]
+    fewer = Rivals(*kept, False, (ITEMS, ITEMS))
     evidence = wrong_evidence()
-    assert learn_by_choice(evidence, patterns, fewer, (ITEMS, ITEMS)) is evidence
+    assert learn_by_choice(evidence, patterns, fewer) is evidence
 
 
 def test_where_a_best_choice_would_take_too_long_the_best_pairs_come_first(monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,7 @@ from simdb.linkage.weights import (
     Rivals,
     learn_labelled,
     learn_unlabelled,
+    of_patterns,
     rising_bits,
 )
 
@@ -161,36 +163,95 @@ def test_a_regression_is_where_no_small_change_makes_labels_likelier():
     assert learn_labelled(codes, halves, [2, 3]).prior == pytest.approx(0.0, abs=1e-4)
 
 
-def chance(own: float, rivals: tuple[float, ...]) -> float:
-    """How probably a pair of odds matches beside rivals: over all choices of those that match."""
-    odds = (own, *rivals)
-    matching, total = 0.0, 0.0
+Edges = tuple[tuple[object, object], ...]
+
+
+def chances(
+    edges: Edges, odds: tuple[float, ...], further: float
+) -> tuple[list[float], dict[object, float]]:
+    """How probably each pair matches, and each record none, over all choices of what matches."""
+    matching, total = [0.0] * len(odds), 0.0
+    unmatched = dict.fromkeys([record for edge in edges for record in edge], 0.0)
     for choice in product((False, True), repeat=len(odds)):
-        chosen = [one for one, is_chosen in zip(odds, choice, strict=True) if is_chosen]
-        likelihood = math.prod(chosen) * FURTHER ** max(0, len(chosen) - 1)
+        chosen = [place for place, is_chosen in enumerate(choice) if is_chosen]
+        degrees = Counter(record for place in chosen for record in edges[place])
+        likelihood = math.prod(odds[place] for place in chosen)
+        likelihood *= math.prod(further ** (degree - 1) for degree in degrees.values())
         total += likelihood
-        matching += likelihood * choice[0]
-    return matching / total
+        for place in chosen:
+            matching[place] += likelihood
+        for record in unmatched.keys() - degrees.keys():
+            unmatched[record] += likelihood
+    return [one / total for one in matching], {who: one / total for who, one in unmatched.items()}
 
 
-@pytest.mark.parametrize("odds", [(3.0, 1.0), (1e9, 1e4)])
-def test_rivals_take_from_each_other(odds):
-    """Each pair's probability beside those of its records; what is surely a match takes nothing."""
-    left, right = np.array([0, 0, 1, 3], np.uint32), np.array([1, 2, 2, 4], np.uint32)
+@pytest.mark.parametrize("odds", [(3.0, 1.0), (1e6, 1e4), (0.2, 7.0)])
+@pytest.mark.parametrize("free", [1.0, 0.25])
+def test_rivals_take_from_each_other(odds, free):
+    """Beside slow sums over all choices; pairs that make no circle are exactly these."""
+    left, right = np.array([0, 0, 1, 3], np.uint32), np.array([1, 2, 4, 5], np.uint32)
     pattern = np.array([0, 1, 0, 1])
-    one, other = odds
-    for is_one, rivals in (
-        (False, ((other,), (one, one), (other,), ())),
-        (True, ((other, one), (one, one), (one, other), ())),
-    ):
-        chances = [chance(odds[own], those) for own, those in zip(pattern, rivals, strict=True)]
-        alone = [own / (1 + own) for own in odds]
-        expected = [
-            (chances[0] + chances[2]) / 2 / alone[0],
-            (chances[1] + chances[3]) / 2 / alone[1],
-        ]
-        assert Rivals(left, right, pattern, is_one).shares(np.array(odds)) == pytest.approx(
-            expected
-        )
-    assert chance(1e9, (1e9,) * 5) == pytest.approx(1)
-    assert chance(3, (3,) * 11) < 0.1
+    alone = np.array(odds) / (1 + np.array(odds))
+    for is_one in (False, True):
+        sides = [(f"r{one}" if not is_one else one) for one in right.tolist()]
+        edges = tuple(zip(left.tolist(), sides, strict=True))
+        further = math.sqrt(FURTHER) if is_one else FURTHER
+        expected, unmatched = chances(edges, tuple(odds[own] / free for own in pattern), further)
+        found = Rivals(left, right, pattern, is_one, (6, 6)).beside(np.array(odds), free)
+        shares = np.bincount(pattern, expected) / 2 / alone
+        assert found.shares == pytest.approx(np.minimum(shares, 1.0), rel=2e-3)
+        records = set(left.tolist()), set(sides)
+        if is_one:
+            records = set(unmatched), set(unmatched)
+        nobody = [6 - len(own) + sum(unmatched[who] for who in own) for own in records]
+        assert found.free == pytest.approx(nobody[0] * nobody[1] / 36, abs=2e-3)
+
+
+def test_what_is_surely_a_match_takes_nothing_and_many_that_may_be_one_take_much():
+    """All pairs of a record that is there six times match; of twenty in one street hardly one."""
+    pairs = np.triu_indices(6, 1)
+    left, right = (side.astype(np.uint32) for side in pairs)
+    clique = Rivals(left, right, np.zeros(15, np.int64), True, (6, 6))
+    assert clique.beside(np.array([1e10])).shares == pytest.approx(1, abs=1e-3)
+    assert clique.beside(np.array([3.0])).shares < 0.3
+
+
+@pytest.mark.parametrize("matches", [300, 1000, 1400])
+def test_where_the_model_holds_probabilities_are_true(matches):
+    """Fields that differ independently: m, how many match and each pattern's share are found."""
+    generator = np.random.default_rng(matches)
+    values, wrong, size = np.array([500, 400, 50, 8]), 0.1, 1500
+    left, right = (generator.integers(values, size=(size, 4)) for _ in range(2))
+    drawn = generator.integers(values, size=(matches, 4))
+    right[:matches] = np.where(generator.random((matches, 4)) < wrong, drawn, left[:matches])
+    agree = left[:, np.newaxis] == right[np.newaxis]
+    proposes = agree[..., :3] | np.array([0, 0, 1], bool) & agree[..., 3:]
+    proposes[..., 2] &= agree[..., 3]
+    first, second = np.nonzero(proposes.any(axis=2))
+    looks_at = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]], bool)
+    teaches = (proposes[first, second][..., np.newaxis] & ~looks_at).any(axis=1)
+    codes = agree[first, second]
+    rows, pattern, counts = np.unique(
+        np.hstack([codes, teaches]), axis=0, return_inverse=True, return_counts=True
+    )
+    pattern = pattern.reshape(-1)
+    patterns = Patterns(rows[:, :4].astype(np.int64), counts.astype(np.float64), rows[:, 4:])
+    sides = first.astype(np.uint32), second.astype(np.uint32)
+    random = [np.array([1 - 1 / one, 1 / one]) for one in values]
+    found = learn_unlabelled(
+        patterns,
+        random,
+        [np.full(2, 1e-9)] * 4,
+        looks_at,
+        pairs=size * size,
+        rivals=Rivals(*sides, pattern, False, (size, size)),
+    )
+    is_match = (first == second) & (first < matches)
+    assert found.matches == pytest.approx(is_match.sum(), rel=0.07)
+    assert [own[1] for own in found.m] == pytest.approx([0.9] * 4, abs=0.045)
+    evidence = of_patterns(patterns.codes, found.bits, found.prior)[pattern]
+    said = 1 / (1 + np.exp2(-evidence))
+    for least, most in ((0.02, 0.3), (0.3, 0.95), (0.95, 1.1)):
+        those = (said >= least) & (said < most)
+        if those.sum() >= 20:
+            assert said[those].mean() == pytest.approx(is_match[those].mean(), abs=0.08)
