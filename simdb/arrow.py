@@ -184,7 +184,14 @@ def with_column(reader: Any, name: str, of: str, made: Callable[[float], float])
 
 
 def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
-    """Return the rows of a table that are to be kept; see ``without_views``."""
+    """Return the rows of a table that are to be kept; see ``without_views``.
+
+    Run-end-encoded columns, which pyarrow cannot pick from either, become plain ones.
+    """
+    for place, name in enumerate(whole.column_names):
+        if library().types.is_run_end_encoded(whole.column(place).type):
+            plain = import_module("pyarrow.compute").run_end_decode(whole.column(place))
+            whole = whole.set_column(place, name, plain)
     return whole.cast(without_views(whole.schema)).take(numbers(np.flatnonzero(kept)))
 
 

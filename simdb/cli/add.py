@@ -58,8 +58,8 @@ def add(
     """
     require_there(*inputs)
     outputs = telling.require_files(duplicates, reading.bad)
-    for name in outputs:
-        require_fitting_name(name, "jsonl")
+    if duplicates is not None:
+        require_fitting_name(duplicates, "jsonl")
     require_no_input(outputs, inputs, reading.pattern)
     with stored.changed(sync) as target:
         options = reading.of(target.kind, target)

@@ -139,6 +139,8 @@ class Places(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.report is not None:
             require_page(self.report)
+        if self.removed is not None:
+            require_fitting_name(self.removed, "jsonl")
         if self.removed is None and (self.with_kept or self.explain):
             raise UsageError(
                 "--with-kept and --explain describe the rows of --removed: give --removed "
@@ -472,9 +474,6 @@ class _Asked(Struct, frozen=True):
                 f"the output folder {output} is within the input {around}, where it would be read "
                 "the next time: name a folder outside it"
             )
-        for name in others:
-            if name != self.places.report:
-                require_fitting_name(name, "jsonl")
 
     @property
     def waits(self) -> bool:

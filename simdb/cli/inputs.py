@@ -27,6 +27,7 @@ from simdb.files.rows import (
     Tokens,
 )
 from simdb.files.separated import treatment_from
+from simdb.files.writing import require_fitting_name
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
 from simdb.kinds.whole import WholeRows
@@ -182,6 +183,10 @@ class InputOptions(Struct, frozen=True):
     ] = None
 
     whole_rows: WholeRows | None = None
+
+    def __post_init__(self) -> None:
+        if self.bad is not None:
+            require_fitting_name(self.bad, "jsonl")
 
     @property
     def when_bad(self) -> Literal["error", "skip"]:

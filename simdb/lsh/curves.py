@@ -103,8 +103,8 @@ class JaccardCurve(Curve, frozen=True):
     loss: ClassVar[float] = 1e-4  # lsh.family.FILTER_LOSS
 
     def probability(self, value: float) -> float:
-        """Return the similarity."""
-        return value
+        """Return the similarity; 0 below it."""
+        return max(0.0, value)
 
     def unrelated(self, value: float) -> float:
         """Return 0: unrelated sets share nothing."""

@@ -17,7 +17,7 @@ from simdb.kinds import Kind
 from simdb.recipe import Recipe
 from simdb.spark import large
 from simdb.spark.frames import OnBatches, Stages, mapped, together
-from simdb.spark.sessions import functions
+from simdb.spark.sessions import column, functions
 from simdb.steps.graph import PAIRS_OF_TASK, blocks_of
 from simdb.steps.posting import Ordered
 from simdb.steps.schemas import Schema
@@ -276,13 +276,13 @@ class _Run:
         good = signed.where("problem is null")
         parts = [
             frame.select(
-                f.lit(side).alias("side"), f.col(key).alias("key"), f.col(item).alias("item")
+                f.lit(side).alias("side"), column(key).alias("key"), column(item).alias("item")
             )
             for side, frame in enumerate(frames)
         ]
         if by_place:
-            number = f.col(named[2]).cast("bigint").alias("number")
-            items = frames[0].select(number, f.col(item).alias("item"))
+            number = column(named[2]).cast("bigint").alias("number")
+            items = frames[0].select(number, column(item).alias("item"))
         else:
             whole, *others = parts
             for other in others:
@@ -551,7 +551,7 @@ def require_choice(on_bad: object) -> None:
 def require_keys(frame: Any, key: str) -> None:
     """Raise UsageError for keys that are null, or there twice."""
     f = functions()
-    keys = frame.select(f.col(key).alias("key"))
+    keys = frame.select(column(key).alias("key"))
     # Hashes are quicker to count than texts; where none is there twice, no key is.
     hashes = f.countDistinct(f.when(f.col("key").isNotNull(), f.xxhash64("key")))
     (row,) = keys.agg(f.count(f.lit(1)).alias("rows"), hashes.alias("hashes")).collect()
@@ -572,8 +572,7 @@ def _require_one_type(frames: Sequence[Any], key: str) -> None:
 
     Spark would make numbers of the texts, of several the same one.
     """
-    f = functions()
-    types = [frame.select(f.col(key).alias("key")).dtypes[0][1] for frame in frames]
+    types = [frame.select(column(key).alias("key")).dtypes[0][1] for frame in frames]
     if len({name == "string" for name in types}) > 1:
         raise UsageError(
             f"the keys {key!r} are {' in one frame and '.join(types)} in the other: cast them to "
@@ -600,7 +599,7 @@ def _signed(
 ) -> Any:
     """Return key, side, place, digest, signature and problem of each row."""
     f = functions()
-    rows = frame.select(*(f.col(column).alias(f"_{n}") for n, column in enumerate(columns)))
+    rows = frame.select(*(column(name).alias(f"_{n}") for n, name in enumerate(columns)))
     kinds = dict(rows.dtypes)
     schema = (
         f"key {kinds['_0']}, place {kinds['_2']}, digest binary, signature binary, problem string"

@@ -9,7 +9,7 @@ from typing import Any
 from simdb import arrow
 from simdb.errors import ConfigurationError, UsageError
 from simdb.recipe import Recipe
-from simdb.spark.sessions import functions, library, plain_errors
+from simdb.spark.sessions import column, functions, library, plain_errors
 from simdb.steps.posting import Ordered
 from simdb.steps.schemas import Schema
 
@@ -90,9 +90,9 @@ def in_file_order(frame: Any, name: str) -> Any:
     file, row = f.col("_metadata.file_path"), f.col("_metadata.row_index")
     placed = frame.select("*", file.alias(path), row.alias(name))
     whole = placed.join(f.broadcast(begins), path, "left")
-    came_later = f.raise_error(f.concat(f.lit("a file that came later: "), f.col(path)))
-    first = f.coalesce(f.col(begin), came_later)
-    return whole.select(*frame.columns, (first + f.col(name)).alias(name))
+    came_later = f.raise_error(f.concat(f.lit("a file that came later: "), column(path)))
+    first = f.coalesce(column(begin), came_later)
+    return whole.select(*map(column, frame.columns), (first + column(name)).alias(name))
 
 
 def together(frame: Any, key: str, *others: str) -> Any:

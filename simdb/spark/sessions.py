@@ -34,6 +34,11 @@ def functions() -> ModuleType:
     return library("pyspark.sql.functions")
 
 
+def column(name: str) -> Any:
+    """Return the column of a name, whatever is in it: Spark reads ``a.b`` as a part of ``a``."""
+    return functions().col("`" + name.replace("`", "``") + "`")
+
+
 def local_session(
     *, cores: int | None = None, memory: str = "2g", master: str | None = None, **settings: str
 ) -> Any:

@@ -13,6 +13,7 @@ from simdb.errors import UsageError
 from simdb.results import AddReport
 from simdb.spark.answers import require_choice, require_good, require_keys, sign
 from simdb.spark.frames import Stages
+from simdb.spark.sessions import column
 
 
 def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
@@ -64,7 +65,7 @@ def to_store(
         return sign(frame, recipe, key=key, item=item)
 
     def rows() -> Any:
-        named = frame.select(frame[key].alias("key"), frame[item].alias("item"))
+        named = frame.select(column(key).alias("key"), column(item).alias("item"))
         good = signed.where("problem is null")
         return good.join(named, "key").select("key", "item", "signature")
 

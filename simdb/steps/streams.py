@@ -16,7 +16,9 @@ MOST_BYTES = 4 * 2**20  # of groups that are handled at once; four times as many
 
 
 def numbers_of(column: Any) -> Int64s:
-    """Return an int64 column without nulls as an array."""
+    """Return an int64 column as an array; UsageError for nulls in it."""
+    if column.null_count:
+        raise UsageError("a number of a row is null: every row needs one of its own")
     found: Int64s = column.to_numpy(zero_copy_only=False)
     return found
 

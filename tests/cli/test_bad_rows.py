@@ -69,7 +69,10 @@ def test_a_file_of_bad_rows_is_an_output_like_others(source, tmp_path):
     kept = tmp_path / "kept.jsonl"
     assert "is an input" in failed("dedupe", source, "-o", kept, "--bad", source)
     assert "two outputs" in failed("dedupe", source, "-o", kept, "--bad", kept)
-    assert "means csv" in failed("dedupe", source, "-o", kept, "--bad", tmp_path / "b.csv")
+    for option in ("--bad", "--removed"):
+        told = failed("dedupe", source, "-o", kept, option, tmp_path / "b.csv", "--kind", "record")
+        assert "means csv" in told
+        assert "rule" not in told  # nothing was read to propose one
     assert "--json" in failed("dedupe", source, "-o", kept, "--bad", "-", "--json")
     assert not kept.exists()
     assert source.read_bytes() == ROWS

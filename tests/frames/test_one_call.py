@@ -542,3 +542,10 @@ def test_a_key_that_comes_twice_in_a_table_that_is_linked():
 def test_a_bound_that_no_index_finds_says_what_takes_its_remedies():
     with pytest.raises(simdb.ConfigurationError, match="this call, another bound"):
         simdb.pairs(ROWS, item="text", threshold=0.1)
+
+
+def test_columns_encoded_by_runs_are_read_and_given_back_plain():
+    runs = pa.RunEndEncodedArray.from_arrays([2, 3], TEXTS[:2])
+    numbers = pa.RunEndEncodedArray.from_arrays([1, 3], [None, 7])
+    kept = simdb.dedupe(pa.table({"text": runs, "n": numbers}), item="text", threshold=0.8)
+    assert kept.to_pydict() == {"text": TEXTS[:2], "n": [None, 7]}

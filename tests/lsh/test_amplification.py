@@ -122,6 +122,10 @@ def test_the_slope_is_the_derivative(tree, single):
     assert tree.slope(single) == pytest.approx(difference, rel=1e-3, abs=1e-4)
 
 
+def test_distances_beyond_the_largest_have_no_probability_below_0():
+    assert JaccardCurve().sensitivity(0.2, 1.5).far_probability == 0
+
+
 @given(trees)
 def test_every_construction_keeps_the_ends_and_never_falls(tree):
     curve = s_curve(tree, 11)

@@ -370,3 +370,26 @@ def test_what_cannot_be_stored_of_a_frame_is_told_and_nothing_is_stored(spark, t
         report = simdb.spark.to_store(frame, collection, **COLUMNS, work=work, on_bad="skip")
         assert report.added == len(collection) == len(good)
         assert collection.check(deep=True).sound
+
+
+@on_spark
+def test_names_of_columns_may_have_dots_and_quotes(spark, frame, rows, embedded, tmp_path):
+    keys, items = rows
+    named = ("doc.id", "doc.`text`", "at.0")
+    made = spark.createDataFrame(
+        pa.table(dict(zip(named, (keys, items, np.arange(len(keys))), strict=True)))
+    )
+    asked: Any = {"kind": CASE.kind, **CASE.bound, "seed": 1}
+    answers = [
+        sorted(map(tuple, simdb.spark.dedupe(one, **columns, **asked, work=work).collect()))
+        for one, columns, work in (
+            (frame, {**COLUMNS, "order": "at"}, str(tmp_path / "plain")),
+            (made, dict(zip(("key", "item", "order"), named, strict=True)), str(tmp_path / "dots")),
+        )
+    ]
+    assert answers[0] == answers[1] != []
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", CASE.kind, **CASE.bound, seed=1)
+        columns = dict(zip(("key", "item"), named, strict=False))
+        simdb.spark.to_store(made, collection, **columns, work=str(tmp_path / "stored"))
+        assert list(collection.pairs()) != []

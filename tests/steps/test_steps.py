@@ -180,10 +180,11 @@ def test_a_recipe_and_an_order_can_be_sent():
 
 
 @pytest.mark.parametrize("step", [steps.sign, steps.encode])
-def test_numbers_below_0_are_refused(step):
-    table = pa.table({"number": [1, -3], "item": [[1], [2]]})
-    with pytest.raises(UsageError, match="0 or more, not -3"):
-        list(step(simdb.Recipe.of(SETS, seed=1), table.to_batches()))
+def test_numbers_below_0_and_nulls_are_refused(step):
+    for wrong, told in ((-3, "0 or more, not -3"), (None, "a number of a row is null")):
+        table = pa.table({"number": pa.array([1, wrong], pa.int64()), "item": [[1], [2]]})
+        with pytest.raises(UsageError, match=told):
+            list(step(simdb.Recipe.of(SETS, seed=1), table.to_batches()))
 
 
 @pytest.mark.parametrize(
