@@ -390,6 +390,6 @@ def test_names_of_columns_may_have_dots_and_quotes(spark, frame, rows, embedded,
     assert answers[0] == answers[1] != []
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         collection = db.collection("c", CASE.kind, **CASE.bound, seed=1)
-        columns = dict(zip(("key", "item"), named, strict=False))
+        columns: Any = dict(zip(("key", "item"), named, strict=False))
         simdb.spark.to_store(made, collection, **columns, work=str(tmp_path / "stored"))
         assert list(collection.pairs()) != []
