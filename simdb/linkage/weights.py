@@ -114,16 +114,11 @@ class Rivals(NamedTuple):
         alone = odds / (1.0 + odds)
         own = odds[self.pattern] / max(free, LEAST_FREE)
         further = math.sqrt(FURTHER) if self.is_one else FURTHER
-        lefts = rights = np.ones(own.size)
+        lefts, rights = np.ones(own.size), np.ones(own.size)
         for _ in range(MESSAGES):
-            from_right = np.log1p(further * own * rights)
-            from_left = np.log1p(further * own * lefts)
-            of_left, of_right = self._sums(from_right, from_left)
-            others = of_left[self.left] - from_right
-            lefts = np.sqrt(lefts * _freedom(self.one_of * others, further))
-            others = of_right[self.right] - from_left
-            rights = np.sqrt(rights * _freedom(self.one_of * others, further))
-        own *= lefts * rights
+            of_left, of_right = self._told(own, lefts, rights, further)
+        own *= lefts
+        own *= rights
         left = np.bincount(self.pattern, own / (1.0 + own), odds.size)
         whole = np.bincount(self.pattern, minlength=odds.size) * alone
         matched = [
@@ -132,6 +127,25 @@ class Rivals(NamedTuple):
         ]
         neither = math.prod(1.0 - min(1.0, share) for share in matched)
         return Beside(np.minimum(left / np.maximum(whole, 1e-300), 1.0), neither)
+
+    def _told(
+        self, odds: Float64s, lefts: Float64s, rights: Float64s, further: float
+    ) -> tuple[Float64s, Float64s]:
+        """Let all records say how free they are for each pair, once; return what they heard.
+
+        Args:
+            odds: of each pair.
+            lefts, rights: how free its records are for it, which go half way to what they say now.
+            further: how much less likely each further match of a record is.
+        """
+        from_right, from_left = (_evidence(odds, free, further) for free in (rights, lefts))
+        of_left, of_right = self._sums(from_right, from_left)
+        np.subtract(of_left[self.left], from_right, out=from_right)
+        np.subtract(of_right[self.right], from_left, out=from_left)
+        for freedom, others in ((lefts, from_right), (rights, from_left)):
+            np.multiply(freedom, _freedom(others, self.one_of, further), out=freedom)
+            np.sqrt(freedom, out=freedom)
+        return of_left, of_right
 
     def _sums(self, from_right: Float64s, from_left: Float64s) -> tuple[Float64s, Float64s]:
         """Return what all pairs of each record say to it, of the left and of the right."""
@@ -144,17 +158,30 @@ class Rivals(NamedTuple):
         return sums, sums
 
 
-def _freedom(others: Float64s, further: float) -> Float64s:
+def _evidence(odds: Float64s, freedom: Float64s, further: float) -> Float64s:
+    """Return log(1 + further r) of pairs whose odds are r = odds * freedom."""
+    product = odds * freedom
+    product *= further
+    return np.log1p(product, out=product)
+
+
+def _freedom(others: Float64s, one_of: int, further: float) -> Float64s:
     """Return how much of its odds a pair keeps beside the other pairs of a record.
 
     Over all choices of the others, of odds r: L / (1 + (L - 1) / further), where L is the product
     of 1 + further r.
 
     Args:
-        others: the logarithm of L.
+        others: the logarithm of L, which is written over: candidates may be many.
+        one_of: the others are one of so many.
         further: how much less likely each further match is.
     """
-    return np.asarray(further / (1.0 - (1.0 - further) * np.exp(-np.maximum(others, 0.0))))
+    np.maximum(others, 0.0, out=others)
+    others *= -one_of
+    np.exp(others, out=others)
+    others *= further - 1.0
+    others += 1.0
+    return np.divide(further, others, out=others)
 
 
 def _unmatched(pairs: Float64s, further: float) -> Float64s:
