@@ -1633,9 +1633,11 @@ class Collection(CollectionView):
             share = self._contained_bound(
                 threshold if containment is None else containment, max_distance
             )
-            similar = None
+            similar: Bound | None = None
             if containment is not None:
-                similar = self._contained_bound(threshold, max_distance)
+                similar = self.kind.parse_bound(threshold, max_distance)
+                similar = self._present.settings.bound if similar is None else similar
+            assert similar is None or isinstance(similar, Threshold)
             rule = ingest.contained.Rule(share, similar, order)
             return ingest.contained.dedupe(access, self._known, how, rule, found, **telling)
 

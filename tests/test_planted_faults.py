@@ -63,6 +63,22 @@ FAULTS = (
         "tests/linkage/test_weights.py -k probabilities_are_true",
     ),
     Fault(
+        "",
+        "collection.py",
+        "            if containment is not None:\n"
+        "                similar = self.kind.parse_bound(threshold, max_distance)\n",
+        "            if containment is not None:\n"
+        "                similar = self._contained_bound(threshold, max_distance)\n",
+        "tests/ingest/test_ordered.py -k similarity_of_their_kind",
+    ),
+    Fault(
+        "kernels",
+        "kernels/strings.py",
+        "there = np.diff(offsets).max() if",
+        "there = np.diff(offsets).max() // 2 if",
+        "tests/kinds/test_string.py -k without_a_bound",
+    ),
+    Fault(
         "upkeep",
         "upkeep/weigh.py",
         "        if share > 1 + _ROUNDING:\n",

@@ -500,6 +500,8 @@ def near_pairs(
     room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
     passed = np.empty(_PASSED, np.int64)
     characters, offsets, _ = strings
+    # A wide bound allows far longer ones than the longest that is there.
+    there = np.diff(offsets).max() if offsets.size > 1 else nothing
     while state[0] < state[1]:
         row = state[0]
         begin, stop = probes.offsets[row], probes.offsets[row + 1]
@@ -507,7 +509,7 @@ def near_pairs(
         other = stop - begin
         before = written
         seen = np.int64(-1)
-        longest = other if is_own else _longest_of(other, limits)
+        longest = other if is_own else min(there, _longest_of(other, limits))
         for length in range(max(nothing, other - _limit_of(other, limits)), longest + 1):
             segments = _segments_of(length, limits)
             limit = _limit_of(max(length, other), limits)

@@ -149,6 +149,18 @@ def test_both_without_a_policy_takes_the_largest_first(tmp_path):
         assert {one.key: one.duplicate_of for one in outcomes} == fates
 
 
+@pytest.mark.parametrize(("least", "dropped"), [("1/2", False), ("1/3", True), (None, False)])
+def test_both_compares_bags_by_the_similarity_of_their_kind(tmp_path, least, dropped):
+    """Of sums: 2 of 6 occurrences, though 2 of 4 elements."""
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.collection("c", simdb.Bag("sum"), threshold="1/2")
+        rows = [("x", ["a", "b", "c"]), ("y", ["b", "c", "d"])]
+        report = collection.dedupe(rows, measure="both", threshold=least, containment=1)
+        assert bool(report.duplicates) == dropped
+        with pytest.raises(simdb.ConfigurationError, match="cannot be"):
+            collection.dedupe(rows, measure="both", threshold="0.8", containment=1)
+
+
 def test_rows_that_are_stored_already_are_themselves(tmp_path):
     rows = [Entry("a", {1, 2, 3}, {"n": 1}), Entry("b", {1, 2, 3, 4}, {"n": 2})]
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:

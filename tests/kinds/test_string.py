@@ -307,3 +307,15 @@ def test_settings_that_cannot_be_are_refused(tmp_path):
                 db.collection("c", kind, **given)
         with pytest.raises(simdb.ConfigurationError, match="measure"):
             simdb.String().changed(measure="hamming")
+
+
+def test_many_probes_without_a_bound_are_answered_by_the_strings_that_are_there(tmp_path):
+    """A bound of millions of edits makes no turn for lengths that no string has."""
+    words = ["abc", "abd", "xyz" * 30, "", "a" * 700]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.collection("c", simdb.String())
+        collection.add_many(enumerate(words))
+        alone = [[*collection.search(word)] for word in words]
+        assert [[*one] for one in collection.search_many(words * 20)] == alone * 20
+        largest = collection.kind.largest_distance
+        assert len([*collection.join(collection, max_distance=largest)]) == len(words) ** 2
