@@ -49,6 +49,7 @@ from simdb.files.tables import (
     GroupWriter,
     TableReader,
     copy_rows,
+    partitions_together,
     require_same_columns,
     version_of,
 )
@@ -534,7 +535,7 @@ class _Job:
         require_no_input(targets, sources, asked.reading.pattern)
         self._copied = {target for target in targets if promised_form(target) in TABLES}
         if self._copied == {output}:
-            require_same_columns(list(sources))
+            require_same_columns(list(sources), self._columns())
         self._targets = targets
         kept = targets if len(targets) == len(sources) else targets * len(sources)
         self._kept = dict(zip(sources, kept, strict=True))
@@ -605,14 +606,18 @@ class _Job:
             splitting = _Splitting(feed, outputs, removed, tables)
             return self._divided(target, splitting, files, bar)
 
+    def _columns(self) -> AbstractSet[str] | None:
+        """Return the columns that tables are copied with, None for all."""
+        return None if self._options.columns is None else self._options.read_names()
+
     def _tables(self, files: Mapping[str, Output]) -> _Tables:
         """Return the outputs that are tables."""
-        options, asked = self._options, self._asked
+        asked = self._asked
         settings = settings_of(asked.places.context)
         return _Tables(
             {source: files[name] for source, name in self._kept.items() if name in self._copied},
-            None if options.columns is None else options.read_names(),
-            self._sources if self._is_one else {},
+            self._columns(),
+            partitions_together(self._sources) if self._is_one else {},
             settings.memory // _SHARE_OF_MEMORY,
             settings.threads or len(os.sched_getaffinity(0)),
             at_once=not asked.waits,
@@ -790,7 +795,7 @@ class _Tables:
     Args:
         outputs: of each input that is copied; of several inputs it may be the same.
         columns: those that are written; None for all.
-        below: of inputs, the folders whose names say columns that are written too.
+        folders: of inputs, columns that their folders say, which are written too.
         most_bytes: of a row group, about.
         threads: with several, row groups are written while rows are decided about.
         at_once: whether a row that is settled as kept stays so.
@@ -800,7 +805,7 @@ class _Tables:
         self,
         outputs: Mapping[str, Output],
         columns: AbstractSet[str] | None,
-        below: Mapping[str, str],
+        folders: Mapping[str, Mapping[str, str | None]],
         most_bytes: int,
         threads: int,
         *,
@@ -809,7 +814,7 @@ class _Tables:
         self._outputs = outputs
         self._threads = threads
         self._columns = columns
-        self._below = below
+        self._folders = folders
         self._most_bytes = min(most_bytes, MOST_BYTES)
         for source, output in outputs.items():
             self._copied(source).require_possible(as_parquet=_form_of(output)["as_parquet"])
@@ -824,7 +829,7 @@ class _Tables:
         return source in self._outputs
 
     def _copied(self, source: str) -> CopiedRows:
-        return CopiedRows(source, self._below.get(source, ""), self._columns)
+        return CopiedRows(source, self._folders.get(source, {}), self._columns)
 
     def _may_wait(self, source: str) -> bool:
         copied, output = self._copied(source), self._outputs[source]
@@ -877,7 +882,7 @@ class _Tables:
             copy_rows(
                 rows,
                 output.file,
-                below=self._below,
+                folders=self._folders,
                 columns=self._columns,
                 most_bytes=self._most_bytes,
                 threads=self._threads,

@@ -383,6 +383,17 @@ def partitions_of(place: str) -> dict[str, str | None]:
     }
 
 
+def partitions_together(places: Mapping[str, str]) -> dict[str, dict[str, str | None]]:
+    """Return what the folders of each file say of its rows, None where those of others say more.
+
+    Args:
+        places: of each file, the path of it whose folders say columns.
+    """
+    told = {source: partitions_of(place) for source, place in places.items()}
+    names = dict.fromkeys(chain.from_iterable(told.values()))
+    return {source: {name: own.get(name) for name in names} for source, own in told.items()}
+
+
 class TableFile:
     """A Parquet file or an Arrow file, as a context manager; what it is, its first bytes say.
 
@@ -437,7 +448,7 @@ class TableFile:
                 known = name == "uncompressed" or library.Codec.is_available(name)
                 chosen = {"uncompressed": "none"}.get(name, name) if known else "zstd"
                 self.compression[column.path_in_schema] = chosen
-            return partial(found.iter_batches, BATCH_ROWS)
+            return partial(self._of_parquet, found)
         of_file = begin == _ARROW
         self.is_stream = not of_file
         opened = library.ipc.open_file(file) if of_file else library.ipc.open_stream(file)
@@ -449,6 +460,12 @@ class TableFile:
             for batch in batches
             for begin in range(0, batch.num_rows, BATCH_ROWS)
         )
+
+    @staticmethod
+    def _of_parquet(file: Any, columns: Sequence[str] | None) -> Iterator[Any]:
+        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
+            # By names of columns Arrow also finds parts of others: ``a.b`` of ``a``.
+            yield batch if columns is None else batch.select(columns)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield its rows as record batches of the columns that are named, else of all."""
@@ -473,12 +490,17 @@ def version_of(source: str) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def require_same_columns(sources: Sequence[str]) -> None:
-    """Raise BadItemError unless the columns of all files are those of the first, in their order."""
+def require_same_columns(sources: Sequence[str], columns: AbstractSet[str] | None = None) -> None:
+    """Raise BadItemError unless all files have the columns of the first, in their order.
+
+    Args:
+        sources: the files.
+        columns: those that matter; None for all.
+    """
     first = None
     for source in sources:
         with TableFile(source) as file:
-            schema = file.schema
+            schema = _narrowed(file.schema, columns)
         first = first or schema
         if schema.equals(first):
             continue
@@ -494,12 +516,18 @@ def require_same_columns(sources: Sequence[str]) -> None:
         )
 
 
+def _narrowed(schema: Any, columns: AbstractSet[str] | None) -> Any:
+    """Return some columns of a schema, None for all."""
+    fields = [field for field in schema if columns is None or field.name in columns]
+    return arrow.library().schema(fields, schema.metadata)
+
+
 class CopiedRows:
     """Rows of a file on their way into a copy; batches wait until it is known which are kept.
 
     Args:
         source: the file.
-        place: the path of it whose folders say columns that are written too.
+        folders: columns that its folders say, which are written too.
         columns: those that are written, in the order of the file; None for all.
 
     Attributes:
@@ -512,7 +540,9 @@ class CopiedRows:
         BadItemError: it cannot be read.
     """
 
-    def __init__(self, source: str, place: str, columns: AbstractSet[str] | None) -> None:
+    def __init__(
+        self, source: str, folders: Mapping[str, str | None], columns: AbstractSet[str] | None
+    ) -> None:
         library = arrow.library()
         self._source = source
         with TableFile(source) as file:
@@ -522,11 +552,11 @@ class CopiedRows:
             self.is_stream = file.is_stream
         self._added = {
             name: value
-            for name, value in partitions_of(place).items()
+            for name, value in folders.items()
             if name not in schema.names and (columns is None or name in columns)
         }
-        self.names = [name for name in schema.names if columns is None or name in columns]
-        self._own = library.schema([schema.field(name) for name in self.names], schema.metadata)
+        self._own = _narrowed(schema, columns)
+        self.names = self._own.names
         self.schema = self._own
         for name in self._added:
             self.schema = self.schema.append(library.field(name, library.string()))
@@ -644,7 +674,7 @@ def copy_rows(
     target: IO[bytes],
     *,
     as_parquet: bool,
-    below: Mapping[str, str] | None = None,
+    folders: Mapping[str, Mapping[str, str | None]] | None = None,
     columns: AbstractSet[str] | None = None,
     most_bytes: int = MOST_BYTES,
     may_stream: bool = True,
@@ -659,7 +689,7 @@ def copy_rows(
         target: where to.
         as_parquet: in row groups as large as those of the first file, up to ``most_bytes``, and
             compressed as it is; else as an Arrow file, or a stream if the first file is one.
-        below: of each file, the folders whose names say columns that are written too.
+        folders: of each file, columns that its folders say, which are written too.
         columns: those that are written, in the order of the file; None for all.
         most_bytes: of a row group, about.
         may_stream: whether it may be a stream; names in ``.feather`` promise a file.
@@ -668,9 +698,9 @@ def copy_rows(
     Raises:
         BadItemError: the schemas of two files differ, or one cannot be read any more.
     """
-    require_same_columns(list(kept))
+    require_same_columns(list(kept), columns)
     with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
-        copies = [CopiedRows(source, (below or {}).get(source, ""), columns) for source in kept]
+        copies = [CopiedRows(source, (folders or {}).get(source, {}), columns) for source in kept]
         streams = may_stream and copies[0].is_stream  # in which dictionaries may take turns
         writer = opened.enter_context(
             copies[0].writer(

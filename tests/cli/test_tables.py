@@ -99,6 +99,38 @@ def test_shards_of_other_columns_leave_no_output(tmp_path):
     assert not output.exists()
 
 
+@pytest.mark.parametrize("target", ["kept.parquet", "kept.arrow"])
+def test_shards_may_differ_in_folders_and_in_columns_that_are_not_kept(tmp_path, target):
+    other = pa.table({"id": ["e"], "text": ["a third text of some words that no other has"]})
+    (tmp_path / "in" / "lang=en").mkdir(parents=True)
+    pq.write_table(TABLE.select(["id", "text"]), tmp_path / "in" / "0.parquet")
+    pq.write_table(other, tmp_path / "in" / "lang=en" / "1.parquet")
+    output = tmp_path / target
+
+    def kept() -> dict[str, list[object]]:
+        is_parquet = target.endswith("parquet")
+        table = pq.read_table(output) if is_parquet else pa.ipc.open_file(output).read_all()
+        return dict(table.drop(["text"]).to_pydict())
+
+    dedupe(tmp_path / "in", "-o", output)
+    assert kept() == {"id": ["a", "c", "e"], "lang": [None, None, "en"]}
+    pq.write_table(TABLE, tmp_path / "in" / "0.parquet")
+    dedupe(tmp_path / "in", "-o", output, "--columns", "text")
+    assert kept() == {"id": ["a", "c", "e"]}
+
+
+@pytest.mark.parametrize("policy", [[], ["--policy", "longest"]])
+def test_a_column_named_like_a_part_of_another_stays_where_it_is(tmp_path, policy):
+    parts = pa.array([{"lang": "de"}] * len(TABLE))
+    table = TABLE.append_column("meta.lang", pa.array(["en"] * len(TABLE)))
+    table = table.append_column("more", table["id"]).append_column("meta", parts)
+    pq.write_table(table, tmp_path / "in.parquet")
+    dedupe(tmp_path / "in.parquet", "-o", tmp_path / "k.parquet", *policy)
+    assert pq.read_table(tmp_path / "k.parquet").schema.equals(table.schema)
+    lines = dedupe(tmp_path / "in.parquet", "-o", "-", *policy).splitlines()
+    assert [*json.loads(lines[0])] == table.column_names
+
+
 def test_a_file_that_was_cut_is_told_and_nothing_is_written(tmp_path):
     pq.write_table(TABLE, tmp_path / "in.parquet")
     whole = (tmp_path / "in.parquet").read_bytes()
