@@ -546,7 +546,7 @@ def _random_levels(items: Compared, sample: int, seed: int, *, is_one: bool) -> 
                 least[-1] = by_chance
             shares[:-1] *= (1.0 - by_chance) / max(float(shares[:-1].sum()), 1e-300)
             shares[-1] = by_chance
-            common = _frequent(ones, others, by_chance, is_one=is_one)
+            common = _frequent(ones, others, is_one=is_one)
         told.shares.append(shares)
         told.least.append(least)
         told.present.append(max(0.5, float(own.sum())) / sample)
@@ -583,25 +583,28 @@ def _equality(ones: Mapping[str, int], others: Mapping[str, int], *, is_one: boo
 
 
 def _frequent(
-    ones: Mapping[str, int], others: Mapping[str, int], by_chance: float, *, is_one: bool
+    ones: Mapping[str, int], others: Mapping[str, int], *, is_one: bool
 ) -> dict[str, float]:
     """Return the bits, below 0, by which equality of frequent values says more than of any.
 
-    A value is as often equal as it is there; any is, ``by_chance``.
+    Where a value is there so often on either side, as many pairs of it may match as the rarer side
+    has, and the others are equal by chance. Equality of it is evidence by the quotient of the two,
+    and any equality by that of their sums over all values. What one side writes in another way is
+    never equal, and is not frequent; nor is a value of one record, or of two that are one.
     """
-    left, right = (max(1, sum(side.values())) for side in (ones, others))
-    # A value of one record, or of two that are one, is not frequent, however few others are equal.
-    several = {
-        value: (ones.get(value, 0) / left + others.get(value, 0) / right) / 2
-        for value in {**ones, **others}
-        if max(ones.get(value, 0), others.get(value, 0)) > 1 + is_one
+    matching = {value: min(count, others.get(value, 0)) for value, count in ones.items()}
+    by_chance = {
+        value: count * (others.get(value, 0) - is_one) - matching[value] * (1 - is_one)
+        for value, count in ones.items()
     }
-    frequent = {
-        value: math.log2(by_chance / often)
-        for value, often in sorted(several.items(), key=lambda one: (-one[1], one[0]))
-        if often > by_chance > 0
+    matches, chances = sum(matching.values()), sum(by_chance.values())
+    bits = {
+        value: math.log2(matching[value] * chances / (matches * often))
+        for value, often in by_chance.items()
+        if often > 0 and max(ones[value], others[value]) > 1 + is_one
     }
-    return dict(islice(frequent.items(), MOST_FREQUENT))
+    frequent = sorted((own, value) for value, own in bits.items() if own < 0)
+    return {value: own for own, value in islice(frequent, MOST_FREQUENT)}
 
 
 def _weights(
@@ -635,7 +638,10 @@ def _weights(
             )
             for level, least in enumerate((Fraction(0), *leasts))
         ]
-        common = frequent[place] if frequent else {}
+        least = float(own[0] - own[-1])  # not below what is not alike at all
+        common = {
+            value: max(bits, least) for value, bits in (frequent[place] if frequent else {}).items()
+        }
         fields.append(FieldWeight(name, tuple(levels[::-1]), float(missing[place]), common))
     kind = agreement.weighed(rising, [one.frequent for one in fields])
     return Weights(tuple(fields), prior, kind, round(pairs), matches, tuple(warnings), counted)

@@ -255,6 +255,31 @@ def test_why_two_records_match_is_told_field_by_field(tables):
     assert frequent.bits == pytest.approx(rare.bits + frequent.adjustment)
 
 
+def test_a_value_that_the_other_table_writes_in_another_way_is_not_frequent(tmp_path):
+    """Half of all live in one town; where both tables write it alike, that they do says much."""
+    right = [
+        {**row, "town": f"{row['town']} town" if number % 40 else row["town"]}
+        for number, row in enumerate(RIGHT)
+    ]
+    with opened(tmp_path / "s", LEFT, right, kind=KIND, threshold="0.01") as (one, other):
+        weights = one.learn(other=other, seed=1, sample=SAMPLE)
+        town = weights.fields[2]
+        assert all(bits > -0.5 for bits in town.frequent.values())
+        alike = next(n for n in range(0, MATCHES, 40) if right[n]["town"] == LEFT[n]["town"])
+        told = one.explain_pair(alike, alike, weights, other=other).fields[2]
+        assert told.bits > town.levels[-1].bits + 1
+
+
+def test_values_are_as_frequent_as_they_are_equal_by_chance():
+    found = weigh._frequent({"a": 500, "b": 1}, {"a": 400, "c": 3}, is_one=False)
+    assert found == {}  # all that is equal is so by one value
+    found = weigh._frequent({"a": 50, "b": 2, "c": 9}, {"a": 40, "b": 2}, is_one=False)
+    matching, by_chance = 40 + 2, (50 * 40 - 40) + (2 * 2 - 2)
+    assert found == {"a": pytest.approx(np.log2(40 / (50 * 40 - 40) / (matching / by_chance)))}
+    of_one = weigh._frequent({"a": 50, "b": 2}, {"a": 50, "b": 2}, is_one=True)
+    assert of_one == {"a": pytest.approx(np.log2(50 / (50 * 49) / (52 / (50 * 49 + 2))))}
+
+
 def test_labels_teach_the_same_signs_and_must_be_of_stored_keys(tables, tmp_path):
     left, right = tables
     labels = [(number, number, True) for number in range(60)]
