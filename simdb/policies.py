@@ -68,9 +68,14 @@ class _Term(Struct, frozen=True):
     function: Function | None = None
     descending: bool = False
     preferred: tuple[str, ...] | None = None
+    part: str = ""  # "key" or "item", which the field is where a row has no other so called
+
+    def value(self, row: Entry) -> Any:
+        """Return what it looks at, None where there is none."""
+        return _value(row, self.field, self.part) if self.field else row.item
 
     def place(self, row: Entry) -> Place:
-        value = row.item if not self.field else _value(row, self.field)
+        value = self.value(row)
         if self.preferred is not None:
             names = _names_of(value)
             chosen = (place for place, name in enumerate(self.preferred) if name in names)
@@ -224,6 +229,15 @@ class Policy:
         )
         return read
 
+    def naming(self, *, key: str | None, item: str | None) -> Policy:
+        """Return the same policy for rows whose key and item have names of their own as well."""
+        parts = {key: "key", item: "item"}
+        named = Policy(self)
+        named._terms = tuple(
+            replace(term, part=parts.get(term.field, term.part)) for term in self._terms
+        )
+        return named
+
     def seeing(self, seen: Callable[[Entry], Entry]) -> Policy:
         """Return the same policy, whose function gets what another makes of rows."""
         read, function = Policy(self), self._function
@@ -254,7 +268,7 @@ class Policy:
 
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""
-        return {name for name in self.fields or () if _value(row, name) is not None}
+        return {term.field for term in self._terms if term.field and term.value(row) is not None}
 
     def order(self, places: Sequence[Place]) -> list[int]:
         """Return the numbers of places, the first first; equal ones as they stand.
@@ -287,17 +301,17 @@ class Policy:
         return UsageError(f"the policy returned values that cannot be compared ({error})")
 
 
-def _value(row: Entry, name: str) -> Any:
-    """Return the value of a field, None where there is none."""
+def _value(row: Entry, name: str, part: str) -> Any:
+    """Return the value of a field, or else a part of the row; None where there is none."""
     for fields in (row.metadata, row.item):
         value: Any = fields
         if isinstance(value, Mapping) and name in value:
             return value[name]
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
+        for step in name.split("."):
+            value = value.get(step) if isinstance(value, Mapping) else None
         if value is not None:
             return value
-    return getattr(row, name) if name in OF_ROWS else None
+    return getattr(row, part) if part else None
 
 
 def _shown(value: Any) -> str:
@@ -390,14 +404,15 @@ def _term(tokens: _Tokens) -> _Term | None:
         name = tokens.name("a field")
         if not tokens.takes(")"):
             raise UsageError(f"a policy lacks a parenthesis after {function}({name}")
+    part = name if name in OF_ROWS else ""
     direction = tokens.takes("asc", "desc", *(() if function else ("in",)))
     if direction == "in":
         preferred = [tokens.name("a value")]
         while tokens.takes("|"):
             preferred.append(tokens.name("a value"))
-        return _Term(name, preferred=tuple(preferred))
+        return _Term(name, preferred=tuple(preferred), part=part)
     if direction:
-        return _Term(name, function, descending=direction == "desc")
+        return _Term(name, function, descending=direction == "desc", part=part)
     if not function and name in ("longest", "shortest"):
         return _Term("", "length", descending=name == "longest")
     if not function and name == "first":

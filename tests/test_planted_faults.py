@@ -736,6 +736,13 @@ FAULTS = (
     ),
     Fault(
         "policies",
+        "cli/dedupe.py",
+        ".naming(key=options.id_field, item=item)",
+        "",
+        "tests/cli/test_dedupe.py -k names_of_their_fields",
+    ),
+    Fault(
+        "policies",
         "policies.py",
         "row = replace(row, item=_Record(row.item))",
         "row = replace(row)",
