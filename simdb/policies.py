@@ -17,8 +17,8 @@ Terms are separated by commas; names and values that are not made of letters, di
 ``_-.:/@`` stand in double quotes, as JSON has them. Nothing of a policy is run as Python. Or a
 policy is a function of an ``Entry``: the row for which it returns the greatest value is kept.
 
-Rows without a field come after all that have it, in either direction. What was stored before comes
-before a row that is as good.
+Rows without a field come after all that have it, in either direction; so do those with a blank text
+where a number or a time is read. What was stored before comes before a row that is as good.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Term(Struct, frozen=True):
             names = _names_of(value)
             chosen = (place for place, name in enumerate(self.preferred) if name in names)
             return (next(chosen, len(self.preferred)),)
-        if value is None:
+        if value is None or self._is_blank(value):
             return _MISSING
         value = self._computed(value)
         if isinstance(value, str):
@@ -90,6 +90,11 @@ class _Term(Struct, frozen=True):
         if isinstance(value, Decimal):  # which minus would round
             return (0, value.copy_negate() if self.descending else value)
         return (0, -value if self.descending else value)
+
+    def _is_blank(self, value: Any) -> bool:
+        """Whether a text is of nothing, as in CSV a number or a time is that is not there."""
+        reads = self.function in ("number", "time")
+        return reads and isinstance(value, str) and (not value or value.isspace())
 
     def _computed(self, value: Any) -> Any:
         if self.function == "length":
@@ -188,7 +193,7 @@ class Policy:
     Attributes:
         fields: the names of the fields that it looks at; None if it is a function, which may look
             at any.
-        last: the place of a row whose own cannot be computed, behind all others.
+        last: the place of a row that is bad, behind all others.
     """
 
     def __init__(self, given: PolicyLike, *, of_records: bool = False) -> None:
@@ -250,21 +255,37 @@ class Policy:
         """Whether it is more than the order in which rows come."""
         return bool(self.last)
 
-    def place(self, row: Entry) -> Place:
+    def place(self, row: Entry, *, skip_bad: bool = False) -> Place:
         """Return where a row stands; of two rows the one of the lesser place is kept.
 
+        Args:
+            row: as it comes, or is stored.
+            skip_bad: a term that fails puts the row last, by this term alone.
+
         Raises:
-            BadItemError: that cannot be computed.
+            BadItemError: a term, or the function, fails for it.
         """
-        try:
-            if self._function is None:
-                if self._of_records:
-                    row = replace(row, item=_Record(row.item))
-                return tuple(term.place(row) for term in self._terms)
-            value = self._function(row)
-        except Exception as error:
-            raise BadItemError(f"the policy failed for key {row.key!r}: {error}") from error
-        return (_MISSING if value is None or _is_nan(value) else (0, _Greatest(value)),)
+        if self._function is not None:
+            computing = [self._by_function]
+        else:
+            computing = [term.place for term in self._terms]
+            if self._of_records:
+                row = replace(row, item=_Record(row.item))
+        place = []
+        for compute, last in zip(computing, self.last, strict=True):
+            try:
+                place.append(compute(row))
+            except Exception as error:
+                if not skip_bad:
+                    problem = f"the policy failed for key {row.key!r}: {error}"
+                    raise BadItemError(problem) from error
+                place.append(last)
+        return tuple(place)
+
+    def _by_function(self, row: Entry) -> Place:
+        assert self._function is not None
+        value = self._function(row)
+        return _MISSING if value is None or _is_nan(value) else (0, _Greatest(value))
 
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""

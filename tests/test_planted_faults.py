@@ -744,6 +744,20 @@ FAULTS = (
     Fault(
         "policies",
         "policies.py",
+        "                place.append(last)\n",
+        "                return self.last\n",
+        "tests/ingest/test_ordered.py -k term_that_fails",
+    ),
+    Fault(
+        "policies",
+        "policies.py",
+        "value is None or self._is_blank(value)",
+        "value is None",
+        "tests/ingest/test_ordered.py -k blank_text",
+    ),
+    Fault(
+        "policies",
+        "policies.py",
         "row = replace(row, item=_Record(row.item))",
         "row = replace(row)",
         "tests/ingest/test_ordered.py -k numbers_of_a_record",

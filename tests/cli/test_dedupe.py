@@ -586,6 +586,16 @@ def test_a_field_of_the_metadata_goes_before_a_key_so_called(tmp_path):
         assert json.loads(done(*command, "--policy", policy).stdout) == rows[0]
 
 
+def test_an_empty_cell_is_no_number(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text(f"id,text,src,n\n1,{text_of(1)},,3\n2,{text_of(1)}!,b,\n")
+    command = ["dedupe", source, "--id-field", "id", "-o", "-", "--policy"]
+    for skipping in ([], ["--on-bad", "skip"]):
+        ran = done(*command, "src in b, number(n) desc", *skipping)
+        assert ran.stdout.splitlines()[1].startswith("2,")
+        assert done(*command, "number(n) asc", *skipping).stdout.splitlines()[1].startswith("1,")
+
+
 def test_keys_of_two_types_stand_in_two_inputs(tmp_path):
     texts = write_rows(tmp_path / "a.jsonl", [{"id": "a", "text": text_of(1)}])
     numbers = write_rows(tmp_path / "b.jsonl", [{"id": 7, "text": text_of(2)}])
