@@ -228,6 +228,12 @@ class CollectionView:
         with self._opened() as opened:
             return opened.reader.find(encoded) is not None
 
+    def key_types(self) -> set[type[Key]]:
+        """Return the types of the stored keys: ``str``, ``int``, both or none."""
+        tags: dict[type[Key], bytes] = {str: layout.TEXT_TAG, int: layout.INTEGER_TAG}
+        with self._opened() as opened:
+            return {one for one, tag in tags.items() if opened.reader.has_keys(tag)}
+
     # -- reading items -----------------------------------------------------------------------
 
     def get(self, key: Key) -> Entry:

@@ -259,6 +259,27 @@ FAULTS = (
         "tests/cli/test_outputs.py -k number_whose_text",
     ),
     Fault(
+        "cli",
+        "cli/feed.py",
+        "(is_stored or _hash_of(other) in self._unstored)",
+        "is_stored",
+        "tests/cli/test_outputs.py -k key_of_both_types",
+    ),
+    Fault(
+        "cli",
+        "cli/feed.py",
+        "{*self._removed, *map(_hash_of, waiting)}",
+        "set(map(_hash_of, waiting))",
+        "tests/cli/test_outputs.py -k key_of_a_removed_row",
+    ),
+    Fault(
+        "cli",
+        "cli/feed.py",
+        "self._types |= target.key_types()",
+        "self._types |= {_type_of(next(target.items()).key)} if len(target) else set()",
+        "tests/cli/test_outputs.py -k both_types_come_again",
+    ),
+    Fault(
         "recovery",
         "recovery/repair.py",
         "            if not (salvage.certain or salvage.collections or salvage.lost):\n",

@@ -560,7 +560,6 @@ class _Job:
             metadata=self._stays or reading.metadata_field is not None or ordered,
             below=sources,
         )
-        stored = None if self._present is None else next(iter(self._present.items()), None)
         return Feed(
             sources,
             options,
@@ -569,7 +568,7 @@ class _Job:
             spilled=self._spilled,
             in_one=self._is_one,
             keep_lines=not self._stays and not ordered and self._asked.wanted.measure == "jaccard",
-            like=None if stored is None else stored.key,
+            stays=self._stays,
         )
 
     @contextlib.contextmanager
