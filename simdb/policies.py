@@ -138,7 +138,7 @@ def _time(text: Any) -> Decimal:
 
 
 class _Record(dict[str, Any]):
-    """A record, whose numbers are no counts or weights."""
+    """A record, which alone has fields: the numbers of others are counts or weights."""
 
 
 def _length(value: Any) -> Any:
@@ -269,8 +269,7 @@ class Policy:
             computing = [self._by_function]
         else:
             computing = [term.place for term in self._terms]
-            if self._of_records:
-                row = replace(row, item=_Record(row.item))
+            row = self._as_record(row)
         place = []
         for compute, last in zip(computing, self.last, strict=True):
             try:
@@ -282,6 +281,9 @@ class Policy:
                 place.append(last)
         return tuple(place)
 
+    def _as_record(self, row: Entry) -> Entry:
+        return replace(row, item=_Record(row.item)) if self._of_records else row
+
     def _by_function(self, row: Entry) -> Place:
         assert self._function is not None
         value = self._function(row)
@@ -289,6 +291,7 @@ class Policy:
 
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""
+        row = self._as_record(row)
         return {term.field for term in self._terms if term.field and term.value(row) is not None}
 
     def order(self, places: Sequence[Place]) -> list[int]:
@@ -324,7 +327,7 @@ class Policy:
 
 def _value(row: Entry, name: str, part: str) -> Any:
     """Return the value of a field, or else a part of the row; None where there is none."""
-    for fields in (row.metadata, row.item):
+    for fields in (row.metadata, row.item if isinstance(row.item, _Record) else None):
         value: Any = fields
         if isinstance(value, Mapping) and name in value:
             return value[name]

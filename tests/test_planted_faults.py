@@ -779,8 +779,15 @@ FAULTS = (
     Fault(
         "policies",
         "policies.py",
-        "row = replace(row, item=_Record(row.item))",
-        "row = replace(row)",
+        "row.item if isinstance(row.item, _Record) else None):",
+        "row.item):",
+        "tests/ingest/test_ordered.py -k elements_of_a_bag",
+    ),
+    Fault(
+        "policies",
+        "policies.py",
+        "return replace(row, item=_Record(row.item)) if self._of_records else row",
+        "return row",
         "tests/ingest/test_ordered.py -k numbers_of_a_record",
     ),
     Fault(

@@ -196,7 +196,9 @@ def test_what_a_policy_looks_at():
     assert Policy("a.b asc").place(row) == ((0, 1),)
     assert Policy("c.d asc").place(row) == Policy('"c.d" asc').place(row) == ((0, "x"),)
     assert Policy("flag in false|true").place(row) == ((1,),)
-    assert Policy("length(name) desc, longest").place(row) == ((0, -3), (0, -3))
+    of_names = Policy("length(name) desc, longest", of_records=True)
+    assert of_names.place(row) == ((0, -3), (0, -3))
+    assert of_names.fields_of(row) == {"name"}
     assert Policy("no desc, number(no) asc").place(row) == ((1,), (1,))
     assert Policy("key asc").place(row) == ((0, "k"),)
     assert not Policy("first").is_order
@@ -346,6 +348,17 @@ def test_numbers_of_a_record_make_it_no_longer(tmp_path, policy):
         collection.dedupe(rows, policy=policy)
         expected = "full" if policy in ("longest", "length(item) desc") else "bare"
         assert [entry.key for entry in collection.items()] == [expected]
+
+
+@pytest.mark.parametrize("kind", [simdb.Bag(), simdb.WeightedSet()])
+def test_elements_of_a_bag_are_no_fields(tmp_path, kind):
+    rows = [("a", {"key": 3, "date": 1, "x": 1}, None), ("b", {"key": 2, "x": 1}, {"date": 9})]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        for policy in ("key desc", "date asc"):
+            collection = db.create_collection(policy, kind, threshold=0.3, recall=0.9, seed=1)
+            collection.dedupe(rows, policy=policy)
+            assert [entry.key for entry in collection.items()] == ["b"]
+    assert Policy("date asc").fields_of(Entry(*rows[0])) == set()
 
 
 def test_numbers_in_texts_keep_all_their_digits(tmp_path):
