@@ -228,6 +228,12 @@ class CollectionView:
         with self._opened() as opened:
             return opened.reader.find(encoded) is not None
 
+    def key_types(self) -> set[type[Key]]:
+        """Return the types of the stored keys: ``str``, ``int``, both or none."""
+        tags: dict[type[Key], bytes] = {str: layout.TEXT_TAG, int: layout.INTEGER_TAG}
+        with self._opened() as opened:
+            return {one for one, tag in tags.items() if opened.reader.has_keys(tag)}
+
     # -- reading items -----------------------------------------------------------------------
 
     def get(self, key: Key) -> Entry:
@@ -1569,8 +1575,9 @@ class Collection(CollectionView):
         Args:
             rows, key, item, metadata, progress: as for ``add_many``.
             threshold, max_distance: the bound for similar items; the collection's if not given.
-            on_bad: as for ``add_many``. A row for which the policy fails comes last under
-                ``"skip"``, and is stored if nothing is similar.
+            on_bad: as for ``add_many``. A row for which a term of the policy fails comes last by
+                that term under ``"skip"``, and the other terms still decide about it; one for which
+                a function fails comes last.
             on_existing: what happens to a row whose key was stored before with another item.
                 ``"error"`` makes it a bad row. ``"keep"`` drops it as a duplicate of that item,
                 whatever their similarity, which is then None. ``"replace"`` takes the item out,
@@ -1588,9 +1595,9 @@ class Collection(CollectionView):
                 ``NAME asc`` for a field of the metadata or of the item, or for ``key``;
                 ``number(NAME)``, ``time(NAME)`` or ``length(NAME)`` in place of the name;
                 ``NAME in A|B`` for preferred values. Texts are in the order of their characters.
-                Rows without the field come last. Or a function of an ``Entry``: the row with the
-                greatest value is kept. With containment the policy's order replaces that of
-                decreasing size.
+                Rows without the field come last, and so do those with a blank text that is read as
+                a number or a time. Or a function of an ``Entry``: the row with the greatest value
+                is kept. With containment the policy's order replaces that of decreasing size.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
 

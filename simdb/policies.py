@@ -17,8 +17,8 @@ Terms are separated by commas; names and values that are not made of letters, di
 ``_-.:/@`` stand in double quotes, as JSON has them. Nothing of a policy is run as Python. Or a
 policy is a function of an ``Entry``: the row for which it returns the greatest value is kept.
 
-Rows without a field come after all that have it, in either direction. What was stored before comes
-before a row that is as good.
+Rows without a field come after all that have it, in either direction; so do those with a blank text
+where a number or a time is read. What was stored before comes before a row that is as good.
 """
 
 from __future__ import annotations
@@ -68,14 +68,19 @@ class _Term(Struct, frozen=True):
     function: Function | None = None
     descending: bool = False
     preferred: tuple[str, ...] | None = None
+    part: str = ""  # "key" or "item", which the field is where a row has no other so called
+
+    def value(self, row: Entry) -> Any:
+        """Return what it looks at, None where there is none."""
+        return _value(row, self.field, self.part) if self.field else row.item
 
     def place(self, row: Entry) -> Place:
-        value = row.item if not self.field else _value(row, self.field)
+        value = self.value(row)
         if self.preferred is not None:
             names = _names_of(value)
             chosen = (place for place, name in enumerate(self.preferred) if name in names)
             return (next(chosen, len(self.preferred)),)
-        if value is None:
+        if value is None or self._is_blank(value):
             return _MISSING
         value = self._computed(value)
         if isinstance(value, str):
@@ -85,6 +90,11 @@ class _Term(Struct, frozen=True):
         if isinstance(value, Decimal):  # which minus would round
             return (0, value.copy_negate() if self.descending else value)
         return (0, -value if self.descending else value)
+
+    def _is_blank(self, value: Any) -> bool:
+        """Whether a text is of nothing, as in CSV a number or a time is that is not there."""
+        reads = self.function in ("number", "time")
+        return reads and isinstance(value, str) and (not value or value.isspace())
 
     def _computed(self, value: Any) -> Any:
         if self.function == "length":
@@ -128,7 +138,7 @@ def _time(text: Any) -> Decimal:
 
 
 class _Record(dict[str, Any]):
-    """A record, whose numbers are no counts or weights."""
+    """A record, which alone has fields: the numbers of others are counts or weights."""
 
 
 def _length(value: Any) -> Any:
@@ -183,7 +193,7 @@ class Policy:
     Attributes:
         fields: the names of the fields that it looks at; None if it is a function, which may look
             at any.
-        last: the place of a row whose own cannot be computed, behind all others.
+        last: the place of a row that is bad, behind all others.
     """
 
     def __init__(self, given: PolicyLike, *, of_records: bool = False) -> None:
@@ -224,6 +234,15 @@ class Policy:
         )
         return read
 
+    def naming(self, *, key: str | None, item: str | None) -> Policy:
+        """Return the same policy for rows whose key and item have names of their own as well."""
+        parts = {key: "key", item: "item"}
+        named = Policy(self)
+        named._terms = tuple(
+            replace(term, part=parts.get(term.field, term.part)) for term in self._terms
+        )
+        return named
+
     def seeing(self, seen: Callable[[Entry], Entry]) -> Policy:
         """Return the same policy, whose function gets what another makes of rows."""
         read, function = Policy(self), self._function
@@ -236,25 +255,44 @@ class Policy:
         """Whether it is more than the order in which rows come."""
         return bool(self.last)
 
-    def place(self, row: Entry) -> Place:
+    def place(self, row: Entry, *, skip_bad: bool = False) -> Place:
         """Return where a row stands; of two rows the one of the lesser place is kept.
 
+        Args:
+            row: as it comes, or is stored.
+            skip_bad: a term that fails puts the row last, by this term alone.
+
         Raises:
-            BadItemError: that cannot be computed.
+            BadItemError: a term, or the function, fails for it.
         """
-        try:
-            if self._function is None:
-                if self._of_records:
-                    row = replace(row, item=_Record(row.item))
-                return tuple(term.place(row) for term in self._terms)
-            value = self._function(row)
-        except Exception as error:
-            raise BadItemError(f"the policy failed for key {row.key!r}: {error}") from error
-        return (_MISSING if value is None or _is_nan(value) else (0, _Greatest(value)),)
+        if self._function is not None:
+            computing = [self._by_function]
+        else:
+            computing = [term.place for term in self._terms]
+            row = self._as_record(row)
+        place = []
+        for compute, last in zip(computing, self.last, strict=True):
+            try:
+                place.append(compute(row))
+            except Exception as error:
+                if not skip_bad:
+                    problem = f"the policy failed for key {row.key!r}: {error}"
+                    raise BadItemError(problem) from error
+                place.append(last)
+        return tuple(place)
+
+    def _as_record(self, row: Entry) -> Entry:
+        return replace(row, item=_Record(row.item)) if self._of_records else row
+
+    def _by_function(self, row: Entry) -> Place:
+        assert self._function is not None
+        value = self._function(row)
+        return _MISSING if value is None or _is_nan(value) else (0, _Greatest(value))
 
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""
-        return {name for name in self.fields or () if _value(row, name) is not None}
+        row = self._as_record(row)
+        return {term.field for term in self._terms if term.field and term.value(row) is not None}
 
     def order(self, places: Sequence[Place]) -> list[int]:
         """Return the numbers of places, the first first; equal ones as they stand.
@@ -287,17 +325,17 @@ class Policy:
         return UsageError(f"the policy returned values that cannot be compared ({error})")
 
 
-def _value(row: Entry, name: str) -> Any:
-    """Return the value of a field, None where there is none."""
-    for fields in (row.metadata, row.item):
+def _value(row: Entry, name: str, part: str) -> Any:
+    """Return the value of a field, or else a part of the row; None where there is none."""
+    for fields in (row.metadata, row.item if isinstance(row.item, _Record) else None):
         value: Any = fields
         if isinstance(value, Mapping) and name in value:
             return value[name]
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
+        for step in name.split("."):
+            value = value.get(step) if isinstance(value, Mapping) else None
         if value is not None:
             return value
-    return getattr(row, name) if name in OF_ROWS else None
+    return getattr(row, part) if part else None
 
 
 def _shown(value: Any) -> str:
@@ -390,14 +428,15 @@ def _term(tokens: _Tokens) -> _Term | None:
         name = tokens.name("a field")
         if not tokens.takes(")"):
             raise UsageError(f"a policy lacks a parenthesis after {function}({name}")
+    part = name if name in OF_ROWS else ""
     direction = tokens.takes("asc", "desc", *(() if function else ("in",)))
     if direction == "in":
         preferred = [tokens.name("a value")]
         while tokens.takes("|"):
             preferred.append(tokens.name("a value"))
-        return _Term(name, preferred=tuple(preferred))
+        return _Term(name, preferred=tuple(preferred), part=part)
     if direction:
-        return _Term(name, function, descending=direction == "desc")
+        return _Term(name, function, descending=direction == "desc", part=part)
     if not function and name in ("longest", "shortest"):
         return _Term("", "length", descending=name == "longest")
     if not function and name == "first":

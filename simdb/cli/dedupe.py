@@ -319,7 +319,8 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
         text += f"; {replaced} replaced by a better one"
     for name in counts.get("lacking", ()):
         telling.note(
-            f"--policy: no row has the field {name!r} (a policy calls the item itself 'item')"
+            f"--policy: no row has the field {name!r} (a policy calls the key itself 'key', and "
+            "the item 'item')"
         )
     names = (name for name in ("threshold", "max_distance") if name in counts)
     least = "".join(f"{name.replace('_', ' ')} {counts[name]}; " for name in names)
@@ -560,7 +561,6 @@ class _Job:
             metadata=self._stays or reading.metadata_field is not None or ordered,
             below=sources,
         )
-        stored = None if self._present is None else next(iter(self._present.items()), None)
         return Feed(
             sources,
             options,
@@ -569,7 +569,7 @@ class _Job:
             spilled=self._spilled,
             in_one=self._is_one,
             keep_lines=not self._stays and not ordered and self._asked.wanted.measure == "jaccard",
-            like=None if stored is None else stored.key,
+            stays=self._stays,
         )
 
     @contextlib.contextmanager
@@ -666,10 +666,16 @@ class _Job:
         return counts
 
     def _order(self) -> Policy | None:
-        """Return the policy, which compares by value what is no text in tables."""
+        """Return the policy, which compares by value what is no text in tables.
+
+        The fields of the key and of the item, which rows do not keep as metadata, are these.
+        """
         if self._asked.policy.order is None:
             return None
-        order = Policy(self._asked.policy.order)
+        options = self._options
+        is_one = len(options.text_fields) == 1 and options.kind.field_names is None
+        item = options.text_fields[0] if is_one else None
+        order = Policy(self._asked.policy.order).naming(key=options.id_field, item=item)
         read: dict[str, Function] = {}
         for source in self._sources:
             if not FORMATS[told_format(source, self._options)].is_table:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from operator import itemgetter
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from msgspec import Struct
@@ -83,6 +84,15 @@ def _in_other_type(key: Key) -> Key | None:
     if isinstance(key, int):
         return str(key)
     return int(key) if WHOLE_NUMBER.fullmatch(key) else None
+
+
+def _type_of(key: Key) -> type[Key]:
+    return str if isinstance(key, str) else int
+
+
+def _hash_of(key: Key | None) -> int:
+    """Return a hash that keys share by chance only, as -1 and -2 do not; 1 and "1" differ."""
+    return hash(repr(key))
 
 
 def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]:
@@ -171,8 +181,9 @@ class Feed(Parts):
         in_one: raise BadItemError where the rows of two inputs cannot share a file.
         keep_lines: give rows without their metadata, and remember their lines. The target has
             nothing but these rows.
-        like: a stored key; what the first row has must be of its type, and no later row may have a
-            stored key in the other type.
+        stays: rows are recognised by their keys when they come again. The first key must be of a
+            type that stored ones have, and no row may have a key that is stored, or came before, in
+            the other type.
 
     Attributes:
         target: the collection, where it may be asked for the number of an earlier row.
@@ -193,7 +204,7 @@ class Feed(Parts):
         spilled: IO[bytes] | None = None,
         in_one: bool = False,
         keep_lines: bool = False,
-        like: Key | None = None,
+        stays: bool = False,
     ) -> None:
         self.target: simdb.CollectionView | None = None
         self.bad_file: Output | None = None
@@ -214,8 +225,12 @@ class Feed(Parts):
         self._spilled = spilled
         self._in_one = in_one
         self._keep_lines = keep_lines
-        self._like = like
-        self._types = set() if like is None else {isinstance(like, str)}  # whether text
+        self._stays = stays
+        self._types: set[type[Key]] = set()  # of keys, stored ones too
+        # Hashes of the keys that were handed over and are not stored: at first of removed rows, 8
+        # bytes each; of all that wait too, when keys of the second type come.
+        self._removed = array("q")
+        self._unstored: set[int] | None = None
         # Of the rows stored, by their numbers: the lines, and where those of each input begin.
         self._lines = Spans()
         self._begun: list[tuple[int, RowReader]] = []
@@ -342,31 +357,50 @@ class Feed(Parts):
         yield _Columns(first, [piece for _, piece in taken], one_by_one)
 
     def _require_like(self, reader: RowReader, lines: Sequence[int], keys: Sequence[Key]) -> None:
-        """Raise if keys of one type are not of that of those stored, or stored as the other type.
+        """Raise if keys of one type are not of that of those stored, or came as the other type.
 
-        Otherwise a row that is stored under its own key would be removed as a copy of itself.
+        Otherwise a row would be removed as a copy of itself: the first time, or when the same rows
+        come again.
         """
-        stored, target = self._like, self.target
-        if stored is None or target is None:
+        target = self.target
+        if not self._stays or target is None:
             return
         if not self._handed:
-            self._require_type_of(stored, keys[0])
-        self._types.add(isinstance(keys[0], str))
+            self._types |= target.key_types()
+            if self._types and _type_of(keys[0]) not in self._types:
+                self._refuse_type(next(target.items()).key, keys[0])
+        self._types.add(_type_of(keys[0]))
         if len(self._types) == 1:
             return
+        if self._unstored is None:
+            waiting = chain.from_iterable(rows.keys for rows in self._waiting)
+            self._unstored = {*self._removed, *map(_hash_of, waiting)}
         for line, key in zip(lines, keys, strict=True):
             other = _in_other_type(key)
-            if other is not None and other in target and key not in target:
+            if other is None:
+                continue
+            is_stored = other in target
+            if (is_stored or _hash_of(other) in self._unstored) and key not in target:
+                how = "is stored" if is_stored else "came earlier"
                 raise UsageError(
-                    f"{reader.place(line)}: the key {key!r} is stored as {other!r}, and the row "
+                    f"{reader.place(line)}: the key {key!r} {how} as {other!r}, and the row "
                     "would be removed as a copy of itself: write all keys as text or all as whole "
                     "numbers (--integer-keys reads numbers written as text)"
                 )
+            self._unstored.add(_hash_of(key))
 
-    def _require_type_of(self, stored: Key, key: Key) -> None:
-        """Raise if the first key of the input has another type than one that is stored."""
-        if isinstance(key, str) == isinstance(stored, str):
+    def _note_unstored(self, rows: Waiting, told: Mapping[int, Outcome]) -> None:
+        """Remember which keys are not stored, of those that the other type could express."""
+        gone = {place for place, one in told.items() if one.action in ("duplicate", "bad")}
+        if self._unstored is not None:
+            kept = (key for place, key in enumerate(rows.keys) if place not in gone)
+            self._unstored.difference_update(map(_hash_of, kept))
             return
+        keys = (key for place in gone if (key := rows.keys[place]) is not None)
+        self._removed.extend(_hash_of(key) for key in keys if _in_other_type(key) is not None)
+
+    def _refuse_type(self, stored: Key, key: Key) -> NoReturn:
+        """Raise since the first key of the input has another type than those that are stored."""
         kinds = ["texts" if isinstance(one, str) else "whole numbers" for one in (stored, key)]
         own = f"{kinds[1]}, such as {key!r}"
         if self._options.id_field is None and self._options.made_keys is None:
@@ -427,6 +461,8 @@ class Feed(Parts):
             told = {place - begin: outcomes.apart[place] for place in places}
             if self._keep_lines:
                 self._note_lines(rows, told)
+            if self._stays:
+                self._note_unstored(rows, told)
             for place, outcome in told.items():
                 if outcome.action == "bad":
                     self._tell_refused(self.done + place)

@@ -50,7 +50,7 @@ class Standing:
 
     Args:
         order: the policy.
-        skip_bad: what cannot be placed comes last; else it is an error.
+        skip_bad: what a term cannot place comes last by it; else it is an error.
     """
 
     def __init__(self, order: Policy, *, skip_bad: bool) -> None:
@@ -86,12 +86,7 @@ class Standing:
         self._placed = True
         if self._lacking:
             self._lacking -= self.order.fields_of(row)
-        try:
-            return self.order.place(row)
-        except BadItemError:
-            if not self._skip_bad:
-                raise
-            return self.order.last
+        return self.order.place(row, skip_bad=self._skip_bad)
 
     def lacking(self) -> tuple[str, ...]:
         """Return the fields of the policy that no row had of those placed; nothing of no rows."""

@@ -545,6 +545,57 @@ def test_a_policy_compares_decimals_of_tables_by_value(tmp_path):
         assert json.loads((tmp_path / "kept.jsonl").read_text())["price"] == "9.50"
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_a_policy_calls_key_and_item_by_the_names_of_their_fields(tmp_path, form):
+    source, store = tmp_path / f"in.{form}", tmp_path / "s.simdb"
+    rows = [{"n": "a", "body": text_of(1)}, {"n": "b", "body": f"{text_of(1)}!"}]
+    if form == "parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), source)
+    elif form == "csv":
+        source.write_text("n,body\n" + "".join("{n},{body}\n".format(**row) for row in rows))
+    else:
+        write_rows(source, rows)
+    named = ["--id-field", "n", "--text-field", "body"]
+    command = ["dedupe", source, *named, "-o", tmp_path / "out.jsonl" if form == "parquet" else "-"]
+    for policy, kept in (
+        ("n desc", "b"),
+        ("n in b", "b"),
+        ("length(body) desc", "b"),
+        ("body desc", "b"),
+        ("n asc", "a"),
+        ("no desc", "a"),
+    ):
+        ran = done(*command, "--policy", policy, "--removed", tmp_path / "removed.jsonl")
+        assert json.loads((tmp_path / "removed.jsonl").read_text())["duplicate_of"] == kept
+        assert ("no row has the field 'no'" in ran.stderr) == (policy == "no desc"), policy
+    assert "calls the key itself 'key', and the item 'item'" in ran.stderr
+    # A stored row stands by its key, too.
+    done(*command, "--store", store)
+    later = write_rows(tmp_path / "later.jsonl", [{"n": "c", "body": f"{text_of(1)}!!"}])
+    for policy, count in (("n asc", 0), ("n desc", 1)):
+        again = ["dedupe", later, *named, "-o", tmp_path / "kept.jsonl", "--store", store]
+        done(*again, "--policy", policy)
+        assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == count
+
+
+def test_a_field_of_the_metadata_goes_before_a_key_so_called(tmp_path):
+    rows = [{"id": f"{n}", "text": text_of(1), "of": {"id": -n, "key": -n}} for n in range(2)]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    command = ["dedupe", source, "--id-field", "id", "--metadata-field", "of", "-o", "-"]
+    for policy in ("id desc", "key desc"):
+        assert json.loads(done(*command, "--policy", policy).stdout) == rows[0]
+
+
+def test_an_empty_cell_is_no_number(tmp_path):
+    source = tmp_path / "in.csv"
+    source.write_text(f"id,text,src,n\n1,{text_of(1)},,3\n2,{text_of(1)}!,b,\n")
+    command = ["dedupe", source, "--id-field", "id", "-o", "-", "--policy"]
+    for skipping in ([], ["--on-bad", "skip"]):
+        ran = done(*command, "src in b, number(n) desc", *skipping)
+        assert ran.stdout.splitlines()[1].startswith("2,")
+        assert done(*command, "number(n) asc", *skipping).stdout.splitlines()[1].startswith("1,")
+
+
 def test_keys_of_two_types_stand_in_two_inputs(tmp_path):
     texts = write_rows(tmp_path / "a.jsonl", [{"id": "a", "text": text_of(1)}])
     numbers = write_rows(tmp_path / "b.jsonl", [{"id": 7, "text": text_of(2)}])

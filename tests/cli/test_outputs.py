@@ -111,6 +111,57 @@ def test_a_number_whose_text_is_a_stored_key_is_refused_in_any_row(tmp_path, for
         assert ran.stdout.encode() == mixed.read_bytes()
 
 
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("waits", [[], ["--policy", "longest"]])
+def test_a_key_of_both_types_is_refused_in_the_first_run_as_in_the_second(tmp_path, order, waits):
+    store, text = tmp_path / "s.simdb", "the council approved the new bridge over the river"
+    rows: list[dict[str, Any]] = [{"id": 1, "text": text}, {"id": "1", "text": f"{text}!"}]
+    rows = rows[::order]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    command = ["dedupe", source, *ID, "-o", tmp_path / "out.jsonl", *waits]
+    own, other = (repr(row["id"]) for row in rows[::-1])
+    for _ in range(2):
+        told = failed(*command, "--store", store)
+        assert f"in.jsonl, line 2: the key {own} came earlier as {other}" in told
+        assert not (tmp_path / "out.jsonl").exists()
+    with simdb.open(store) as db:
+        assert not len(db["documents"])
+    done(*command)  # no later row is compared with a store that goes
+
+
+def test_the_key_of_a_removed_row_is_refused_in_the_other_type(tmp_path, monkeypatch):
+    """Otherwise it would be stored, and the removed row be refused when the rows come again."""
+    monkeypatch.setattr("simdb.ingest.add.BATCH_ITEMS", 2)
+    store, texts = tmp_path / "s.simdb", [f"number {n} is a text about {n * n}" for n in range(5)]
+    # For Python -1 and -2 have one hash; only -2 was removed.
+    given: list[tuple[Any, int]] = [(7, 0), (-2, 0), (8, 1), (9, 1), ("a", 2), ("-1", 3), ("b", 4)]
+    rows = [{"id": key, "text": texts[which]} for key, which in [*given, ("-2", 2)]]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    for _ in range(2):
+        told = failed("dedupe", source, *ID, "-o", tmp_path / "out.jsonl", "--store", store)
+        assert "line 8: the key '-2' came earlier as -2" in told
+    with simdb.open(store) as db:
+        assert "-1" in db["documents"]
+        assert -2 not in db["documents"]
+
+
+def test_rows_of_both_types_come_again_in_any_order(tmp_path):
+    """Under a policy the first row stored, and its key, need not be the first of the input."""
+    store = tmp_path / "s.simdb"
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "text": "a text of one"},
+        {"id": "b", "text": "and another one, longer"},
+    ]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    for _ in range(2):
+        ran = done("dedupe", source, *ID, "-o", "-", "--store", store, "--policy", "longest")
+        assert ran.stdout.encode() == source.read_bytes()
+    # In a collection of both, all keys are looked up in the other type.
+    later = write_rows(tmp_path / "later.jsonl", [{"id": "1", "text": "a text of one"}])
+    told = failed("dedupe", later, *ID, "-o", "-", "--store", store)
+    assert "line 1: the key '1' is stored as 1" in told
+
+
 def test_keys_from_elsewhere_are_refused_until_that_is_meant(tmp_path):
     rows = [{"id": f"a{seed}", "url": f"b{seed}", "text": text_of(seed)} for seed in range(5)]
     source = write_rows(tmp_path / "in.jsonl", rows)

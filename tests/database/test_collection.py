@@ -151,6 +151,19 @@ def test_a_record_comes_back_as_it_was_given(database):
     assert "7" not in collection
 
 
+def test_the_types_of_the_stored_keys(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection, other = (db.create_collection(name, simdb.Set()) for name in "ab")
+        other.add("7", {1})
+        assert collection.key_types() == set()
+        collection.add(-7, {1})
+        assert collection.key_types() == {int}
+        collection.add("7", {1})
+        assert collection.key_types() == {int, str}
+        collection.delete(-7)
+        assert (collection.key_types(), other.key_types()) == ({str}, {str})
+
+
 def test_items_come_in_order_of_insertion(database):
     collection = database.collection("c", WORDS)
     keys = [5, "b", 3, "a", -1]

@@ -3,6 +3,7 @@ which no two are similar."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -207,7 +208,9 @@ def test_what_a_policy_looks_at():
     assert Policy("a.b asc").place(row) == ((0, 1),)
     assert Policy("c.d asc").place(row) == Policy('"c.d" asc').place(row) == ((0, "x"),)
     assert Policy("flag in false|true").place(row) == ((1,),)
-    assert Policy("length(name) desc, longest").place(row) == ((0, -3), (0, -3))
+    of_names = Policy("length(name) desc, longest", of_records=True)
+    assert of_names.place(row) == ((0, -3), (0, -3))
+    assert of_names.fields_of(row) == {"name"}
     assert Policy("no desc, number(no) asc").place(row) == ((1,), (1,))
     assert Policy("key asc").place(row) == ((0, "k"),)
     assert not Policy("first").is_order
@@ -256,6 +259,37 @@ def test_numbers_keep_all_their_digits():
 )
 def test_a_preferred_value_has_the_names_that_it_is_written_with(value, name):
     assert better(Policy(f"f in {name}"), "other", value) == value
+
+
+@pytest.mark.parametrize("function", ["number", "time"])
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_a_blank_text_is_no_number_and_no_time(function, direction):
+    value = {"number": "-3", "time": "2024-01-01"}[function]
+    policies = (
+        Policy(f"{function}(f) {direction}"),
+        Policy(f"f {direction}").reading({"f": function}),
+    )
+    for blank, policy in itertools.product(("", "  ", None), policies):
+        assert better(policy, blank, value) == value
+    assert better(Policy("f asc"), value, "") == ""  # a text like others
+
+
+def test_a_term_that_fails_decides_nothing_where_bad_rows_are_skipped(tmp_path):
+    rows = [
+        Entry(0, {1, 2}, {"of": "a", "n": "7"}),
+        Entry(1, {1, 2}, {"of": "b", "n": "x"}),
+        Entry(2, {1, 2}, {"of": "b", "n": "1"}),
+    ]
+    kept = {"of in b, number(n) desc": 2, "of desc, number(n) asc, key desc": 2}
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        for policy, key in kept.items():
+            for some, best in ((rows, key), (rows[:2], 1)):
+                collection = db.create_collection("c", simdb.Set(), exact_floor="0.5")
+                with pytest.raises(BadItemError, match="'x' is not a number"):
+                    run(collection, some, policy)
+                run(collection, some, policy, on_bad="skip")
+                assert [entry.key for entry in collection.items()] == [best]
+                db.drop_collection("c")
 
 
 def test_a_policy_that_fails_stores_nothing(tmp_path):
@@ -326,6 +360,17 @@ def test_numbers_of_a_record_make_it_no_longer(tmp_path, policy):
         collection.dedupe(rows, policy=policy)
         expected = "full" if policy in ("longest", "length(item) desc") else "bare"
         assert [entry.key for entry in collection.items()] == [expected]
+
+
+@pytest.mark.parametrize("kind", [simdb.Bag(), simdb.WeightedSet()])
+def test_elements_of_a_bag_are_no_fields(tmp_path, kind):
+    rows = [("a", {"key": 3, "date": 1, "x": 1}, None), ("b", {"key": 2, "x": 1}, {"date": 9})]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        for policy in ("key desc", "date asc"):
+            collection = db.create_collection(policy, kind, threshold=0.3, recall=0.9, seed=1)
+            collection.dedupe(rows, policy=policy)
+            assert [entry.key for entry in collection.items()] == ["b"]
+    assert Policy("date asc").fields_of(Entry(*rows[0])) == set()
 
 
 def test_numbers_in_texts_keep_all_their_digits(tmp_path):

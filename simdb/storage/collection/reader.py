@@ -248,6 +248,11 @@ class CollectionReader:
         number: int = ITEM_NUMBER.unpack(layout.unseal(Table.KEYS, name, value))[0]
         return number
 
+    def has_keys(self, tag: bytes) -> bool:
+        """Whether any encoded user key begins so."""
+        prefix = owner_prefix(self.number) + tag
+        return next(self.transaction.scan(Table.KEYS, prefix), None) is not None
+
     def _named(self, keys: ByteStrings) -> Names:
         """Return the names of encoded user keys; of the last ones they are kept."""
         if self._last_named is None or self._last_named[0] is not keys:
