@@ -1077,9 +1077,10 @@ class CollectionView:
                 a record compete, so learning does not. Pairs are chosen while weights are learnt,
                 which are learnt again from these, and probabilities are those of a chosen pair,
                 as the pairs that are not chosen tell.
-            earlier: weights learnt before, without labels, from one collection under the same
-                settings; only pairs of later items are looked at. The result is the same as without
-                ``earlier``, which is ignored if an item was deleted or replaced since.
+            earlier: weights learnt before, without labels, from this collection alone under the
+                same settings; only pairs of later items are looked at. The result is the same as
+                without ``earlier``, which is ignored if it is from another collection or a later
+                state, or if an item was deleted or replaced since.
             progress: called now and then.
 
         Raises:

@@ -7,6 +7,7 @@ the kind settings that give points for it.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,7 @@ class Counted(NamedTuple):
         left, right: the items of each pair by number, sorted.
         codes: (pairs, fields), the level of each field; MISSING where a value is.
         rules: which propose each pair, a bit for each.
-        kind: the settings.
+        settings: a hash of the identity of the one collection; nothing of two.
         items, deleted: how many items the collection had ever had, and how many were gone.
         one_of: the pairs are one of so many, by a hash; a power of two.
     """
@@ -106,7 +107,7 @@ class Counted(NamedTuple):
     right: UInt32s
     codes: npt.NDArray[np.int16]
     rules: UInt64s
-    kind: Kind
+    settings: bytes
     items: int
     deleted: int
     one_of: int
@@ -312,16 +313,24 @@ def _counted(
 ) -> Counted:
     """Compare candidates; of one collection only those of later items, where that does.
 
+    What was counted of another collection, or of a later state of this one, is left aside.
     Of more than have room in memory one of two is taken, or of four, as many as it takes.
     """
-    state, kind = sides.right.reader.manifest, sides.right.settings.kind
+    state = sides.right.reader.manifest
+    # Weights may be passed on, the secret in the identity must not be.
+    settings = hashlib.blake2b(sides.right.settings.identity).digest() if sides.is_one else b""
     deleted, since, one_of = state.next_number - state.live, 0, 1
     fields = len(items.agreement.names)
     nothing = np.empty(0, np.uint32)
     parts: list[_Columns] = [
         (nothing, nothing, np.empty((0, fields), np.int16), np.empty(0, np.uint64))
     ]
-    if before is not None and sides.is_one and (before.kind, before.deleted) == (kind, deleted):
+    if (
+        before is not None
+        and sides.is_one
+        and (before.settings, before.deleted) == (settings, deleted)
+        and before.items <= state.next_number
+    ):
         parts.append((before.left, before.right, before.codes, before.rules))
         since, one_of = before.items, before.one_of
     room = max(LEAST_PAIRS, sides.right.resources.memory // BYTES_A_CANDIDATE)
@@ -333,7 +342,7 @@ def _counted(
     left, right, codes, rules = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((right, left))  # so that sums are rounded in the same way
     left, right, codes, rules = left[order], right[order], codes[order], rules[order]
-    return Counted(left, right, codes, rules, kind, state.next_number, deleted, one_of)
+    return Counted(left, right, codes, rules, settings, state.next_number, deleted, one_of)
 
 
 def _one_of(columns: _Columns, one_of: int) -> _Columns:

@@ -197,6 +197,33 @@ def test_what_was_counted_before_is_not_counted_again(tables):
     assert left.learn(seed=1, sample=SAMPLE, earlier=after) == left.learn(seed=1, sample=SAMPLE)
 
 
+def test_what_was_counted_of_other_collections_counts_for_nothing(tables, tmp_path):
+    left, right = tables
+    asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
+    left.add_many((1_000 + number, row) for number, row in enumerate(RIGHT))
+    right.add_many((1_000 + number, row) for number, row in enumerate(LEFT[::2]))
+    wholes = [one.learn(**asked) for one in tables]
+    of_two = left.learn(other=right, **asked)
+    for one, whole, foreign in zip(tables, wholes, wholes[::-1], strict=True):
+        for earlier in (foreign, of_two):
+            assert one.learn(**asked, earlier=earlier) == whole
+
+
+def test_what_was_counted_of_a_later_state_counts_for_nothing(tmp_path):
+    asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
+    store = tmp_path / "s.simdb"
+    with simdb.open(store) as database:
+        people = database.create_collection("people", KIND, threshold="0.01")
+        people.add_many((2 * number, row) for number, row in enumerate(LEFT))
+        people.add_many((2 * number + 1, row) for number, row in enumerate(RIGHT[:60]))
+        database.backup(tmp_path / "kept.simdb")
+        people.add_many((2 * number + 1, row) for number, row in enumerate(RIGHT) if number >= 60)
+        later = people.learn(**asked)
+    with simdb.open(tmp_path / "kept.simdb") as database:
+        people = database["people"]
+        assert people.learn(**asked, earlier=later) == people.learn(**asked) != later
+
+
 def test_of_more_candidates_than_have_room_some_are_learnt_from(tables, monkeypatch):
     left, right = tables
     whole = left.learn(other=right, seed=1, sample=SAMPLE)
