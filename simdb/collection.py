@@ -1088,9 +1088,12 @@ class CollectionView:
                 or none leaves two fields; nothing looks like a match; there are no labels, or all
                 are the same; or no field is evidence of anything.
             KeyNotFoundError: a key of a label is not stored.
+            WrongTypeError: something is no label, or ``earlier`` does not come from ``learn``.
         """
         require_whole("sample", sample, 1, optional=False)
         require_whole("seed", seed, 0, optional=False)
+        if earlier is not None:
+            _require_weights("earlier", earlier)
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             upkeep.stats.require_candidates(sides.right, None if sides.is_one else sides.left)
@@ -1147,7 +1150,10 @@ class CollectionView:
             KeyNotFoundError: a key is not stored.
             ConfigurationError: the kinds of items differ, or the weights are of other fields or
                 levels.
+            WrongTypeError: the weights do not come from ``learn``.
         """
+        if weights is not None:
+            _require_weights("weights", weights)
         with self._sides(other) as both:
             if weights is not None:
                 return upkeep.weigh.explain_pair(
@@ -1196,8 +1202,9 @@ class CollectionView:
             weights, other: as for ``explain_pair``.
 
         Raises:
-            KeyNotFoundError, ConfigurationError: as for ``explain_pair``.
+            KeyNotFoundError, ConfigurationError, WrongTypeError: as for ``explain_pair``.
         """
+        _require_weights("weights", weights)
         if not arrow.is_table(pairs):
             pairs = [
                 (one.left, one.right) if isinstance(one, Pair) else one
@@ -1247,8 +1254,7 @@ class CollectionView:
         require_whole("limit", limit, 1, optional=False)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
-        if not isinstance(weights, upkeep.weigh.Weights):
-            raise WrongTypeError(f"weights must come from learn(), not {type(weights).__name__}")
+        _require_weights("weights", weights)
         with self._sides(other) as both:
             return upkeep.uncertain.uncertain(
                 upkeep.calibrate.Sides(*both), weights, limit, progress
@@ -2033,6 +2039,12 @@ def _rows(name: str, given: Any) -> Iterable[Any]:
     """Return a table, or an iterable; WrongTypeError: it is neither."""
     table: Iterable[Any] = given
     return table if arrow.is_table(given) else several(name, given)
+
+
+def _require_weights(name: str, weights: object) -> None:
+    """Raise WrongTypeError for what is no result of ``learn``."""
+    if not isinstance(weights, upkeep.weigh.Weights):
+        raise WrongTypeError(f"{name} must come from learn(), not {type(weights).__name__}")
 
 
 def _require_functions(progress: object, outcomes: object) -> None:

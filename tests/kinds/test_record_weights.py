@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.upkeep import weigh
 from tests.support.commands import done, failed
 from tests.support.record_stores import opened
@@ -195,6 +195,18 @@ def test_what_was_counted_before_is_not_counted_again(tables):
     assert before.pairs < after.pairs
     left.delete(1_000)
     assert left.learn(seed=1, sample=SAMPLE, earlier=after) == left.learn(seed=1, sample=SAMPLE)
+
+
+def test_what_learn_did_not_return_are_no_weights(tables):
+    left, _ = tables
+    wrong: Any = "x"
+    with pytest.raises(WrongTypeError, match=r"earlier must come from learn\(\), not str"):
+        left.learn(earlier=wrong)
+    told = r"weights must come from learn\(\), not str"
+    with pytest.raises(WrongTypeError, match=told):
+        left.explain_pair(0, 1, wrong)
+    with pytest.raises(WrongTypeError, match=told):
+        left.match_probabilities([], wrong)
 
 
 def test_what_was_counted_of_other_collections_counts_for_nothing(tables, tmp_path):
