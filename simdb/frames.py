@@ -330,7 +330,15 @@ def _learnt(
             with _told_of_keys(is_stored=False):
                 made[-1].add_many(table.rows(), on_bad=on_bad)
         weights = made[0].learn(other=made[-1] if made[1:] else None, one_to_one=one_to_one)
-    return weights.kind, {"threshold": weights.threshold()}
+    try:
+        return weights.kind, {"threshold": weights.threshold()}
+    except ConfigurationError as error:
+        why = (
+            "; one_to_one takes a match for chance if its row is twice in one table: deduplicate "
+            "that table, or leave out one_to_one"
+        )
+        told = f"{error.problem}{why if one_to_one else ''}; threshold= compares without weights"
+        raise ConfigurationError(told) from error
 
 
 def _is_stored(store: str | os.PathLike[str] | None, collection: str) -> bool:

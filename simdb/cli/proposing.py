@@ -24,6 +24,7 @@ from simdb.kinds.records.proposal import Proposal, propose_record
 from simdb.kinds.whole import WholeRows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
+_AS_THEY_ARE = "with --threshold the weights are used as they are"
 
 
 class RuleChoices(Struct, frozen=True):
@@ -293,11 +294,16 @@ def learnt(
     except NothingAlikeError:
         raise
     except ConfigurationError as error:
-        raise UsageError(
-            f"no weights can be learnt: {error.problem}; with --threshold the weights are "
-            "used as they are"
-        ) from error
-    least = weights.threshold(probability)
+        raise UsageError(f"no weights can be learnt: {error.problem}; {_AS_THEY_ARE}") from error
+    try:
+        least = weights.threshold(probability)
+    except ConfigurationError as error:
+        why = (
+            "; --one-to-one takes a match for chance if its row is twice in one table: "
+            "deduplicate that table, or leave out --one-to-one"
+        )
+        told = f"{error.problem}{why if one_to_one else ''}; {_AS_THEY_ARE}"
+        raise UsageError(told) from error
     told = f"about {weights.matches:,.0f} matches among {weights.pairs:,} candidates"
     telling.note(f"learnt: {told}; pairs match from similarity {float(least):g}")
     for warning in weights.warnings:
