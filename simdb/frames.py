@@ -42,7 +42,7 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
 from simdb.kinds import Kind, Set, Text
 from simdb.kinds.records.proposal import Proposal, propose_record
-from simdb.kinds.whole import WholeRows, whole_row
+from simdb.kinds.whole import WholeRows, whole_row, whole_rows
 from simdb.policies import OF_ROWS, Policy, PolicyLike
 from simdb.results import Entry, Key, Outcome, Pairs
 
@@ -304,8 +304,8 @@ def _records_of(
             raise
         told = f"{error.problem}; only rows that are equal in all columns count as the same"
         warnings.warn(told, stacklevel=3)
-        form: WholeRows = "as texts" if len(tables) > 1 else "as given"
-        return [table.of_whole_rows(form) for table in tables], Set(), {"threshold": 1}
+        forms = whole_rows(tables[0].columns.item_names(), *map(_items_of, tables))
+        return [table.of_whole_rows(forms) for table in tables], Set(), {"threshold": 1}
     for name, problem in proposal.left_out.items():
         warnings.warn(f"column {name!r} is left out because it {problem}", stacklevel=3)
     return read, kind, bound
@@ -313,9 +313,14 @@ def _records_of(
 
 def _proposed(tables: Sequence[_Table]) -> Proposal:
     """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
-    items = [[row[1] for row in table.rows() if isinstance(row, tuple)] for table in tables]
+    items = [list(_items_of(table)) for table in tables]
     some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
     return propose_record(*some, rows=tuple(map(len, items)))
+
+
+def _items_of(table: _Table) -> Iterator[Any]:
+    """Yield the items of a table, without those of rows that have something wrong."""
+    return (row[1] for row in table.rows() if isinstance(row, tuple))
 
 
 def _learnt(
@@ -427,7 +432,7 @@ class _Table:
         self.columns = columns
         self._data = data
         self._library = ""  # that of a list of dicts
-        self._form: WholeRows | None = None  # of rows that are compared whole
+        self._forms: WholeRows | None = None  # of rows that are compared whole
         self._read: Any
         if arrow.is_table(data):
             self._library = type(data).__module__.partition(".")[0].lstrip("_")
@@ -499,15 +504,15 @@ class _Table:
         narrowed.columns = replace(self.columns, item=kind.field_names)
         return narrowed
 
-    def of_whole_rows(self, form: WholeRows) -> _Table:
+    def of_whole_rows(self, forms: WholeRows) -> _Table:
         """Return the same table with items that are equal only if all their columns are."""
         whole = copy(self)
-        whole._form = form
+        whole._forms = forms
         return whole
 
     def for_whole_rows(self, order: Policy | None) -> Policy | None:
         """Return a policy that sees the columns of a row where its item has become another."""
-        if order is None or order.fields is not None or self._form is None:
+        if order is None or order.fields is not None or self._forms is None:
             return order
         names = self.columns.item_names()
         metadata = dict.fromkeys((*self.columns.metadata, *names))
@@ -557,14 +562,14 @@ class _Table:
             rows: Iterable[Any] = arrow.rows_of_dicts(self._read, self.columns)
         else:
             rows = arrow.Rows(self._read, self.columns)
-        return rows if self._form is None else map(self._whole_row, rows)
+        return rows if self._forms is None else map(self._whole_row, rows)
 
     def _whole_row(self, row: Any) -> Any:
         if not isinstance(row, tuple):  # what is wrong with it
             return row
         key, item, *others = row
-        assert self._form is not None
-        return key, whole_row(item, self.columns.item_names(), self._form), *others
+        assert self._forms is not None
+        return key, whole_row(item, self._forms), *others
 
     @property
     def count(self) -> int:

@@ -21,7 +21,7 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.files import open_rows
 from simdb.kinds import Kind
 from simdb.kinds.records.proposal import Proposal, propose_record
-from simdb.kinds.whole import WholeRows
+from simdb.kinds.whole import whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
 _AS_THEY_ARE = "with --threshold the weights are used as they are"
@@ -213,9 +213,9 @@ def of_whole_rows(
     note(f"warning: {error.problem}; only rows that are equal in all columns count as the same")
     shared = [name for name in sides[0].columns if name in sides[-1].columns]
     shared = shared if names is None else list(names)
-    form: WholeRows = "as texts" if len(sides) > 1 else "as given"
+    forms = whole_rows(shared, *(side.rows for side in sides))
     return [
-        replace(side, reading=replace(side.reading, text_field=shared, whole_rows=form))
+        replace(side, reading=replace(side.reading, text_field=shared, whole_rows=forms))
         for side in sides
     ]
 

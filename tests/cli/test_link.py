@@ -162,6 +162,15 @@ def test_what_to_do_where_rows_are_twice_in_a_table_is_said(tmp_path):
     assert len(simdb.link(*frames, item=COLUMNS[1:4], key="id")) >= 300
 
 
+def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(tmp_path):
+    here, there, output = (tmp_path / name for name in ("here.csv", "there.jsonl", "out.csv"))
+    here.write_text("id,size\n1,1.0\n2,1.50\n3,7\n4,08\n")
+    there.write_text("".join(f'{{"id": "r{n}", "size": {n}}}\n' for n in (1, 1.5, 7.0, 8)))
+    told = run("link", here, there, "-o", output)
+    assert "only rows that are equal in all columns" in told.stderr
+    assert found_in(output) == {("1", "r1"), ("2", "r1.5"), ("3", "r7.0")}
+
+
 def test_a_table_that_can_be_read_but_once_is_refused(tables, tmp_path):
     told = failed("link", "-", tables / "right.csv", "-o", tmp_path / "m.csv")
     assert "each table is read twice" in told

@@ -386,6 +386,19 @@ def test_where_nothing_is_learnt_rows_that_lack_the_same_are_equal(made):
     assert sorted(pair["left"] for pair in links) == [0, 1]
 
 
+@pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
+def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(made):
+    _, make, rows_of = made
+    sizes, texts = [1.0, 1.5, None, 30.0], ["1.0", "1.50", "", "030"]
+    one, other = (
+        make([{"size": size, "name": f"n{place}"} for place, size in enumerate(column)])
+        for column in (sizes, texts)
+    )
+    for sides in ((one, other), (other, one)):
+        links = rows_of(simdb.link(*sides, item=["size", "name"]))
+        assert sorted((pair["left"], pair["right"]) for pair in links) == [(0, 0), (1, 1), (2, 2)]
+
+
 def test_where_nothing_is_learnt_a_policy_still_sees_the_columns_and_a_store_is_refused(tmp_path):
     rows = [{"id": n, "name": "ann", "n": 1, "photo": b"x"} for n in range(3)]
     with pytest.warns(UserWarning, match="equal in all columns"):
