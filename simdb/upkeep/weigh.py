@@ -139,7 +139,7 @@ class Weights:
     def probability(self, bits: float) -> float:
         """Return the probability of a match, given the evidence of the fields."""
         odds = (bits + self.prior) * math.log(2)
-        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+        return 0.0 if odds <= -700 else 1 / (1 + math.exp(-odds))  # nan of nan
 
     def threshold(self, probability: float = 0.5) -> Fraction:
         """Return the similarity by ``kind`` from which on pairs match with a probability.
@@ -156,9 +156,10 @@ class Weights:
         least, most = self._range
         share = (bits - least) / (most - least)
         if share > 1 + _ROUNDING:
+            digits = min(17, 6 - int(math.log10(1 - wanted)))  # as many as tell both from 1
             raise ConfigurationError(
-                f"no pair matches with a probability of {wanted:g}: those that agree in all fields "
-                f"do with {self.probability(most):.6g}"
+                f"no pair matches with a probability of {wanted!r}: those that agree in all fields "
+                f"do with {self.probability(most):.{digits}g}"
             )
         steps = math.ceil(10_000 * (share - _ROUNDING))
         return Fraction(min(max(steps, 1), 10_000), 10_000)

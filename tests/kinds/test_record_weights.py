@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -120,6 +123,13 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     beyond = (1 + weights.probability_at(1)) / 2
     with pytest.raises(ConfigurationError, match="those that agree in all fields do with"):
         weights.threshold(beyond)
+    assert math.isnan(weights.probability(math.nan))
+    sure = replace(weights, prior=35 - sum(field.levels[0].bits for field in weights.fields))
+    with pytest.raises(ConfigurationError) as raised:
+        sure.threshold(1 - 1e-15)
+    asked, reached = map(float, re.findall(r"0\.\d+", str(raised.value)))
+    assert sure.probability_at(1) == pytest.approx(reached, abs=1e-14)
+    assert reached < asked < 1
     for wrong in ("0.5", 0, 1, 1.5, None):
         with pytest.raises(ConfigurationError, match="the probability must be"):
             weights.threshold(wrong)
