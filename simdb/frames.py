@@ -254,9 +254,9 @@ def link(
         given = list(tables)
     with ExitStack() as opened:
         sides: list[CollectionView] = []
-        for one in given:
+        for name, one in zip(("left", "right"), given, strict=True):  # as messages call them
             if isinstance(one, _Table):
-                made = opened.enter_context(_collection_for(one, kind, bound))
+                made = opened.enter_context(_collection_for(one, kind, bound, name=name))
                 with _told_of_keys(is_stored=False):
                     made.add_many(one.rows(), on_bad=on_bad)
             sides.append(made if isinstance(one, _Table) else one)

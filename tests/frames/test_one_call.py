@@ -335,6 +335,14 @@ def test_columns_of_two_tables_may_have_other_names(frame):
         simdb.dedupe(left, item=0)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("pair", "table"), [((99, 1), "left"), ((1, 99), "right")])
+def test_of_a_key_that_is_kept_apart_it_is_said_which_table_lacks_it(pair, table):
+    rows = people(30)[:30]
+    named: dict[str, Any] = {"item": ["name", "street"], "key": "id", "threshold": 1}
+    with pytest.raises(simdb.KeyNotFoundError, match=f"key 99 is not stored in '{table}'"):
+        simdb.link(rows, rows, **named, one_to_one=True, apart=[pair])
+
+
 def test_names_of_columns_may_come_in_any_collection():
     frame = pd.DataFrame(people(30))
     call: Any = simdb.dedupe
