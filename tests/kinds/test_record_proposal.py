@@ -66,7 +66,12 @@ def test_what_is_given_overrules_the_proposal():
     ("right", "named", "problem"),
     [
         ([{"other": "a"}], {}, "the tables share no column to compare$"),
-        ([{"empty": "a"}], {}, "'empty' has no value in the left table"),
+        (
+            [{"empty": "a", "same": "x"}],
+            {},
+            "^no column of both tables tells rows apart: 'empty' has no value in the left table; "
+            "'same' is the same everywhere$",
+        ),
         (RIGHT, {"fields": [simdb.Field("age")]}, "both tables have no column 'age'; they share"),
         ([{"state": "nsw"}] * 99 + [{"state": "vic"}], {}, "no rule proposes some pairs"),
         (

@@ -123,9 +123,11 @@ def propose_record(
         reasons[name] = reason
     if not made:
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
-        which = "the table has" if right is None else "the tables share"
-        problem = f"{which} no column to compare{told and ': ' + told}"
-        raise NothingAlikeError(problem) if shared else ConfigurationError(problem)
+        if not shared:
+            which = "the table has" if right is None else "the tables share"
+            raise ConfigurationError(f"{which} no column to compare")
+        which = "the table" if right is None else "both tables"
+        raise NothingAlikeError(f"no column of {which} tells rows apart: {told}")
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
             f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
