@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 import pytest
 
@@ -53,6 +54,18 @@ def test_a_column_is_compared_by_what_it_holds_and_has_a_rule_that_is_not_too_la
     assert "state" not in found.pairs  # half of all pairs
     assert all(0 < pairs <= 40_000 for pairs in found.pairs.values())
     assert list(found.pairs) == [" and ".join(map(str, rule)) for rule in found.kind.rules]
+
+
+@pytest.mark.parametrize("infinite", ["inf", "-Infinity"])
+def test_infinite_numbers_of_a_column_are_missing_ones(infinite):
+    rows = [{**row(number), "size": number / 7 if number % 4 else infinite} for number in range(99)]
+    found = simdb.propose_record(rows, rows)
+    assert found.kind.fields[-1].compare == "numeric"
+    assert found.reasons["size"] == "numbers; 50 other values are missing ones"
+    for finite in (1.5, -math.inf):
+        bad = [{**row(number), "size": [math.inf, finite][number % 2]} for number in range(99)]
+        with pytest.raises(simdb.BadItemError, match=r"'size' is -?inf, not a number; use None"):
+            simdb.propose_record(bad)
 
 
 def test_what_is_given_overrules_the_proposal():
