@@ -1085,8 +1085,9 @@ class CollectionView:
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
-                or none leaves two fields; nothing looks like a match; there are no labels, or all
-                are the same; or no field is evidence of anything.
+                or none leaves two fields; nothing looks like a match; there are no labels, all are
+                the same, or two of one pair contradict each other; or no field is evidence of
+                anything.
             KeyNotFoundError: a key of a label is not stored.
             WrongTypeError: something is no label, or ``earlier`` does not come from ``learn``.
         """

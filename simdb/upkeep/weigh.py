@@ -396,7 +396,7 @@ def learn_from(
     if isinstance(labels, str):
         labels, doubts = _stored(labels, sides)
     lefts, rights, said = [], [], []
-    for left, right, label in labelling.to_learn_from(labels):
+    for left, right, label in labelling.to_learn_from(labels, is_one=sides.is_one):
         lefts.append(left)
         rights.append(right)
         said.append(label)
