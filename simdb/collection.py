@@ -1083,19 +1083,24 @@ class CollectionView:
                 a record compete, so learning does not. Pairs are chosen while weights are learnt,
                 which are learnt again from these, and probabilities are those of a chosen pair,
                 as the pairs that are not chosen tell.
-            earlier: weights learnt before, without labels, from one collection under the same
-                settings; only pairs of later items are looked at. The result is the same as without
-                ``earlier``, which is ignored if an item was deleted or replaced since.
+            earlier: weights learnt before, without labels, from this collection alone under the
+                same settings; only pairs of later items are looked at. The result is the same as
+                without ``earlier``, which is ignored if it is from another collection or a later
+                state, or if an item was deleted or replaced since.
             progress: called now and then.
 
         Raises:
             ConfigurationError: items have no fields, or are not indexed; no rule proposes a pair,
-                or none leaves two fields; nothing looks like a match; there are no labels, or all
-                are the same; or no field is evidence of anything.
+                or none leaves two fields; nothing looks like a match; there are no labels, all are
+                the same, or two of one pair contradict each other; or no field is evidence of
+                anything.
             KeyNotFoundError: a key of a label is not stored.
+            WrongTypeError: something is no label, or ``earlier`` does not come from ``learn``.
         """
         require_whole("sample", sample, 1, optional=False)
         require_whole("seed", seed, 0, optional=False)
+        if earlier is not None:
+            _require_weights("earlier", earlier)
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             upkeep.stats.require_candidates(sides.right, None if sides.is_one else sides.left)
@@ -1152,7 +1157,10 @@ class CollectionView:
             KeyNotFoundError: a key is not stored.
             ConfigurationError: the kinds of items differ, or the weights are of other fields or
                 levels.
+            WrongTypeError: the weights do not come from ``learn``.
         """
+        if weights is not None:
+            _require_weights("weights", weights)
         with self._sides(other) as both:
             if weights is not None:
                 return upkeep.weigh.explain_pair(
@@ -1201,8 +1209,9 @@ class CollectionView:
             weights, other: as for ``explain_pair``.
 
         Raises:
-            KeyNotFoundError, ConfigurationError: as for ``explain_pair``.
+            KeyNotFoundError, ConfigurationError, WrongTypeError: as for ``explain_pair``.
         """
+        _require_weights("weights", weights)
         if not arrow.is_table(pairs):
             pairs = [
                 (one.left, one.right) if isinstance(one, Pair) else one
@@ -1252,8 +1261,7 @@ class CollectionView:
         require_whole("limit", limit, 1, optional=False)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
-        if not isinstance(weights, upkeep.weigh.Weights):
-            raise WrongTypeError(f"weights must come from learn(), not {type(weights).__name__}")
+        _require_weights("weights", weights)
         with self._sides(other) as both:
             return upkeep.uncertain.uncertain(
                 upkeep.calibrate.Sides(*both), weights, limit, progress
@@ -2041,6 +2049,12 @@ def _rows(name: str, given: Any) -> Iterable[Any]:
     """Return a table, or an iterable; WrongTypeError: it is neither."""
     table: Iterable[Any] = given
     return table if arrow.is_table(given) else several(name, given)
+
+
+def _require_weights(name: str, weights: object) -> None:
+    """Raise WrongTypeError for what is no result of ``learn``."""
+    if not isinstance(weights, upkeep.weigh.Weights):
+        raise WrongTypeError(f"{name} must come from learn(), not {type(weights).__name__}")
 
 
 def _require_functions(progress: object, outcomes: object) -> None:

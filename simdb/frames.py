@@ -42,7 +42,7 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
 from simdb.kinds import Kind, Set, Text
 from simdb.kinds.records.proposal import Proposal, propose_record
-from simdb.kinds.whole import WholeRows, whole_row
+from simdb.kinds.whole import WholeRows, whole_row, whole_rows
 from simdb.policies import OF_ROWS, Policy, PolicyLike
 from simdb.results import Entry, Key, Outcome, Pairs
 
@@ -254,9 +254,9 @@ def link(
         given = list(tables)
     with ExitStack() as opened:
         sides: list[CollectionView] = []
-        for one in given:
+        for name, one in zip(("left", "right"), given, strict=True):  # as messages call them
             if isinstance(one, _Table):
-                made = opened.enter_context(_collection_for(one, kind, bound))
+                made = opened.enter_context(_collection_for(one, kind, bound, name=name))
                 with _told_of_keys(is_stored=False):
                     made.add_many(one.rows(), on_bad=on_bad)
             sides.append(made if isinstance(one, _Table) else one)
@@ -304,8 +304,8 @@ def _records_of(
             raise
         told = f"{error.problem}; only rows that are equal in all columns count as the same"
         warnings.warn(told, stacklevel=3)
-        form: WholeRows = "as texts" if len(tables) > 1 else "as given"
-        return [table.of_whole_rows(form) for table in tables], Set(), {"threshold": 1}
+        forms = whole_rows(tables[0].columns.item_names(), *map(_items_of, tables))
+        return [table.of_whole_rows(forms) for table in tables], Set(), {"threshold": 1}
     for name, problem in proposal.left_out.items():
         warnings.warn(f"column {name!r} is left out because it {problem}", stacklevel=3)
     return read, kind, bound
@@ -313,9 +313,14 @@ def _records_of(
 
 def _proposed(tables: Sequence[_Table]) -> Proposal:
     """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
-    items = [[row[1] for row in table.rows() if isinstance(row, tuple)] for table in tables]
+    items = [list(_items_of(table)) for table in tables]
     some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
     return propose_record(*some, rows=tuple(map(len, items)))
+
+
+def _items_of(table: _Table) -> Iterator[Any]:
+    """Yield the items of a table, without those of rows that have something wrong."""
+    return (row[1] for row in table.rows() if isinstance(row, tuple))
 
 
 def _learnt(
@@ -330,7 +335,15 @@ def _learnt(
             with _told_of_keys(is_stored=False):
                 made[-1].add_many(table.rows(), on_bad=on_bad)
         weights = made[0].learn(other=made[-1] if made[1:] else None, one_to_one=one_to_one)
-    return weights.kind, {"threshold": weights.threshold()}
+    try:
+        return weights.kind, {"threshold": weights.threshold()}
+    except ConfigurationError as error:
+        why = (
+            "; one_to_one takes a match for chance if its row is twice in one table: deduplicate "
+            "that table, or leave out one_to_one"
+        )
+        told = f"{error.problem}{why if one_to_one else ''}; threshold= compares without weights"
+        raise ConfigurationError(told) from error
 
 
 def _is_stored(store: str | os.PathLike[str] | None, collection: str) -> bool:
@@ -419,7 +432,7 @@ class _Table:
         self.columns = columns
         self._data = data
         self._library = ""  # that of a list of dicts
-        self._form: WholeRows | None = None  # of rows that are compared whole
+        self._forms: WholeRows | None = None  # of rows that are compared whole
         self._read: Any
         if arrow.is_table(data):
             self._library = type(data).__module__.partition(".")[0].lstrip("_")
@@ -491,15 +504,15 @@ class _Table:
         narrowed.columns = replace(self.columns, item=kind.field_names)
         return narrowed
 
-    def of_whole_rows(self, form: WholeRows) -> _Table:
+    def of_whole_rows(self, forms: WholeRows) -> _Table:
         """Return the same table with items that are equal only if all their columns are."""
         whole = copy(self)
-        whole._form = form
+        whole._forms = forms
         return whole
 
     def for_whole_rows(self, order: Policy | None) -> Policy | None:
         """Return a policy that sees the columns of a row where its item has become another."""
-        if order is None or order.fields is not None or self._form is None:
+        if order is None or order.fields is not None or self._forms is None:
             return order
         names = self.columns.item_names()
         metadata = dict.fromkeys((*self.columns.metadata, *names))
@@ -549,14 +562,14 @@ class _Table:
             rows: Iterable[Any] = arrow.rows_of_dicts(self._read, self.columns)
         else:
             rows = arrow.Rows(self._read, self.columns)
-        return rows if self._form is None else map(self._whole_row, rows)
+        return rows if self._forms is None else map(self._whole_row, rows)
 
     def _whole_row(self, row: Any) -> Any:
         if not isinstance(row, tuple):  # what is wrong with it
             return row
         key, item, *others = row
-        assert self._form is not None
-        return key, whole_row(item, self.columns.item_names(), self._form), *others
+        assert self._forms is not None
+        return key, whole_row(item, self._forms), *others
 
     @property
     def count(self) -> int:

@@ -94,6 +94,13 @@ FAULTS = (
     ),
     Fault(
         "upkeep",
+        "upkeep/weigh.py",
+        "(before.settings, before.deleted) == (settings, deleted)",
+        "before.deleted == deleted",
+        "tests/kinds/test_record_weights.py -k of_other_collections",
+    ),
+    Fault(
+        "upkeep",
         "upkeep/rebuild.py",
         "    if settings.number not in catalogue.numbers(transaction):\n",
         "    if False:\n",
@@ -739,8 +746,8 @@ FAULTS = (
     Fault(
         "frames",
         "frames.py",
-        '        return [table.of_whole_rows(form) for table in tables], Set(), {"threshold": 1}\n',
-        '        return [table.of_fields(kind) for table in tables], kind, {"threshold": 1}\n',
+        '[table.of_whole_rows(forms) for table in tables], Set(), {"threshold": 1}\n',
+        '[table.of_fields(kind) for table in tables], kind, {"threshold": 1}\n',
         "tests/frames/test_one_call.py -k no_unequal_row_is_lost",
     ),
     Fault(
@@ -753,9 +760,16 @@ FAULTS = (
     Fault(
         "whole rows",
         "kinds/whole.py",
-        "{name: read(row.get(name))}",
-        "{name: str(read(row.get(name)))}",
+        "{name: _READ[form](row.get(name))}",
+        "{name: str(_READ[form](row.get(name)))}",
         "tests/kinds/test_whole_rows.py -k unequal_values",
+    ),
+    Fault(
+        "whole rows",
+        "kinds/whole.py",
+        '                forms[name] = "as numbers"\n',
+        "                pass\n",
+        "tests/frames/test_one_call.py -k numbers_equal_the_texts",
     ),
     Fault(
         "whole rows",

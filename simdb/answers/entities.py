@@ -17,7 +17,6 @@ from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-from msgspec.structs import replace
 
 from simdb.answers.method import (
     AnsweredBatch,
@@ -208,7 +207,7 @@ def grouped(
     """
     kind, reader = opened.settings.kind, opened.reader
     scale = Scale.of(method, kind)
-    settings = replace(opened.settings, key_sources=()).encode()
+    settings = opened.settings.identity
     never = SimilarPairs.between(*numbers_of(opened, opened, apart))
     since, pairs, before = 0, SimilarPairs.none(), None
     if earlier is not None:

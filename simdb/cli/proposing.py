@@ -21,9 +21,10 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.files import open_rows
 from simdb.kinds import Kind
 from simdb.kinds.records.proposal import Proposal, propose_record
-from simdb.kinds.whole import WholeRows
+from simdb.kinds.whole import whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
+_AS_THEY_ARE = "with --threshold the weights are used as they are"
 
 
 class RuleChoices(Struct, frozen=True):
@@ -212,9 +213,9 @@ def of_whole_rows(
     note(f"warning: {error.problem}; only rows that are equal in all columns count as the same")
     shared = [name for name in sides[0].columns if name in sides[-1].columns]
     shared = shared if names is None else list(names)
-    form: WholeRows = "as texts" if len(sides) > 1 else "as given"
+    forms = whole_rows(shared, *(side.rows for side in sides))
     return [
-        replace(side, reading=replace(side.reading, text_field=shared, whole_rows=form))
+        replace(side, reading=replace(side.reading, text_field=shared, whole_rows=forms))
         for side in sides
     ]
 
@@ -293,11 +294,16 @@ def learnt(
     except NothingAlikeError:
         raise
     except ConfigurationError as error:
-        raise UsageError(
-            f"no weights can be learnt: {error.problem}; with --threshold the weights are "
-            "used as they are"
-        ) from error
-    least = weights.threshold(probability)
+        raise UsageError(f"no weights can be learnt: {error.problem}; {_AS_THEY_ARE}") from error
+    try:
+        least = weights.threshold(probability)
+    except ConfigurationError as error:
+        why = (
+            "; --one-to-one takes a match for chance if its row is twice in one table: "
+            "deduplicate that table, or leave out --one-to-one"
+        )
+        told = f"{error.problem}{why if one_to_one else ''}; {_AS_THEY_ARE}"
+        raise UsageError(told) from error
     told = f"about {weights.matches:,.0f} matches among {weights.pairs:,} candidates"
     telling.note(f"learnt: {told}; pairs match from similarity {float(least):g}")
     for warning in weights.warnings:

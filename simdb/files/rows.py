@@ -115,7 +115,7 @@ class ReadingOptions(Struct, frozen=True):
         below: of inputs that were found in a folder or by a pattern, their paths below it, which
             tell the columns of a table that is partitioned.
         whole_rows: the fields of the item are values of any type, and the item is a set that only
-            the same values give, by ``whole_row`` in this form.
+            the same values give, by ``whole_row`` in these forms.
         any_fields: which fields there are is not known yet: rows may lack those of the item, and
             ``RowReader.fields`` reads them all.
     """
@@ -528,7 +528,7 @@ class NamedFieldsReader(StreamReader):
         names = self.options.text_fields
         kind = self.options.kind
         if self.options.whole_rows is not None:
-            return whole_row(fields, names, self.options.whole_rows)
+            return whole_row(fields, self.options.whole_rows)
         if kind.field_names is not None:  # a record, which may lack some of them, but not all
             record = {name: fields[name] for name in names if name in fields}
             if not record:

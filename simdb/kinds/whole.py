@@ -3,26 +3,59 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any, Literal, TypeAlias
 
-WholeRows: TypeAlias = Literal["as given", "as texts"]
+Form: TypeAlias = Literal["as given", "as texts", "as numbers"]
+WholeRows: TypeAlias = Mapping[str, Form]
+
+_DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,99})\.[0-9]{1,999}")  # 01.0 is a code
 
 
-def whole_row(row: Mapping[str, Any], names: Sequence[str], form: WholeRows) -> list[str]:
+def whole_rows(names: Iterable[str], *sides: Iterable[Mapping[str, Any]]) -> WholeRows:
+    """Return the forms in which the columns of one table, or of two, are compared.
+
+    Args:
+        names: of the columns.
+        sides: rows of each table, all or a sample.
+    """
+    if len(sides) == 1:
+        return dict.fromkeys(names, "as given")
+    forms: dict[str, Form] = dict.fromkeys(names, "as texts")
+    for side in map(list, sides):
+        for name in forms:
+            present = (row.get(name) for row in side)
+            types = {type(value) for value in present if value is not None}
+            if types and types <= {int, float}:
+                forms[name] = "as numbers"
+    return forms
+
+
+def whole_row(row: Mapping[str, Any], forms: WholeRows) -> list[str]:
     """Return a row as a set; two are equal, and so similar by 1, if all their values are.
 
     A value that is missing is one that is null: two rows may lack the same.
 
     Args:
         row: its values, as JSON has them, or dates or bytes.
-        names: of the columns.
-        form: ``"as given"``; or ``"as texts"``, for two tables of which only one may have types:
-            numbers are the texts that write them, and empty texts are missing.
+        forms: of each column, ``"as given"``; or, for two tables of which only one may have types,
+            ``"as texts"``: numbers are the texts that write them, and empty texts are missing; or
+            ``"as numbers"`` where one table has numbers alone: decimal fractions in texts, too, are
+            the numbers that they write.
     """
-    read = _as_text if form == "as texts" else _as_given
-    return [json.dumps({name: read(row.get(name))}, sort_keys=True) for name in names]
+    return [
+        json.dumps({name: _READ[form](row.get(name))}, sort_keys=True)
+        for name, form in forms.items()
+    ]
+
+
+def _as_number(value: Any) -> Any:
+    if isinstance(value, str) and _DECIMAL.fullmatch(value):
+        whole, fraction = value.split(".")
+        value = float(value) if fraction.strip("0") else int(whole)
+    return _as_text(value)
 
 
 def _as_text(value: Any) -> Any:
@@ -43,3 +76,10 @@ def _as_given(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return value if isinstance(value, str | int | float | None) else [repr(value)]
+
+
+_READ: dict[Form, Callable[[Any], Any]] = {
+    "as given": _as_given,
+    "as texts": _as_text,
+    "as numbers": _as_number,
+}

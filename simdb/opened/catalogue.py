@@ -120,6 +120,11 @@ class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
                 del stored[later]
         return layout.pack(stored)
 
+    @property
+    def identity(self) -> bytes:
+        """What tells the collection under these settings from all others: its secret among them."""
+        return replace(self, key_sources=()).encode()
+
     @classmethod
     def decode(cls, name: str, payload: bytes) -> CollectionSettings:
         """Read what ``encode`` stored; CorruptionError if this version does not know it."""

@@ -103,12 +103,22 @@ def said(
     return list(kept.values()), list(forgotten.values())
 
 
-def to_learn_from(given: Iterable[tuple[Key, Key, bool]]) -> Iterator[Labelled]:
-    """Yield labels that a caller gives. WrongTypeError: something is no label."""
+def to_learn_from(given: Iterable[tuple[Key, Key, bool]], *, is_one: bool) -> Iterator[Labelled]:
+    """Yield labels that a caller gives, of pairs of two collections or of one.
+
+    WrongTypeError: something is no label. ConfigurationError: two labels contradict each other.
+    """
+    known: dict[tuple[Key, Key] | frozenset[Key], bool] = {}
     for label in _several(given):
         one, another, match = _read(label)
         if match is None:
             raise WrongTypeError(f"a label to learn from must be True or False, not {label!r}")
+        pair = frozenset((one, another)) if is_one else (one, another)
+        if known.setdefault(pair, match) != match:
+            raise ConfigurationError(
+                f"the labels say of {one!r} and {another!r} both that they match and that they do "
+                "not"
+            )
         yield one, another, match
 
 

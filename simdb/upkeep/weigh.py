@@ -7,6 +7,7 @@ the kind settings that give points for it.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -97,7 +98,7 @@ class Counted(NamedTuple):
         left, right: the items of each pair by number, sorted.
         codes: (pairs, fields), the level of each field; MISSING where a value is.
         rules: which propose each pair, a bit for each.
-        kind: the settings.
+        settings: a hash of the identity of the one collection; nothing of two.
         items, deleted: how many items the collection had ever had, and how many were gone.
         one_of: the pairs are one of so many, by a hash; a power of two.
     """
@@ -106,7 +107,7 @@ class Counted(NamedTuple):
     right: UInt32s
     codes: npt.NDArray[np.int16]
     rules: UInt64s
-    kind: Kind
+    settings: bytes
     items: int
     deleted: int
     one_of: int
@@ -138,7 +139,7 @@ class Weights:
     def probability(self, bits: float) -> float:
         """Return the probability of a match, given the evidence of the fields."""
         odds = (bits + self.prior) * math.log(2)
-        return 1 / (1 + math.exp(-odds)) if odds > -700 else 0.0
+        return 0.0 if odds <= -700 else 1 / (1 + math.exp(-odds))  # nan of nan
 
     def threshold(self, probability: float = 0.5) -> Fraction:
         """Return the similarity by ``kind`` from which on pairs match with a probability.
@@ -155,9 +156,10 @@ class Weights:
         least, most = self._range
         share = (bits - least) / (most - least)
         if share > 1 + _ROUNDING:
+            digits = min(17, 6 - int(math.log10(1 - wanted)))  # as many as tell both from 1
             raise ConfigurationError(
-                f"no pair matches with a probability of {wanted:g}: those that agree in all fields "
-                f"do with {self.probability(most):.6g}"
+                f"no pair matches with a probability of {wanted!r}: those that agree in all fields "
+                f"do with {self.probability(most):.{digits}g}"
             )
         steps = math.ceil(10_000 * (share - _ROUNDING))
         return Fraction(min(max(steps, 1), 10_000), 10_000)
@@ -312,16 +314,24 @@ def _counted(
 ) -> Counted:
     """Compare candidates; of one collection only those of later items, where that does.
 
+    What was counted of another collection, or of a later state of this one, is left aside.
     Of more than have room in memory one of two is taken, or of four, as many as it takes.
     """
-    state, kind = sides.right.reader.manifest, sides.right.settings.kind
+    state = sides.right.reader.manifest
+    # Weights may be passed on, the secret in the identity must not be.
+    settings = hashlib.blake2b(sides.right.settings.identity).digest() if sides.is_one else b""
     deleted, since, one_of = state.next_number - state.live, 0, 1
     fields = len(items.agreement.names)
     nothing = np.empty(0, np.uint32)
     parts: list[_Columns] = [
         (nothing, nothing, np.empty((0, fields), np.int16), np.empty(0, np.uint64))
     ]
-    if before is not None and sides.is_one and (before.kind, before.deleted) == (kind, deleted):
+    if (
+        before is not None
+        and sides.is_one
+        and (before.settings, before.deleted) == (settings, deleted)
+        and before.items <= state.next_number
+    ):
         parts.append((before.left, before.right, before.codes, before.rules))
         since, one_of = before.items, before.one_of
     room = max(LEAST_PAIRS, sides.right.resources.memory // BYTES_A_CANDIDATE)
@@ -333,7 +343,7 @@ def _counted(
     left, right, codes, rules = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.lexsort((right, left))  # so that sums are rounded in the same way
     left, right, codes, rules = left[order], right[order], codes[order], rules[order]
-    return Counted(left, right, codes, rules, kind, state.next_number, deleted, one_of)
+    return Counted(left, right, codes, rules, settings, state.next_number, deleted, one_of)
 
 
 def _one_of(columns: _Columns, one_of: int) -> _Columns:
@@ -386,7 +396,7 @@ def learn_from(
     if isinstance(labels, str):
         labels, doubts = _stored(labels, sides)
     lefts, rights, said = [], [], []
-    for left, right, label in labelling.to_learn_from(labels):
+    for left, right, label in labelling.to_learn_from(labels, is_one=sides.is_one):
         lefts.append(left)
         rights.append(right)
         said.append(label)

@@ -132,6 +132,45 @@ def test_what_cannot_be_linked_is_said(tables, tmp_path, options, problem):
     assert not output.exists()
 
 
+def test_what_to_do_where_rows_are_twice_in_a_table_is_said(tmp_path):
+    chance = random.Random(3)
+
+    def word() -> str:
+        return "".join(chance.choices("abcdefghij", k=8))
+
+    here, there = [], []
+    for number in range(200):
+        name, town = f"{word()} {word()}", chance.choice(["ulm", "york", "bonn", "oslo"])
+        street = f"{chance.randrange(99)} {word()}"
+        here += [[number, name, street, town], [1_000 + number, name, street, town]]
+        there.append([number, name, word() if number % 4 == 0 else street, town])
+    for table, rows in (("left", here), ("right", there)):
+        with (tmp_path / f"{table}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([COLUMNS[:4], *rows])
+    named = (tmp_path / "left.csv", tmp_path / "right.csv", "-o", tmp_path / "m.csv")
+    told = failed("link", *named, "--one-to-one")
+    assert "no pair matches with a probability of 0.5" in told
+    assert "deduplicate that table, or leave out --one-to-one; with --threshold" in told
+    assert "one-to-one" not in failed("link", *named, "--probability", "0.999999999999")
+    frames = [
+        [dict(zip(COLUMNS[:4], map(str, row), strict=True)) for row in rows]
+        for rows in (here, there)
+    ]
+    problem = "no pair matches .* deduplicate that table, or leave out one_to_one; threshold="
+    with pytest.raises(simdb.ConfigurationError, match=problem):
+        simdb.link(*frames, item=COLUMNS[1:4], key="id", one_to_one=True)
+    assert len(simdb.link(*frames, item=COLUMNS[1:4], key="id")) >= 300
+
+
+def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(tmp_path):
+    here, there, output = (tmp_path / name for name in ("here.csv", "there.jsonl", "out.csv"))
+    here.write_text("id,size\n1,1.0\n2,1.50\n3,7\n4,08\n")
+    there.write_text("".join(f'{{"id": "r{n}", "size": {n}}}\n' for n in (1, 1.5, 7.0, 8)))
+    told = run("link", here, there, "-o", output)
+    assert "only rows that are equal in all columns" in told.stderr
+    assert found_in(output) == {("1", "r1"), ("2", "r1.5"), ("3", "r7.0")}
+
+
 def test_a_table_that_can_be_read_but_once_is_refused(tables, tmp_path):
     told = failed("link", "-", tables / "right.csv", "-o", tmp_path / "m.csv")
     assert "each table is read twice" in told

@@ -335,6 +335,14 @@ def test_columns_of_two_tables_may_have_other_names(frame):
         simdb.dedupe(left, item=0)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("pair", "table"), [((99, 1), "left"), ((1, 99), "right")])
+def test_of_a_key_that_is_kept_apart_it_is_said_which_table_lacks_it(pair, table):
+    rows = people(30)[:30]
+    named: dict[str, Any] = {"item": ["name", "street"], "key": "id", "threshold": 1}
+    with pytest.raises(simdb.KeyNotFoundError, match=f"key 99 is not stored in '{table}'"):
+        simdb.link(rows, rows, **named, one_to_one=True, apart=[pair])
+
+
 def test_names_of_columns_may_come_in_any_collection():
     frame = pd.DataFrame(people(30))
     call: Any = simdb.dedupe
@@ -384,6 +392,19 @@ def test_where_nothing_is_learnt_rows_that_lack_the_same_are_equal(made):
     assert (pair["left"], pair["right"], pair["similarity"]) == (0, 1, 1)
     links = rows_of(simdb.link(make(rows), make(rows[1:2]), item=["name", "town"]))
     assert sorted(pair["left"] for pair in links) == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
+def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(made):
+    _, make, rows_of = made
+    sizes, texts = [1.0, 1.5, None, 30.0], ["1.0", "1.50", "", "030"]
+    one, other = (
+        make([{"size": size, "name": f"n{place}"} for place, size in enumerate(column)])
+        for column in (sizes, texts)
+    )
+    for sides in ((one, other), (other, one)):
+        links = rows_of(simdb.link(*sides, item=["size", "name"]))
+        assert sorted((pair["left"], pair["right"]) for pair in links) == [(0, 0), (1, 1), (2, 2)]
 
 
 def test_where_nothing_is_learnt_a_policy_still_sees_the_columns_and_a_store_is_refused(tmp_path):

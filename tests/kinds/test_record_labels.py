@@ -61,6 +61,12 @@ def test_bad_labels_are_refused_whole(tables):
     for labels in (3, [3], [(1, 1, "0")], [(1, 1, None)]):
         with pytest.raises(WrongTypeError, match="True or False"):
             left.learn(labels, other=right)
+    known = [(1, 1, True), (2, 3, False), (1, 1, True)]
+    assert left.learn(known, other=right).pairs == 3
+    with pytest.raises(ConfigurationError, match="say of 1 and 1 both that they match"):
+        left.learn([*known, (1, 1, False)], other=right)
+    with pytest.raises(ConfigurationError, match="say of 4 and 3 both that they match"):
+        left.learn([(3, 4, True), (4, 3, False)])
     with pytest.raises(ConfigurationError, match="no labels"):
         left.calibrate("note", other=right, matched="labelled")
 

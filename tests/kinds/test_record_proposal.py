@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 import pytest
 
@@ -55,6 +56,18 @@ def test_a_column_is_compared_by_what_it_holds_and_has_a_rule_that_is_not_too_la
     assert list(found.pairs) == [" and ".join(map(str, rule)) for rule in found.kind.rules]
 
 
+@pytest.mark.parametrize("infinite", ["inf", "-Infinity"])
+def test_infinite_numbers_of_a_column_are_missing_ones(infinite):
+    rows = [{**row(number), "size": number / 7 if number % 4 else infinite} for number in range(99)]
+    found = simdb.propose_record(rows, rows)
+    assert found.kind.fields[-1].compare == "numeric"
+    assert found.reasons["size"] == "numbers; 50 other values are missing ones"
+    for finite in (1.5, -math.inf):
+        bad = [{**row(number), "size": [math.inf, finite][number % 2]} for number in range(99)]
+        with pytest.raises(simdb.BadItemError, match=r"'size' is -?inf, not a number; use None"):
+            simdb.propose_record(bad)
+
+
 def test_what_is_given_overrules_the_proposal():
     field = simdb.Field("year", compare="numeric", tolerance=3)
     found = simdb.propose_record(LEFT, LEFT, fields=[field], candidates=["phone"])
@@ -66,7 +79,12 @@ def test_what_is_given_overrules_the_proposal():
     ("right", "named", "problem"),
     [
         ([{"other": "a"}], {}, "the tables share no column to compare$"),
-        ([{"empty": "a"}], {}, "'empty' has no value in the left table"),
+        (
+            [{"empty": "a", "same": "x"}],
+            {},
+            "^no column of both tables tells rows apart: 'empty' has no value in the left table; "
+            "'same' is the same everywhere$",
+        ),
         (RIGHT, {"fields": [simdb.Field("age")]}, "both tables have no column 'age'; they share"),
         ([{"state": "nsw"}] * 99 + [{"state": "vic"}], {}, "no rule proposes some pairs"),
         (

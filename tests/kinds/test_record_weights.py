@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import random
+import re
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +14,7 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.upkeep import weigh
 from tests.support.commands import done, failed
 from tests.support.record_stores import opened
@@ -120,6 +123,13 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     beyond = (1 + weights.probability_at(1)) / 2
     with pytest.raises(ConfigurationError, match="those that agree in all fields do with"):
         weights.threshold(beyond)
+    assert math.isnan(weights.probability(math.nan))
+    sure = replace(weights, prior=35 - sum(field.levels[0].bits for field in weights.fields))
+    with pytest.raises(ConfigurationError) as raised:
+        sure.threshold(1 - 1e-15)
+    asked, reached = map(float, re.findall(r"0\.\d+", str(raised.value)))
+    assert sure.probability_at(1) == pytest.approx(reached, abs=1e-14)
+    assert reached < asked < 1
     for wrong in ("0.5", 0, 1, 1.5, None):
         with pytest.raises(ConfigurationError, match="the probability must be"):
             weights.threshold(wrong)
@@ -195,6 +205,45 @@ def test_what_was_counted_before_is_not_counted_again(tables):
     assert before.pairs < after.pairs
     left.delete(1_000)
     assert left.learn(seed=1, sample=SAMPLE, earlier=after) == left.learn(seed=1, sample=SAMPLE)
+
+
+def test_what_learn_did_not_return_are_no_weights(tables):
+    left, _ = tables
+    wrong: Any = "x"
+    with pytest.raises(WrongTypeError, match=r"earlier must come from learn\(\), not str"):
+        left.learn(earlier=wrong)
+    told = r"weights must come from learn\(\), not str"
+    with pytest.raises(WrongTypeError, match=told):
+        left.explain_pair(0, 1, wrong)
+    with pytest.raises(WrongTypeError, match=told):
+        left.match_probabilities([], wrong)
+
+
+def test_what_was_counted_of_other_collections_counts_for_nothing(tables, tmp_path):
+    left, right = tables
+    asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
+    left.add_many((1_000 + number, row) for number, row in enumerate(RIGHT))
+    right.add_many((1_000 + number, row) for number, row in enumerate(LEFT[::2]))
+    wholes = [one.learn(**asked) for one in tables]
+    of_two = left.learn(other=right, **asked)
+    for one, whole, foreign in zip(tables, wholes, wholes[::-1], strict=True):
+        for earlier in (foreign, of_two):
+            assert one.learn(**asked, earlier=earlier) == whole
+
+
+def test_what_was_counted_of_a_later_state_counts_for_nothing(tmp_path):
+    asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
+    store = tmp_path / "s.simdb"
+    with simdb.open(store) as database:
+        people = database.create_collection("people", KIND, threshold="0.01")
+        people.add_many((2 * number, row) for number, row in enumerate(LEFT))
+        people.add_many((2 * number + 1, row) for number, row in enumerate(RIGHT[:60]))
+        database.backup(tmp_path / "kept.simdb")
+        people.add_many((2 * number + 1, row) for number, row in enumerate(RIGHT) if number >= 60)
+        later = people.learn(**asked)
+    with simdb.open(tmp_path / "kept.simdb") as database:
+        people = database["people"]
+        assert people.learn(**asked, earlier=later) == people.learn(**asked) != later
 
 
 def test_of_more_candidates_than_have_room_some_are_learnt_from(tables, monkeypatch):

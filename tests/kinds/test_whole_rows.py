@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from simdb.kinds.whole import whole_row
+from simdb.kinds.whole import whole_row, whole_rows
 
 
 def form_of(value: Any, form: Any = "as given") -> list[str]:
-    return whole_row({"a": value}, ["a"], form)
+    return whole_row({"a": value}, {"a": form})
 
 
 VALUES = [None, "", "null", "None", 1, "1", 1.5, True, False, "true", [1], ["1"], [[1]], {"x": 1},
@@ -39,7 +39,33 @@ def test_as_texts_values_are_what_writes_them(one, other):
 
 
 def test_columns_are_told_apart_by_their_names():
-    names = ["a", "b"]
-    first = whole_row({"a": "x"}, names, "as given")
-    assert first == whole_row({"a": "x", "b": None}, names, "as given")
-    assert first != whole_row({"b": "x"}, names, "as given")
+    forms = whole_rows(["a", "b"], [])
+    first = whole_row({"a": "x"}, forms)
+    assert first == whole_row({"a": "x", "b": None}, forms)
+    assert first != whole_row({"b": "x"}, forms)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1, "1.0"), (1.5, "1.50"), (0, "-0.0"), (0.1, "0.10"), (2**60, f"{2**60}.0"), (-3.0, "-3.00"),
+     (1e-5, "0.00001"), (7, "7")],
+)  # fmt: skip
+def test_as_numbers_decimal_fractions_are_the_numbers_that_they_write(number, text):
+    assert form_of(number, "as numbers") == form_of(text, "as numbers")
+
+
+def test_as_numbers_codes_stay_as_they_are():
+    codes = ["1", "01", "01.0", "+1.0", "1.", ".5", "0.5", "1.0.0", "1,0", " 1.0", "1.5\n", "1.5",
+             "1e0", "1_0.0", "\u0661.\u0660", "-", "NaN"]  # fmt: skip
+    assert len({tuple(form_of(code, "as numbers")) for code in codes}) == len(codes)
+
+
+def test_texts_are_numbers_only_beside_a_column_of_numbers_alone():
+    numbers: list[dict[str, Any]] = [{"a": 1}, {"a": None}, {}, {"a": 2.5}]
+    texts: list[dict[str, Any]] = [{"a": "1.0"}, {"a": "1"}]
+    assert whole_rows(["a"], numbers) == {"a": "as given"}
+    assert whole_rows(["a"], texts, numbers) == whole_rows(["a"], numbers, texts)
+    assert whole_rows(["a"], texts, numbers) == {"a": "as numbers"}
+    others: list[list[dict[str, Any]]] = [texts, [*numbers, *texts], [{"a": None}], [{"a": True}]]
+    for other in others:
+        assert whole_rows(["a"], texts, other) == {"a": "as texts"}

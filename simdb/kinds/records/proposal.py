@@ -123,9 +123,11 @@ def propose_record(
         reasons[name] = reason
     if not made:
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
-        which = "the table has" if right is None else "the tables share"
-        problem = f"{which} no column to compare{told and ': ' + told}"
-        raise NothingAlikeError(problem) if shared else ConfigurationError(problem)
+        if not shared:
+            which = "the table has" if right is None else "the tables share"
+            raise ConfigurationError(f"{which} no column to compare")
+        which = "the table" if right is None else "both tables"
+        raise NothingAlikeError(f"no column of {which} tells rows apart: {told}")
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
             f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
@@ -189,7 +191,7 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
     if all(isinstance(value, datetime.date) for value in values):
         return Field(name, compare="date", tolerance=31), "dates"
     numbers = _numbers(values)
-    is_plain = not any(isinstance(value, float) for value in values)
+    is_plain = not any(isinstance(value, float) and math.isfinite(value) for value in values)
     texts = [str(value) for value in values[:: math.ceil(len(values) / TYPED)]]
     digits = ["".join(filter(str.isdigit, text)) for text in texts]
     marks = sum(sum(map(str.isalnum, text)) for text in texts)
@@ -233,10 +235,12 @@ def _text_field(name: str, texts: Sequence[str], distinct: Sequence[set[str]]) -
 
 
 def _numbers(values: Sequence[Any]) -> list[float] | None:
-    """Return the values that are numbers; None where too many are none."""
+    """Return the values that are numbers; None where too many are none, or there are none."""
     known = {value: as_float(value) for value in dict.fromkeys(values)}
-    numbers = list(filter(math.isfinite, map(known.__getitem__, values)))
-    return numbers if len(numbers) >= SHARE_OF_NUMBERS * len(values) else None
+    told = [known[value] for value in values]
+    numbers = list(filter(math.isfinite, told))
+    infinite = sum(map(math.isinf, told))  # no text, and no reason against the others
+    return numbers if len(numbers) >= max(1, SHARE_OF_NUMBERS * (len(told) - infinite)) else None
 
 
 def _measures(texts: Sequence[str], numbers: Sequence[float] | None) -> bool:
