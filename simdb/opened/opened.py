@@ -44,12 +44,16 @@ class Resources(Struct, frozen=True):
 
 
 class WriteAccess(Struct, frozen=True):
-    """The open file for as long as a change takes, with what this opening of it grants."""
+    """The open file for as long as a change takes, with what this opening of it grants.
+
+    ``since`` is when the wait for other writers began, if it was before they are waited for.
+    """
 
     environment: Environment
     busy_timeout: float | None
     memory: int
     pool: Callable[[], Executor | None]
+    since: float | None = None
 
     def pool_for(self, items: int) -> Executor | None:
         """The threads to spread a batch of items over; None for few, which wake none."""
@@ -64,7 +68,7 @@ class WriteAccess(Struct, frozen=True):
 
         What ``shares``, and changes little, may be one commit with what other threads change.
         """
-        return self.environment.write(self.busy_timeout, shares=shares)
+        return self.environment.write(self.busy_timeout, shares=shares, since=self.since)
 
 
 class Known(NamedTuple):
