@@ -7,12 +7,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 from msgspec import Struct, field
 
 from simdb.batches.signer import LEAST_SHARED, Signer
-from simdb.errors import DatabaseClosedError, ReadOnlyError
+from simdb.errors import DatabaseClosedError, ReadOnlyError, WrongTypeError
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.together import Together
 from simdb.opened.where import Chosen
@@ -214,6 +214,13 @@ class Handle:
         self._give_back = weakref.finalize(self, environments.release, self._environment, user)
         self._give_back.atexit = False
         self._uses: weakref.WeakSet[object] = weakref.WeakSet()
+
+    def __reduce__(self) -> NoReturn:
+        """Raise, for all that hold one: the state of an open file is of its process alone."""
+        raise WrongTypeError(
+            "an open store, and what reads it, can neither be pickled nor copied deeply: open "
+            f"{self.path} again where it is needed, as in another process"
+        )
 
     @property
     def environment(self) -> Environment:
