@@ -1455,9 +1455,12 @@ class Collection(CollectionView):
                 return outcomes[0]
             with self._handle.writing() as access:
 
-                def load(rows: Sequence[RowBatch], note: Callable[[Outcomes], None]) -> object:
+                def load(
+                    rows: Sequence[RowBatch], note: Callable[[Outcomes], None], since: float
+                ) -> object:
                     how = structs.replace(policy, skip_bad=len(rows) > 1)
-                    return ingest.add.add_rows(access, self._known, how, rows, outcomes=note)
+                    own = structs.replace(access, since=since)
+                    return ingest.add.add_rows(own, self._known, how, rows, outcomes=note)
 
                 alike = self._known.settings.number, policy
                 read = ingest.add.read_row(access, self._known, row)

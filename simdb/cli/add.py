@@ -52,7 +52,8 @@ def add(
     """Add the rows of files and folders to a collection.
 
     All fields except key and item are stored as metadata. Rows are committed in batches: if the
-    command is interrupted, repeat it with --on-existing skip to continue.
+    command is interrupted, repeat it with --on-existing skip to continue; with --on-existing
+    replace, repeat it as it is.
 
     Example: simdb add corpus.simdb documents may.jsonl --id-field id
     """
@@ -76,7 +77,7 @@ def add(
         }
         with (
             written_together(*outputs) as files,
-            told_when_interrupted(lambda: _stored(feed)),
+            told_when_interrupted(lambda: _stored(feed, on_existing)),
             telling.bar(feed.share) as bar,
         ):
             opened = dict(zip(outputs, files, strict=True))
@@ -87,7 +88,7 @@ def add(
             except UsageError as error:
                 placed = feed.placed(error)
                 if feed.done:
-                    told = f"{placed.problem}; {_stored(feed)}"
+                    told = f"{placed.problem}; {_stored(feed, on_existing)}"
                     placed = UsageError(told, remedies=placed.remedies)
                 raise placed from error
     counts = feed.counted(
@@ -105,8 +106,10 @@ def add(
     telling.tell(fields, "; ".join(words), lines=True)
 
 
-def _stored(feed: Feed) -> str:
-    return f"{feed.done:,} rows are stored; repeat with --on-existing skip to continue"
+def _stored(feed: Feed, on_existing: str) -> str:
+    # Skipping would leave the old items of the rows that follow.
+    again = "the same command" if on_existing == "replace" else "with --on-existing skip"
+    return f"{feed.done:,} rows are stored; repeat {again} to continue"
 
 
 def _write_duplicates(feed: Feed, file: Output | None, outcomes: Outcomes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import typer
 
 from simdb.cli.output import Telling
 from simdb.cli.stores import Store, settings_of
+from simdb.errors import StorageError
 from simdb.serve import Limits
 from simdb.serve import serve as served
 
@@ -70,16 +72,23 @@ def serve(
         telling.tell({"store": stored.path, "address": address, "writes": write}, told)
         sys.stdout.flush()
 
-    served(
-        Path(stored.path),
-        host=host,
-        port=port,
-        writes=write,
-        workers=workers,
-        names=tuple(names or ()),
-        threads=given.threads or len(os.sched_getaffinity(0)),
-        memory=given.memory,
-        busy_timeout=given.busy_timeout,
-        limits=Limits(body * 2**20, items, matches, timeout),
-        listening=listening,
-    )
+    try:
+        served(
+            Path(stored.path),
+            host=host,
+            port=port,
+            writes=write,
+            workers=workers,
+            names=tuple(names or ()),
+            threads=given.threads or len(os.sched_getaffinity(0)),
+            memory=given.memory,
+            busy_timeout=given.busy_timeout,
+            limits=Limits(body * 2**20, items, matches, timeout),
+            listening=listening,
+        )
+    except StorageError as error:
+        causes = [getattr(error.__cause__, name, None) for name in ("errno", "code")]
+        if write and errno.EROFS in causes:  # of the system, or of LMDB
+            told = f"{stored.path}: the file system is read-only; leave out --write to read it"
+            raise StorageError(told) from error
+        raise

@@ -7,12 +7,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
 
 from msgspec import Struct, field
 
 from simdb.batches.signer import LEAST_SHARED, Signer
-from simdb.errors import DatabaseClosedError, ReadOnlyError
+from simdb.errors import DatabaseClosedError, ReadOnlyError, WrongTypeError
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.together import Together
 from simdb.opened.where import Chosen
@@ -44,12 +44,16 @@ class Resources(Struct, frozen=True):
 
 
 class WriteAccess(Struct, frozen=True):
-    """The open file for as long as a change takes, with what this opening of it grants."""
+    """The open file for as long as a change takes, with what this opening of it grants.
+
+    ``since`` is when the wait for other writers began, if it was before they are waited for.
+    """
 
     environment: Environment
     busy_timeout: float | None
     memory: int
     pool: Callable[[], Executor | None]
+    since: float | None = None
 
     def pool_for(self, items: int) -> Executor | None:
         """The threads to spread a batch of items over; None for few, which wake none."""
@@ -64,7 +68,7 @@ class WriteAccess(Struct, frozen=True):
 
         What ``shares``, and changes little, may be one commit with what other threads change.
         """
-        return self.environment.write(self.busy_timeout, shares=shares)
+        return self.environment.write(self.busy_timeout, shares=shares, since=self.since)
 
 
 class Known(NamedTuple):
@@ -210,6 +214,13 @@ class Handle:
         self._give_back = weakref.finalize(self, environments.release, self._environment, user)
         self._give_back.atexit = False
         self._uses: weakref.WeakSet[object] = weakref.WeakSet()
+
+    def __reduce__(self) -> NoReturn:
+        """Raise, for all that hold one: the state of an open file is of its process alone."""
+        raise WrongTypeError(
+            "an open store, and what reads it, can neither be pickled nor copied deeply: open "
+            f"{self.path} again where it is needed, as in another process"
+        )
 
     @property
     def environment(self) -> Environment:

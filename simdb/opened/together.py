@@ -5,7 +5,7 @@ the threads that add alike one *leads*: it adds its row with those of all who wa
 what became of its own. Then one of those who came meanwhile leads (flat combining: Hendler, Incze,
 Shavit and Tzafrir, SPAA 2010). Each reads its own row before: what a caller hands over runs in no
 other thread. A row that cannot be stored is tried again by itself, by the thread whose it is, which
-is told why.
+is told why; so is one whose leader could wait no longer for another writer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import suppress
-from copy import copy
 from typing import Any, TypeAlias
 
 from msgspec import structs
@@ -30,26 +28,27 @@ LOOKS = 4  # how often one who leads looks whether others have come
 LOOK = 0.000_02  # seconds from one to the next, and what the system adds to them
 
 # Adds rows, in batches, and tells what became of each batch. One that cannot be stored is an error
-# if it is the only one, and else left out.
-Load: TypeAlias = Callable[[Sequence[Any], Callable[[Outcomes], None]], object]
+# if it is the only one, and else left out. The last argument is the time, as ``time.monotonic`` has
+# it, from which on the wait for another writer counts.
+Load: TypeAlias = Callable[[Sequence[Any], Callable[[Outcomes], None], float], object]
 
 
 class _Call(Waiter):
     """A thread's call to add a row."""
 
-    __slots__ = ("failure", "is_for_itself", "outcome", "row")
+    __slots__ = ("is_for_itself", "outcome", "row", "since")
 
     def __init__(self, row: Any) -> None:
         super().__init__()
         self.row = row
+        self.since = time.monotonic()
         self.outcome: Outcome | None = None
-        self.failure: DatabaseBusyError | None = None
         self.is_for_itself = False  # nobody else could add it
 
     @property
     def is_told(self) -> bool:
         """Whether it is known what became of the row, or who is to find out."""
-        return self.outcome is not None or self.failure is not None or self.is_for_itself
+        return self.outcome is not None or self.is_for_itself
 
 
 class _Line:
@@ -117,7 +116,7 @@ class Together:
         """
         thread = threading.get_ident()
         if thread == threading.main_thread().ident or thread in self._threads:
-            return _alone(row, load)
+            return _alone(_Call(row), load)
         self._threads.add(thread)
         try:
             return self._add(alike, _Call(row), load)
@@ -141,9 +140,7 @@ class Together:
                 line.leave(call)
                 if line.is_empty and self._lines.get(alike) is line:
                     del self._lines[alike]
-        if call.failure is not None:
-            raise call.failure
-        return _alone(call.row, load) if call.outcome is None else call.outcome
+        return _alone(call, load) if call.outcome is None else call.outcome
 
     def _lead(self, alike: Hashable, line: _Line, call: _Call, load: Load) -> None:
         """Add the rows of all who wait, and tell them."""
@@ -156,31 +153,27 @@ class Together:
         self._last = alike, len(calls)
         try:
             _add_rows(calls, load)
-        except DatabaseBusyError as error:  # another process has held up all who wait
-            with self._lock:
-                calls += line.taken(len(line.waiting))
-            for one in calls:
-                if one.outcome is None:
-                    one.failure = error if one is call else copy(error)
+        except DatabaseBusyError:
+            if call.outcome is None:  # the others came later, and may have time left
+                raise
         finally:
             for one in calls:
                 one.is_for_itself = not one.is_told
                 one.call()
 
 
-def _alone(row: Any, load: Load) -> Outcome:
+def _alone(call: _Call, load: Load) -> Outcome:
     outcomes: list[Outcome] = []
-    load([row], outcomes.extend)
+    load([call.row], outcomes.extend, call.since)
     return outcomes[0]
 
 
 def _add_rows(calls: Sequence[_Call], load: Load) -> None:
     """Add the rows of calls, and note what each is told, as if it had come alone."""
     if len(calls) == 1:
-        calls[0].outcome = _alone(calls[0].row, load)
+        calls[0].outcome = _alone(calls[0], load)
         return
     untold = iter(calls)
-    busy = None
 
     def note(outcomes: Outcomes) -> None:
         for outcome, call in zip(outcomes, untold, strict=False):
@@ -188,10 +181,9 @@ def _add_rows(calls: Sequence[_Call], load: Load) -> None:
                 within_input = None if outcome.within_input is None else False
                 call.outcome = structs.replace(outcome, row=0, within_input=within_input)
 
-    with suppress(Exception):  # of some row: whose it is tries it again, and raises it
-        try:
-            load([call.row for call in calls], note)
-        except DatabaseBusyError as error:
-            busy = error
-    if busy is not None:
-        raise busy
+    try:
+        load([call.row for call in calls], note, calls[0].since)
+    except DatabaseBusyError:
+        raise
+    except Exception:  # noqa: BLE001 - of some row: whose it is tries it again, and raises it
+        return

@@ -242,6 +242,9 @@ class Service:
                 raise _unfit("key", "is missing: it names the item")
             rows = [messages.Row(key=asked.key, item=asked.item, metadata=asked.metadata)]
         else:
+            for field in ("key", "metadata"):
+                if getattr(asked, field) is not None:
+                    raise _unfit(field, "is of one item: each of the rows has its own")
             self._require_few("rows", asked.rows)
             rows = asked.rows
         stored = self._database[name]

@@ -262,10 +262,9 @@ def _decoded(name: str, text: str) -> str:
 
 async def _of_error(request: Request, error: Exception) -> Response:
     """Answer with what went wrong; a fault is told to the log besides, by who calls this."""
-    found = refusal(error)
-    if isinstance(error, StorageError) and found.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+    if isinstance(error, StorageError):
         _log.error("%s %s: %s", request.method, request.url.path, error)
-    return refused(found)
+    return refused(refusal(error))
 
 
 async def _of_http(request: Request, error: Exception) -> Response:

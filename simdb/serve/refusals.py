@@ -20,6 +20,7 @@ from simdb.errors import (
     ReadOnlyError,
     Remedy,
     SimdbError,
+    StorageError,
     ThresholdTooLowError,
     UnknownKindError,
     UsageError,
@@ -40,6 +41,17 @@ _STATUSES: tuple[tuple[type[BaseException], HTTPStatus], ...] = (
     (DatabaseFullError, HTTPStatus.INSUFFICIENT_STORAGE),
     (MemoryError, HTTPStatus.SERVICE_UNAVAILABLE),
 )
+# What is told of the store's faults, whose own messages have paths and the system's words in them;
+# the first that an error is an instance of counts.
+_FAULTS: tuple[tuple[type[StorageError], str], ...] = (
+    (DatabaseBusyError, "the store is busy; ask again later"),
+    (DatabaseFullError, "no space is left for the store; nothing of this request was stored"),
+    (CorruptionError, "the store is damaged; the log of the service says where"),
+    (StorageError, "a fault of the store; the log of the service says which"),
+)
+# Fields of requests that an error may be about, which it names first then.
+_FIELDS = ("threshold", "max_distance", "measure", "min_recall", "since")
+_LONGEST, _LONGEST_FIELD = 600, 60  # characters that are told: messages repeat what they were given
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _NAMED = re.compile(r"(?:unknown|required) field `([^`]*)`")
 
@@ -67,9 +79,9 @@ class RefusedError(Exception):
         self.status = status
         self.problem = Problem(
             type=name or status.phrase.replace(" ", ""),
-            message=message,
-            field=field,
-            help=list(change),
+            message=_cut(message, _LONGEST),
+            field=None if field is None else _cut(field, _LONGEST_FIELD),
+            help=[_cut(one, _LONGEST) for one in change],
         )
         self.again_after = again_after
 
@@ -79,7 +91,7 @@ class RefusedError(Exception):
 
 
 def refusal(error: BaseException) -> RefusedError:
-    """Return what an error is for whoever asked; faults of simdb tell nothing of their inside."""
+    """Return what an error is for whoever asked; faults tell nothing of their inside."""
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, msgspec.MsgspecError | RecursionError):
@@ -93,13 +105,21 @@ def refusal(error: BaseException) -> RefusedError:
         helps = tuple(map(_in_json, error.remedies))
     elif isinstance(error, MemoryError):
         message, again = "out of memory; ask for less", 5
-    elif isinstance(error, DatabaseBusyError):
-        again = 1
-    elif isinstance(error, CorruptionError):
-        helps = ("simdb check finds what is damaged, simdb repair writes what can be read",)
+    elif isinstance(error, StorageError):
+        message = next(told for kind, told in _FAULTS if isinstance(error, kind))
+        if isinstance(error, DatabaseBusyError):
+            again = 1
+        elif isinstance(error, CorruptionError):
+            helps = ("simdb check finds what is damaged, simdb repair writes what can be read",)
     elif not isinstance(error, SimdbError):
         name, message = "Fault", "a fault of the service; its log has the traceback"
     return RefusedError(status, message, field=field, change=helps, again_after=again, name=name)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning and the end of a text that is longer than so many characters."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
 
 
 def _of_json(error: BaseException) -> RefusedError:
@@ -128,11 +148,11 @@ def _field_of(error: UsageError) -> str | None:
         return f"rows[{error.row}]"
     if isinstance(error, KeyExistsError):
         return "key"
+    what = re.split(r"\W", error.problem, maxsplit=1)[0]
     if isinstance(error, BadItemError):
-        (what, *_) = error.problem.split(maxsplit=1)
         return what if what in ("key", "metadata") else "item"
-    if isinstance(error, ThresholdTooLowError):
-        return "threshold"
+    if what in _FIELDS or isinstance(error, ThresholdTooLowError):
+        return what if what in _FIELDS else "threshold"
     for remedy in error.remedies:
         if remedy.method is None and remedy.argument is not None:
             return remedy.argument

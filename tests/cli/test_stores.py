@@ -271,7 +271,12 @@ def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):
     assert json.loads(printed.stdout)["problems"][0]["table"] == "documents"
 
 
-def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("policy", "again"),
+    [("error", "with --on-existing skip"), ("replace", "the same command")],
+)
+def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatch, policy, again):
+    """Who replaces and goes on with ``skip`` would keep the old items of the other rows."""
     from simdb.cli.feed import Feed
 
     more = write_rows(tmp_path / "more.jsonl", [{"id": "z", "text": text_of(50)}])
@@ -281,10 +286,11 @@ def test_an_interruption_of_add_says_how_far_it_came(store, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Feed, "parts", interrupted)
-    result = run("add", store, "news", more, "--id-field", "id")
+    result = run("add", store, "news", more, "--id-field", "id", "--on-existing", policy)
 
     assert result.exit_code == 130
-    assert result.stderr.startswith("simdb: interrupted; 0 rows are stored")
+    told = f"simdb: interrupted; 0 rows are stored; repeat {again} to continue\n"
+    assert result.stderr == told
 
 
 def test_a_reader_that_goes_away_is_no_error_to_talk_about(store):

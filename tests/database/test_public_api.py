@@ -205,6 +205,21 @@ def test_every_error_survives_being_sent_to_another_process():
             assert getattr(other, "msg", None) == getattr(error, "msg", None)
 
 
+def test_what_is_open_says_that_it_cannot_be_sent(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("c", simdb.Set(), threshold=0.5, seed=1)
+        collection.add_many([("a", [1, 2, 3]), ("b", [1, 2, 3, 4])])
+        with db.snapshot() as state:
+            found = collection.pairs(), collection.pairs(guarantee="exact"), state["c"].pairs()
+            for open_one in (db, collection, collection.search, state, state["c"], *found):
+                for send in (pickle.dumps, copy.deepcopy):
+                    with pytest.raises(simdb.WrongTypeError, match=r"open .*s\.simdb again"):
+                        send(open_one)
+        assert len(copy.copy(collection)) == 2
+        recipe = collection.recipe()
+        assert pickle.loads(pickle.dumps(recipe)) == recipe == copy.deepcopy(recipe)
+
+
 def loaded_by(script: str) -> set[str]:
     command = f"{script}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
     return set(json.loads(interpreted(command).stdout.splitlines()[-1]))

@@ -35,7 +35,10 @@ class Loads:
         self.alone: dict[Any, BaseException] = {}  # by a row that is added by itself
         self.part = MOST_ROWS  # rows of a transaction
 
-    def __call__(self, rows: Sequence[Any], outcomes: Callable[[Outcomes], None]) -> None:
+    def __call__(
+        self, rows: Sequence[Any], outcomes: Callable[[Outcomes], None], since: float
+    ) -> None:
+        assert since <= time.monotonic()
         self.batches.append(list(rows))
         assert self.go.wait(PATIENCE)
         for begin in range(0, len(rows), self.part):
@@ -121,15 +124,18 @@ def test_what_ends_a_batch_otherwise_leaves_those_that_are_not_stored_to_their_t
     assert calls[2].error is error
 
 
-def test_what_fails_of_the_store_is_told_to_all_that_are_not_stored():
+def test_where_a_leader_can_wait_no_longer_those_that_are_not_stored_go_on_by_themselves():
+    loads = Loads()
+    loads.part, loads.raised = 2, {"a": DatabaseBusyError("busy")}
+    calls = all_behind_one(loads, "abc")
+    assert sorted(loads.batches[2:]) == [["b"], ["c"]]
+    assert [call.answer and call.answer.key for call in calls] == [None, "b", "c"]
+    assert calls[0].error is loads.raised["a"]
     loads = Loads()
     loads.part, loads.raised = 2, {"c": DatabaseBusyError("busy")}
     calls = all_behind_one(loads, "abcde")
-    assert len(loads.batches) == 2
-    assert [call.answer and call.answer.key for call in calls] == ["a", "b", None, None, None]
-    errors = [call.error for call in calls[2:]]
-    assert [type(error) for error in errors] == [DatabaseBusyError] * 3
-    assert len(set(map(id, errors))) == 3  # each has a traceback of its own
+    assert sorted(loads.batches[2:]) == [["c"], ["d"], ["e"]]
+    assert [call.answer and call.answer.key for call in calls] == ["a", "b", None, "d", "e"]
 
 
 def test_one_who_was_told_while_it_looked_does_not_lead(monkeypatch):
@@ -324,7 +330,7 @@ def test_an_item_that_adds_another_one_when_it_is_read_adds_both(collection):
 def test_a_call_within_a_load_is_added_alone():
     together, batches = Together(), []
 
-    def load(rows: Sequence[Any], outcomes: Callable[[Outcomes], None]) -> None:
+    def load(rows: Sequence[Any], outcomes: Callable[[Outcomes], None], _: float) -> None:
         if rows == ["outer"]:
             assert together.add("x", "inner", load).key == "inner"
         batches.append(list(rows))
@@ -373,8 +379,22 @@ def test_all_who_wait_are_told_that_the_store_is_busy(tmp_path):
             for call in calls:
                 call.join(PATIENCE)
         assert [type(call.error) for call in calls] == [DatabaseBusyError] * 4
-        assert len({id(call.error) for call in calls}) == 4
+        assert all("has held the store for 0.5 s;" in str(call.error) for call in calls)
         assert len(made) == 1
+
+
+def test_one_who_comes_later_waits_for_as_long_as_its_own_timeout_says(tmp_path):
+    with simdb.open(tmp_path / "store.simdb", threads=1, busy_timeout=1) as database:
+        made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
+        with made._handle.environment.write(PATIENCE):
+            calls = [Call(partial(made.add, "a", [1]))]
+            time.sleep(0.6)
+            calls.append(Call(partial(made.add, "b", [2])))
+            calls[0].join(PATIENCE)
+        calls[1].join(PATIENCE)
+        assert isinstance(calls[0].error, DatabaseBusyError)
+        assert calls[1].error is None
+        assert {item.key for item in made.items()} == {"b"}
 
 
 def test_a_row_that_does_not_fit_is_the_only_one_that_is_refused(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import os
@@ -322,9 +323,11 @@ def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
         ("notes/search", {}, (422, None, "exactly one of item, items, key, keys")),
         ("notes/search", {"items": ["a"] * 6}, (413, "items", "may have 5")),
         ("notes/search", {"item": "a", "threshold": 0.1}, (422, "threshold", "is below 0.3")),
-        ("notes/search", {"item": "a", "threshold": 7}, (422, None, "7")),
+        ("notes/search", {"item": "a", "threshold": 7}, (422, "threshold", "7")),
+        ("notes/search", {"item": "a", "threshold": "1/0"}, (422, "threshold", "not '1/0'")),
         ("notes/search", {"item": "a", "max_distance": 1}, (422, "max_distance", "threshold")),
-        ("notes/search", {"item": "a", "measure": "x"}, (422, None, "measure")),
+        ("notes/search", {"item": "a", "measure": "x"}, (422, "measure", "not 'x'")),
+        ("notes/search", {"item": "a", "min_recall": 7}, (422, "min_recall", "not 7")),
         ("notes/search", {"item": "a", "where": {"a": {}}}, (422, "where[...]", "expected")),
         ("notes/search", {"key": "none"}, (404, None, "is not stored")),
         ("notes/search", b'{"item": "a', (400, None, "not JSON")),
@@ -344,6 +347,13 @@ def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
         ("notes/items", {"item": "a"}, (422, "key", "names the item")),
         ("notes/items", {"key": "", "item": "a"}, (422, "key", "key")),
         ("notes/items", {"key": "k", "item": 1.5}, (422, "item", "not text")),
+        (
+            "notes/items",
+            {"key": "k", "item": "a", "metadata": {"a": 2**70}},
+            (422, "metadata", "metadata['a'] is a number of more than 64 bits"),
+        ),
+        ("notes/items", {"rows": [], "key": "k"}, (422, "key", "each of the rows has its own")),
+        ("notes/items", {"rows": [], "metadata": {}}, (422, "metadata", "has its own")),
         ("notes/delete", {"keys": [1.5]}, (422, "keys[0]", "expected")),
     ],
 )
@@ -355,6 +365,14 @@ def test_what_is_wrong_is_told_with_its_field(
     assert answer.status == status, answer.body
     assert words in answer.error["message"]
     assert answer.error.get("field") == field
+
+
+@pytest.mark.parametrize("field", ["threshold", "measure", "guarantee", "m" * 15_000])
+def test_what_is_repeated_of_a_request_is_short(client: Client, field: str) -> None:
+    answer = client.post("/collections/notes/search", {"item": "a", field: "9" * 4_000})
+    assert answer.status == 422
+    assert answer.error["field"].startswith(field[:30])
+    assert len(answer.body) < 1_000
 
 
 def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> None:
@@ -394,6 +412,8 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
 def test_paths_that_lead_nowhere_are_told(client: Client, path: str, status: int) -> None:
     answer = client.get(path)
     assert (answer.status, bool(answer.error["message"])) == (status, True)
+    about_since = "since=3" in path or "since=-" in path
+    assert (answer.error.get("field") == "since") >= about_since
     has_slash = path.count("/") > 4
     assert any("%2F" in one for one in answer.error.get("help", ())) == has_slash
 
@@ -493,6 +513,35 @@ def test_what_takes_too_long_or_fails_is_told(
         assert b"secret" not in answer.body
 
 
+FAULTS = [
+    simdb.DatabaseBusyError("/secret/s.simdb: another writer has held the store for 10 s"),
+    simdb.DatabaseFullError("/secret/s.simdb: no space is left (mdb_txn_commit: secret)"),
+    simdb.StorageError("/secret/s.simdb was replaced by another file while it was open"),
+    simdb.CorruptionError("/secret/s.simdb is damaged: secret"),
+]
+
+
+@pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
+def test_faults_of_the_store_are_told_to_the_log_alone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: simdb.StorageError,
+) -> None:
+    def fails(self: Service, name: str) -> messages.State:
+        """Fail."""
+        raise error
+
+    broken = Endpoint("GET", "/fails/{name}", fails)
+    monkeypatch.setattr("simdb.serve.application.ENDPOINTS", (*ENDPOINTS, broken))
+    with served(filled(tmp_path / "s.simdb")) as client:
+        answer = client.get("/fails/a")
+    assert answer.status in (500, 503, 507)
+    assert answer.error["type"] == type(error).__name__
+    assert b"secret" not in answer.body
+    assert f"GET /fails/a: {error}" in caplog.text
+
+
 # -- the page and its description ------------------------------------------------------------------
 
 
@@ -563,6 +612,14 @@ def test_what_cannot_be_served_is_told_in_a_line(
     other = tmp_path / "other.txt"
     other.write_text("no store" * 1_000)
     assert run("serve", other).exit_code == 3
+
+    def refused_by_system(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lmdb.open", refused_by_system)
+        told = run("serve", path, "--write")
+    assert (told.exit_code, "read-only; leave out --write" in told.stderr) == (3, True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = run("serve", path, "--port", port)

@@ -846,13 +846,16 @@ class Environment:
         self._at_gate.add(thread)
         return thread
 
-    def write(self, timeout: float | None, *, shares: bool = False) -> WriteTransaction:
+    def write(
+        self, timeout: float | None, *, shares: bool = False, since: float | None = None
+    ) -> WriteTransaction:
         """Wait for the right to write, and begin.
 
         Args:
             timeout: in seconds; None waits for ever.
             shares: it changes little, and may share its commit with others of this process; then
                 its block is to end, and whatever it is told to be returned, only at its exit.
+            since: the time from which on the timeout counts; now by default.
 
         Raises:
             ReadOnlyError: opened for reading.
@@ -862,6 +865,7 @@ class Environment:
         """
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
+        since = time.monotonic() if since is None else since
         member = Member() if shares else None
         transaction = WriteTransaction(self, member)
         with self._gate:
@@ -873,10 +877,10 @@ class Environment:
             self._waiting.add(member or transaction.lock_owner)
         try:
             if member is None:
-                queue.acquire(timeout, transaction.lock_owner)
+                queue.acquire(timeout, transaction.lock_owner, since)
                 self._begin_writing(transaction)
             else:
-                self._begin_sharing(queue, transaction, member, timeout)
+                self._begin_sharing(queue, transaction, member, timeout, since)
         except BaseException:
             transaction.close()
             raise
@@ -892,10 +896,10 @@ class Environment:
         transaction: WriteTransaction,
         member: Member,
         timeout: float | None,
+        since: float,
     ) -> None:
         """Begin when the right to write was had, or in a group that has it."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        if not self.lobby.await_turn(member, timeout):
+        if not self.lobby.await_turn(member, None if timeout is None else since + timeout):
             raise queue.busy(timeout)
         if member.group is not None:
             with self._gate:
@@ -906,8 +910,7 @@ class Environment:
             return
         member.group = group = Group()
         group.hold(member)
-        left = None if deadline is None else max(0.0, deadline - time.monotonic())
-        queue.acquire(left, group)
+        queue.acquire(timeout, group, since)
         self._begin_writing(transaction)
         group.commit = transaction.identity
 

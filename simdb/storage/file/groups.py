@@ -111,12 +111,11 @@ class Lobby:
         self._waiting: deque[weakref.ref[Member]] = deque()
         self._first: weakref.ref[Member] | None = None  # whose turn it is
 
-    def await_turn(self, member: Member, timeout: float | None) -> bool:
+    def await_turn(self, member: Member, deadline: float | None) -> bool:
         """Wait until it is a member's turn: to lead, or in the group that it has then.
 
-        False where the time has passed.
+        False where the deadline has passed.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
         with self._lock:
             self._waiting.append(weakref.ref(member))
         while True:

@@ -195,15 +195,19 @@ class WriterQueue:
         self._queue_lock = _QueuedLock(queue_file)
         self._writer_lock = _QueuedLock(FileIO(str(path), "r+b"))
 
-    def acquire(self, timeout: float | None, owner: object = None) -> None:
+    def acquire(
+        self, timeout: float | None, owner: object = None, since: float | None = None
+    ) -> None:
         """Wait for the right to write; None waits for ever.
 
-        ``owner`` has it until it gives it back, or is gone; by default the queue itself.
+        ``owner`` has it until it gives it back, or is gone; by default the queue itself. The
+        timeout counts from ``since``, by default from now.
 
         Raises:
             DatabaseBusyError: another writer held it for longer than ``timeout`` seconds.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        begun = time.monotonic() if since is None else since
+        deadline = None if timeout is None else begun + timeout
         queued = User()
         try:
             had = self._queue_lock.acquire(queued, deadline) and self._writer_lock.acquire(
