@@ -610,6 +610,35 @@ def column_of(array: Any) -> Column | None:
     return _numbers_of(array)
 
 
+def bytes_of(values: Any) -> tuple[Int64s, bytes]:
+    """Return how many bytes each of some values has, and all of them, to be told from others.
+
+    Texts are their UTF-8, in any type of Arrow and in lists alike; nothing has -1.
+    """
+    if isinstance(values, list):
+        whole = [_told(value) for value in values]
+    else:
+        values = decoded(values)
+        is_null = values.is_null().to_numpy(zero_copy_only=False)
+        if has_texts(values.type) or _is_binary(values.type):
+            values = values.cast(library().large_binary()).fill_null(b"")
+        column = column_of(values)
+        if column is not None:
+            lengths = np.diff(column.offsets) * column.values.itemsize
+            lengths[is_null] = -1
+            return lengths, column.values.tobytes()
+        whole = [_told(value) for value in _of_python(values)]
+    lengths = np.array([-1 if one is None else len(one) for one in whole], np.int64)
+    return lengths, b"".join(filter(None, whole))
+
+
+def _told(value: Any) -> bytes | None:
+    """Return the bytes that tell a value from others; None of none."""
+    if value is None or isinstance(value, bytes):
+        return value
+    return (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+
+
 def _parts_of(array: Any, *, wide: bool) -> tuple[UInt8s, Int64s]:
     """Return the bytes of texts or byte strings, and where each begins."""
     _, offsets, data = array.buffers()
@@ -795,6 +824,15 @@ def _duration(nanoseconds: int) -> str:
     return f"{'-' if nanoseconds < 0 else ''}PT{whole}{fraction}S"
 
 
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    """Return an interval in ISO's form, whose parts have a sign each."""
+    parts = [f"{count}{name}" for count, name in ((months, "M"), (days, "D")) if count]
+    seconds = _duration(abs(nanoseconds)).removeprefix("P")
+    if nanoseconds < 0:
+        seconds = seconds.replace("T", "T-")
+    return f"P{''.join(parts)}{seconds if nanoseconds or not parts else ''}"
+
+
 def is_plain(column: Any) -> bool:
     """Whether ``plain`` changes no value of an Arrow array."""
     types, kind = library().types, _plain_type(column.type)
@@ -850,7 +888,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain(child) for name, child in value.items()}
     if isinstance(value, list | tuple):
-        return list(map(plain, value))
+        # Arrow's interval, a tuple, which is named so that others need not be loaded.
+        is_interval = type(value).__name__ == "MonthDayNano"
+        return _interval(*value) if is_interval else list(map(plain, value))
     if isinstance(value, np.ndarray):
         return plain(value.tolist())
     return None if _is_nothing(value) else _plain_scalar(value)

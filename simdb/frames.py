@@ -72,7 +72,8 @@ def dedupe(
 
     ``Collection.dedupe`` defines which rows are removed. The index finds 99 % of the duplicates at
     the threshold and more of those above it; every removed row is a duplicate. With containment all
-    are found. The same data give the same rows.
+    are found. The same data give the same rows: texts in any kind of table, other items in the
+    same kind.
 
     Args:
         data: a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
@@ -445,7 +446,10 @@ class _Table:
                 self._choose(self._read.schema.names, order)
             if not isinstance(self._read, list):
                 self._leave_out(order)
-                self.columns.require_in(self._read.schema)
+                if self._read.num_rows:
+                    self.columns.require_in(self._read.schema)
+                else:  # nothing says of what type its columns are
+                    self.columns.require_among(self._read.schema.names)
         elif isinstance(data, list) and all(isinstance(row, Mapping) for row in data):
             self._read = data
             self._choose(list(dict.fromkeys(name for row in data for name in row)), order)
@@ -560,6 +564,8 @@ class _Table:
         """Return the rows as ``add_many`` takes them."""
         if isinstance(self._read, list):
             rows: Iterable[Any] = arrow.rows_of_dicts(self._read, self.columns)
+        elif not self.count:
+            rows = ()
         else:
             rows = arrow.Rows(self._read, self.columns)
         return rows if self._forms is None else map(self._whole_row, rows)
@@ -587,17 +593,22 @@ class _Table:
         return not arrow.has_texts(self._read.schema.field(key).type)
 
     def seed(self) -> int:
-        """Return a seed that only the same items give.
+        """Return a seed that only the same items give: texts in any table, others in its kind.
 
         Whoever writes a row to make it collide with others would have to know all of them.
         """
         digest = hashlib.blake2b(digest_size=32)
-        if isinstance(self._read, list):
-            for _, item, *_ in arrow.rows_of_dicts(self._read, self.columns):
-                digest.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
-        else:
-            for batch in self._read.select(self.columns.item_names()).to_batches():
-                digest.update(batch.serialize())
+        for name in self.columns.item_names():
+            if isinstance(self._read, list):
+                parts: Iterable[Any] = [[row.get(name) for row in self._read]]
+            else:
+                parts = self._read.column(name).chunks
+            sizes, content = hashlib.blake2b(), hashlib.blake2b()
+            for part in parts:
+                lengths, values = arrow.bytes_of(part)
+                sizes.update(lengths.astype(np.int64).tobytes())
+                content.update(values)
+            digest.update(sizes.digest() + content.digest())
         return int.from_bytes(digest.digest())
 
     def select(self, kept: npt.NDArray[np.bool_]) -> Any:

@@ -38,6 +38,7 @@ from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError
 from simdb.exact.thresholds import decimal
 from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
+from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import is_read_within, require_there, told_format, written_forms
 from simdb.files.rows import BYTE_ORDER_MARK, ReadingOptions, RowReader
@@ -53,6 +54,7 @@ from simdb.files.tables import (
     require_same_columns,
     version_of,
 )
+from simdb.files.texts import is_folder
 from simdb.files.writing import (
     TABLES,
     Output,
@@ -529,7 +531,7 @@ class _Job:
     def _place_outputs(self, output: str) -> None:
         """Determine the file for the kept rows of each input, and which of these are tables."""
         asked, sources = self._asked, self._sources
-        targets = _targets(asked.inputs, sources, output)
+        targets = _targets(sources, output)
         self._is_one = targets == [output]
         if self._is_one:
             require_fitting_name(output, *_common_forms(sources, self._options))
@@ -726,11 +728,16 @@ class _Job:
         return made
 
 
-def _targets(inputs: Sequence[str], sources: Mapping[str, str], output: str) -> list[str]:
-    """Return the output; if it is a folder, one output for each shard of the inputs."""
-    alone = len(inputs) == 1 and list(sources) == inputs
-    if alone or not (output.endswith("/") or Path(output).is_dir()):
+def _targets(sources: Mapping[str, str], output: str) -> list[str]:
+    """Return the output; if it is a folder, one output for each file of the inputs."""
+    if not (output.endswith("/") or Path(output).is_dir()):
         return [output]
+    for source in sources:
+        if source == STANDARD_STREAM or is_folder(source) or database_of(source) is not None:
+            raise UsageError(
+                f"the output {output} is a folder, and what comes of {source} has no name in it: "
+                "name a file"
+            )
     if len(sources) > _MOST_SHARDS:
         raise UsageError(
             f"there are {len(sources):,} shards, and a folder takes at most {_MOST_SHARDS}: "

@@ -5,7 +5,6 @@ Knows rows, bytes and names of files, and nothing of stores.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simdb.errors import ConfigurationError
@@ -26,19 +25,18 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
         FileNotFoundError: no such file or folder.
     """
     # Commands that read no rows write lines all the same: they need no format.
-    from simdb.files.compression import STANDARD_STREAM
     from simdb.files.databases import DatabaseReader, database_of
     from simdb.files.formats import FORMATS
     from simdb.files.inputs import require_there, told_format
     from simdb.files.rows import ReadingOptions
+    from simdb.files.texts import is_folder
 
     options = options or ReadingOptions()
     told = told_format(source, options)
     require_there(source)
     if database_of(source) is not None:
         return DatabaseReader(source, options)
-    is_folder = source != STANDARD_STREAM and Path(source).is_dir()
-    if is_folder and told != "text":
+    if is_folder(source) and told != "text":
         wholly = (
             "" if "text" in options.kind.formats else f", of which none is a {options.kind.name}"
         )

@@ -15,7 +15,7 @@ from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
 from simdb.files.rows import ReadingOptions
 from simdb.files.separated import delimiter_of
-from simdb.files.texts import iter_files, leads_out
+from simdb.files.texts import is_folder, iter_files, leads_out
 from simdb.kinds.base import Format
 
 # In folders of data sets of Hugging Face, and in those that Spark and its kin write.
@@ -25,8 +25,9 @@ _BESIDE_SHARDS |= {"_SUCCESS", "_metadata", "_common_metadata"}
 
 def is_pattern(source: str) -> bool:
     """Whether an input is a pattern of names, such as ``shards/*.parquet``."""
-    named = source == STANDARD_STREAM or Path(source).exists()
-    return glob.has_magic(source) and not named and database_of(source) is None
+    if not glob.has_magic(source) or database_of(source) is not None:
+        return False
+    return source != STANDARD_STREAM and not Path(source).exists()
 
 
 def _fixed(pattern: str) -> Path:
@@ -51,7 +52,7 @@ def _matches(pattern: str) -> list[str]:
 def has_folder(source: str) -> bool:
     """Whether an input is a folder, or one matches its pattern."""
     names = _matches(source) if is_pattern(source) else [source]
-    return any(Path(name).is_dir() for name in names)
+    return any(map(is_folder, names))
 
 
 def require_there(*sources: str) -> None:
@@ -68,8 +69,10 @@ def require_there(*sources: str) -> None:
 
 def is_read_within(folder: str, source: str) -> bool:
     """Whether the files of a folder, which need not be there, are read with a folder around it."""
+    if not is_folder(source):
+        return False
     around, place = Path(source).resolve(), Path(folder).resolve()
-    if not (around.is_dir() and around in place.parents):
+    if around not in place.parents:
         return False
     return not any(part.startswith(".") for part in place.relative_to(around).parts)
 
@@ -84,7 +87,7 @@ def files_behind(source: str, pattern: str | None = None) -> Iterator[str]:
         if database[0] == "duckdb":
             yield STANDARD_STREAM  # what its queries read besides, only DuckDB can tell
         yield from filter(None, database[1:2])
-    elif source == STANDARD_STREAM or not Path(source).is_dir():
+    elif not is_folder(source):
         yield source
     else:
         for relative in iter_files(Path(source), pattern):
@@ -128,7 +131,7 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
     if is_pattern(source):
         names = [one for match in _matches(source) for one in inputs_of(match, options)]
         return {name: str(Path(name).relative_to(_fixed(source))) for name in names}
-    if source == STANDARD_STREAM or not Path(source).is_dir() or options.format == "text":
+    if not is_folder(source) or options.format == "text":
         return {source: Path(source).name}
     names = list(iter_files(Path(source), options.pattern))
     files = {
@@ -160,7 +163,7 @@ def told_format(source: str, options: ReadingOptions) -> Format:
         return options.format
     if source == STANDARD_STREAM:
         return "jsonl"
-    if Path(source).is_dir():
+    if is_folder(source):
         return "text" if "text" in formats else formats[0]
     told = format_of_name(source, options)
     if told is None:

@@ -71,6 +71,14 @@ def lines_of(source: str) -> Iterator[tuple[int, str]]:
                 yield number, text
 
 
+def is_folder(source: str) -> bool:
+    """Whether an input is a folder; a query of a database may be longer than any name can be."""
+    try:
+        return source != STANDARD_STREAM and Path(source).is_dir()
+    except OSError:
+        return False
+
+
 class TextReader(RowReader):
     """Rows of a file, of a folder of them, or of the whole of standard input.
 
@@ -80,8 +88,7 @@ class TextReader(RowReader):
 
     def __init__(self, source: str, options: ReadingOptions) -> None:
         super().__init__(source, options)
-        is_folder = source != STANDARD_STREAM and Path(source).is_dir()
-        self._folder = Path(source) if is_folder else None
+        self._folder = Path(source) if is_folder(source) else None
 
     def __iter__(self) -> Iterator[Row]:
         if self._folder is None:

@@ -72,11 +72,13 @@ class Output:
     def _opened(self) -> IO[bytes]:
         if self.target == STANDARD_STREAM:
             return sys.stdout.buffer
-        mode = self._final.stat().st_mode if self._final.exists() else None
+        # Of a link to a pipe, as /dev/stdout may be, what it leads to has no name.
+        named = Path(self.target)
+        mode = named.stat().st_mode if named.exists() else None
         if mode is not None and stat.S_ISDIR(mode):
             raise IsADirectoryError(21, "is a folder", self.target)
         if mode is not None and not stat.S_ISREG(mode):
-            return self._final.open("wb")
+            return named.open("wb")
         if _belongs_to_a_store(self._final):
             raise UsageError(f"{self.target} belongs to a store; name another file for the output")
         beginning = f".{self._final.name[:100]}."

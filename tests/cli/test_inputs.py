@@ -281,3 +281,12 @@ def test_shards_of_other_types_are_told_before_any_row_is_read(tmp_path):
     assert "2.parquet: its columns differ from those of" in told
     assert "it has 'n' of double" in told
     assert run("dedupe", tmp_path / "in", "-o", tmp_path / "kept.jsonl").exit_code == 0
+
+
+def test_a_query_may_be_longer_than_the_name_of_a_file(tmp_path):
+    more = "".join(f", {number} AS column_{number}" for number in range(40))
+    query = f"duckdb::SELECT 1 AS id, 'some words of a text' AS text{more}"
+    printed = done("dedupe", query, "-o", "-", "--id-field", "id")
+    assert json.loads(printed.stdout)["column_39"] == 39
+    done("create", tmp_path / "s.simdb", "c")
+    done("add", tmp_path / "s.simdb", "c", query, "--id-field", "id")

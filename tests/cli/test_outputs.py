@@ -1,6 +1,7 @@
 """Outputs of commands: names that promise another format, runs that would remove nearly all."""
 
 import json
+import os
 from typing import Any
 
 import msgpack
@@ -275,3 +276,14 @@ def test_a_recipe_is_one_line_and_several_with_json(tmp_path, command):
     printed = done(name, tmp_path / "s.simdb", "c", *options).stdout
     assert (printed.count("\n") > 1) == bool(options)
     assert simdb.Recipe.from_json(printed).kind == simdb.Text()
+
+
+def test_what_leads_to_a_pipe_is_written_to(tmp_path):
+    """As ``/dev/stdout`` does, or ``>(command)`` of a shell: what a link leads to has no name."""
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id": 1, "text": "some words of a text"}\n')
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb") as pipe:
+        run("dedupe", source, "-o", f"/dev/fd/{writing}", "--id-field", "id", "-q")
+        os.close(writing)
+        assert json.loads(pipe.read())["id"] == 1

@@ -149,9 +149,21 @@ def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     assert "is an input" in failed("dedupe", folder, "-o", folder, *FIELDS, "--on-bad", "skip")
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    assert "is a folder" in failed("dedupe", folder / "1.jsonl", "-o", tmp_path, *FIELDS)
+    told = failed("dedupe", "-", "-o", tmp_path, *FIELDS, stdin="{}")
+    assert "is a folder, and what comes of - has no name in it" in told
     monkeypatch.setattr(dedupe, "_MOST_SHARDS", 2)
     assert "a folder takes at most 2" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_file_alone_goes_into_a_folder_under_its_name(folder, tmp_path, is_there):
+    out = tmp_path / "kept"
+    if is_there:
+        out.mkdir()
+    for _ in range(2):
+        done("dedupe", folder / "1.jsonl", "-o", out if is_there else f"{out}/", *FIELDS)
+        assert [path.name for path in out.iterdir()] == ["1.jsonl"]
+        is_there = True
 
 
 def test_a_table_that_is_replaced_while_it_is_read_is_told(tmp_path, monkeypatch):

@@ -18,6 +18,8 @@ import pyarrow as pa
 import pytest
 
 import simdb
+from simdb.arrow import Columns, plain
+from simdb.frames import _Table
 
 TEXTS = [
     "the quick brown fox jumps over the lazy dog near the river bank today",
@@ -563,6 +565,46 @@ def test_a_key_that_comes_twice_in_a_table_that_is_linked():
 def test_a_bound_that_no_index_finds_says_what_takes_its_remedies():
     with pytest.raises(simdb.ConfigurationError, match="this call, another bound"):
         simdb.pairs(ROWS, item="text", threshold=0.1)
+
+
+def test_the_same_texts_give_the_same_answer_in_any_table():
+    """Whatever their pieces and types are, their hash functions are the same."""
+    texts = [None if place % 50 == 7 else f"some words é {place % 90}" for place in range(200)]
+    table = pa.table({"text": texts})
+    tables = [
+        pa.concat_tables([table.slice(0, 60), table.slice(60)]),
+        *(
+            pa.table({"text": table["text"].combine_chunks().cast(kind)})
+            for kind in (pa.large_string(), pa.string_view())
+        ),
+        pa.table({"text": table["text"].dictionary_encode()}),
+        pd.DataFrame({"text": texts}),
+        pl.DataFrame({"text": texts}),
+        [{"text": text} for text in texts],
+    ]
+    columns = Columns.named(None, "text", ())
+    seeds = {_Table(one, columns, None).seed() for one in (table, *tables)}
+    assert len(seeds) == 1
+    for other in (texts[::-1], texts[:-1], [f"{text}." for text in texts]):
+        assert _Table(pa.table({"text": other}), columns, None).seed() not in seeds
+    numbers = pa.table({"v": pa.array(np.arange(300.0).reshape(100, 3).tolist())})
+    pieces = pa.concat_tables([numbers.slice(0, 9), numbers.slice(9)])
+    whole, parts = (
+        _Table(one, Columns.named(None, "v", ()), None).seed() for one in (numbers, pieces)
+    )
+    assert whole == parts
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_a_table_without_rows_may_have_columns_of_no_type(made):
+    kept = simdb.dedupe(made({"id": [], "text": []}), item="text", key="id")
+    assert len(kept) == 0
+
+
+def test_intervals_are_in_iso_form():
+    spans = [pa.MonthDayNano([14, 3, 5 * 10**8]), pa.MonthDayNano([0, -1, -(10**9)]), None]
+    assert [plain(one) for one in spans] == ["P14M3DT0.5S", "P-1DT-1S", None]
+    assert plain(pa.MonthDayNano([0, 0, 0])) == "PT0S"
 
 
 def test_columns_encoded_by_runs_are_read_and_given_back_plain():
