@@ -70,7 +70,7 @@ def serve(
         telling.tell({"store": stored.path, "address": address, "writes": write}, told)
         sys.stdout.flush()
 
-    served(
+    is_busy = served(
         Path(stored.path),
         host=host,
         port=port,
@@ -83,3 +83,5 @@ def serve(
         limits=Limits(body * 2**20, items, matches, timeout),
         listening=listening,
     )
+    if is_busy:
+        os._exit(0)  # Python would wait for threads that do what nobody waits for
