@@ -5,13 +5,14 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import pickle  # noqa: TID251 - workers get their settings so
 import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from simdb.errors import MissingExtraError
 from simdb.serve import Limits, messages, serve
 from simdb.serve.answers import Service
 from simdb.serve.endpoints import ENDPOINTS, Endpoint
+from simdb.serve.limits import Settings
+from simdb.serve.refusals import RefusedError
 from simdb.serve.running import _bound_to
 from tests.support.commands import run
 from tests.support.kind_cases import ALL
@@ -447,6 +450,33 @@ def test_a_service_that_only_reads_changes_nothing(tmp_path: Path) -> None:
         path.rename(tmp_path / "elsewhere.simdb")
         assert client.get("/health").status == 200
         assert client.get("/ready").status == 503
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_worker_that_finds_another_file_answers_nothing_of_it(
+    tmp_path: Path, *, writes: bool
+) -> None:
+    path = filled(tmp_path / "s.simdb")
+    settings = pickle.loads(pickle.dumps(Settings(path, writes)))  # as workers get them
+    shutil.copy(path, tmp_path / "copy.simdb")
+    (tmp_path / "copy.simdb").replace(path)
+    asked: tuple[Callable[[Service], Any], ...] = (
+        Service.ready,
+        Service.store,
+        lambda service: service.get("notes", "far"),
+        lambda service: service.delete_one("notes", "far"),
+    )
+    for _ in range(2):
+        service = Service(settings)
+        service.warm()
+        assert service.health().status == "ok"
+        for one in asked:
+            with pytest.raises(RefusedError, match="was replaced or removed") as refused:
+                one(service)
+            assert refused.value.status == 503
+        service.close()
+        path.unlink(missing_ok=True)
+    assert not path.exists()  # it was not made again
 
 
 def test_what_takes_too_long_or_fails_is_told(
