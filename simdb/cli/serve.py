@@ -73,7 +73,7 @@ def serve(
         sys.stdout.flush()
 
     try:
-        served(
+        is_busy = served(
             Path(stored.path),
             host=host,
             port=port,
@@ -92,3 +92,5 @@ def serve(
             told = f"{stored.path}: the file system is read-only; leave out --write to read it"
             raise StorageError(told) from error
         raise
+    if is_busy:
+        os._exit(0)  # Python would wait for threads that do what nobody waits for

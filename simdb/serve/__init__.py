@@ -1,7 +1,6 @@
 """A store as a service: HTTP and JSON, and a page to try it.
 
-Starlette routes, uvicorn listens and keeps the workers; both come with the extra ``serve`` and are
-imported on use.
+Starlette routes, uvicorn listens; both come with the extra ``serve`` and are imported on use.
 """
 
 from __future__ import annotations

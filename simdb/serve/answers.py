@@ -9,7 +9,6 @@ from fractions import Fraction
 from http import HTTPStatus
 from itertools import islice
 from math import isnan
-from pathlib import Path
 from typing import Any
 
 from msgspec import Raw
@@ -29,7 +28,7 @@ from simdb.kinds import Kind
 from simdb.metadata import accepting
 from simdb.reports import report
 from simdb.serve import messages
-from simdb.serve.limits import Settings
+from simdb.serve.limits import Settings, file_at
 from simdb.serve.refusals import RefusedError
 
 FACETS_TOLD = 20
@@ -46,22 +45,41 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self._limits = settings.limits
-        self._identity = _file_at(settings.store)
-        self._database = simdb.open(
-            settings.store,
-            read_only=not settings.writes,
-            busy_timeout=settings.busy_timeout,
+        # Another file is not opened: what is at a path without a file would be made.
+        self._opened = self._open() if self._is_in_place() else None
+        if not self._is_in_place():
+            self.close()
+            self._opened = None
+
+    def _open(self) -> simdb.Database:
+        return simdb.open(
+            self.settings.store,
+            read_only=not self.settings.writes,
+            busy_timeout=self.settings.busy_timeout,
             threads=1,  # requests are what runs at once
-            memory=settings.memory,
+            memory=self.settings.memory,
         )
+
+    def _is_in_place(self) -> bool:
+        """Whether the file at the store's path is the one that the service began with."""
+        return file_at(self.settings.store) == self.settings.file
+
+    @property
+    def _database(self) -> simdb.Database:
+        if self._opened is None:
+            raise _replaced()
+        return self._opened
 
     def close(self) -> None:
         """Close the store, when what is under way is done."""
-        self._database.close()
+        if self._opened is not None:
+            self._opened.close()
 
     def warm(self) -> None:
         """Search each collection once, so that no request waits for what a first search loads."""
-        with self._database.snapshot() as state:
+        if self._opened is None:
+            return
+        with self._opened.snapshot() as state:
             for name in state.collection_names():
                 with suppress(UsageError, StopIteration):
                     view = state[name]
@@ -75,12 +93,8 @@ class Service:
 
     def ready(self) -> messages.State:
         """Read the list of collections of the file that is at the store's path."""
-        if _file_at(self.settings.store) != self._identity:
-            raise RefusedError(
-                HTTPStatus.SERVICE_UNAVAILABLE,
-                "the store's file was replaced or removed since the service began",
-                change=("start the service again",),
-            )
+        if not self._is_in_place():
+            raise _replaced()
         self._database.collection_names()
         return messages.State(status="ready")
 
@@ -296,12 +310,12 @@ class Service:
         return given
 
 
-def _file_at(path: Path) -> tuple[int, int] | None:
-    """Return which file is at a path, None for none."""
-    with suppress(OSError):
-        found = path.stat()
-        return found.st_dev, found.st_ino
-    return None
+def _replaced() -> RefusedError:
+    return RefusedError(
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "the store's file was replaced or removed since the service began",
+        change=("start the service again",),
+    )
 
 
 def _told(state: simdb.Snapshot, name: str) -> messages.Collection:

@@ -5,12 +5,8 @@ from __future__ import annotations
 import asyncio
 import html
 import logging
-import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
@@ -56,17 +52,18 @@ _log = logging.getLogger("simdb.serve")
 
 
 class _Lane:
-    """Threads, and how many requests wait for them or are being answered by them."""
+    """Threads, and the work that waits for them or is being done by them."""
 
     def __init__(self, threads: int, name: str) -> None:
         self.threads = ThreadPoolExecutor(threads, name)
-        self.waiting = 0
+        self.under_way: set[Future[Any]] = set()
 
-    def done(self, answer: asyncio.Future[Any]) -> None:
-        """Note that a request has been answered."""
-        self.waiting -= 1
-        if not answer.cancelled():
-            answer.exception()  # of one that nobody waits for any more, too
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Have a thread do some work."""
+        running = self.threads.submit(work)
+        self.under_way.add(running)
+        running.add_done_callback(self.under_way.discard)
+        return running
 
 
 class Worker:
@@ -77,9 +74,25 @@ class Worker:
         self._service: Service | None = None
         self._reads = _Lane(settings.threads, "simdb-serve")
         self._writes = _Lane(settings.threads, "simdb-serve-write")
+        # Whether it is ready does not wait for searches, of which some may go on unheard.
+        self._checks = _Lane(1, "simdb-serve-ready")
         self._is_warm = False
         self._parts = {name: files("simdb.serve").joinpath(name).read_bytes() for name in _PARTS}
         self._description = described(_version(), writes=settings.writes)
+
+    @property
+    def grace(self) -> int:
+        """Seconds that are enough for what is under way when it is to end."""
+        return int(self._settings.limits.seconds) + 1
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether threads do something; only the end of the process ends that."""
+        return any(not one.done() for lane in self._lanes for one in tuple(lane.under_way))
+
+    @property
+    def _lanes(self) -> tuple[_Lane, ...]:
+        return self._reads, self._writes, self._checks
 
     def application(self) -> Guard:
         """Return the application."""
@@ -104,17 +117,23 @@ class Worker:
 
     @asynccontextmanager
     async def _opened(self, _: Starlette) -> AsyncIterator[None]:
-        loop = asyncio.get_running_loop()
-        threads = self._reads.threads
-        self._service = await loop.run_in_executor(threads, partial(Service, self._settings))
-        _end_with_parent()
-        warming = asyncio.ensure_future(loop.run_in_executor(threads, self._service.warm))
+        opening = self._writes.submit(partial(Service, self._settings))
+        self._service = await asyncio.wrap_future(opening)
+        warming = asyncio.wrap_future(self._reads.submit(self._service.warm))
         warming.add_done_callback(self._warmed)
+        patience = 0  # a second Ctrl-C waits for nothing, and ends this at the yield
         try:
             yield
+            patience = self.grace
         finally:
-            threads.shutdown()
-            self._writes.threads.shutdown()
+            self._end(patience)
+
+    def _end(self, patience: float) -> None:
+        """Wait for writes, and close the store unless it is still read, for nobody."""
+        for lane in self._lanes:
+            lane.threads.shutdown(wait=False, cancel_futures=True)
+        wait(self._writes.under_way, timeout=patience)
+        if not self.is_busy and self._service is not None:
             self._service.close()
 
     def _warmed(self, done: asyncio.Future[None]) -> None:
@@ -170,18 +189,19 @@ class Worker:
         nobody who reads waits for them.
         """
         lane = self._writes if one.writes else self._reads
-        if lane.waiting >= MOST_WAITING:
+        if one.answer is Service.ready:
+            lane = self._checks
+        if len(lane.under_way) >= MOST_WAITING:
             raise RefusedError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"{lane.waiting} requests are waiting",
+                f"{len(lane.under_way)} requests are waiting",
                 change=("ask again later", "simdb serve --workers N starts more workers"),
                 again_after=1,
                 name="Busy",
             )
-        lane.waiting += 1
-        running = lane.threads.submit(work)
+        running = lane.submit(work)
         answer = asyncio.wrap_future(running)
-        answer.add_done_callback(lane.done)
+        answer.add_done_callback(_note)
         seconds = self._settings.limits.seconds
         if (await asyncio.wait({answer}, timeout=seconds))[0]:
             return answer.result()
@@ -210,22 +230,10 @@ class Worker:
         return Response(_api_page(self._description), media_type="text/html", headers=policy)
 
 
-def _end_with_parent() -> None:
-    """Let a worker end when the process that started it is gone, however that ended."""
-    parent = multiprocessing.parent_process()
-
-    def watch() -> None:
-        assert parent is not None
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    if parent is not None:
-        threading.Thread(target=watch, name="simdb-serve-parent", daemon=True).start()
-
-
-def made(settings: Settings) -> Guard:
-    """Return the application of a worker."""
-    return Worker(settings).application()
+def _note(answer: asyncio.Future[Any]) -> None:
+    """Look at an answer that nobody waits for any more, too: asyncio reports errors unseen."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _by_path(routes: list[Route]) -> list[Route]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,6 +40,7 @@ class Settings:
         memory: bytes for the work of a worker.
         busy_timeout: how long a request waits for another writer, in seconds.
         limits: of each request.
+        file: which file the store was when these were made, as ``file_at`` tells it.
     """
 
     store: Path
@@ -48,3 +50,16 @@ class Settings:
     memory: int = 2**30
     busy_timeout: float = 10.0
     limits: Limits = field(default_factory=Limits)
+    file: tuple[int, int] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note which file it is; workers get it with the rest."""
+        object.__setattr__(self, "file", file_at(self.store))
+
+
+def file_at(path: Path) -> tuple[int, int] | None:
+    """Return which file is at a path, None for none."""
+    with suppress(OSError):
+        found = path.stat()
+        return found.st_dev, found.st_ino
+    return None

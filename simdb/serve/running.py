@@ -1,12 +1,10 @@
-"""Starting and ending a service: the port, the workers, the signals."""
+"""Starting a service: the store, the port, the processes."""
 
 from __future__ import annotations
 
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 import simdb
@@ -16,9 +14,6 @@ from simdb.serve.limits import Limits, Settings
 
 BACKLOG = 2_048  # connections that wait to be accepted
 SMALLEST_MEMORY = 16 * 2**20
-# A connection may rest for so long. Pools of clients keep theirs for about a minute; a request that
-# is sent while the service closes the connection gets no answer.
-KEPT_SECONDS = 75
 
 
 def serve(
@@ -34,8 +29,8 @@ def serve(
     busy_timeout: float = 10.0,
     limits: Limits | None = None,
     listening: Callable[[str], None] = lambda _: None,
-) -> None:
-    """Answer requests until a signal (Ctrl-C, SIGTERM) ends it; what is under way is completed.
+) -> bool:
+    """Answer requests until Ctrl-C, SIGTERM or SIGHUP; what is under way is completed.
 
     Args:
         store: the file.
@@ -49,21 +44,21 @@ def serve(
         limits: of each request.
         listening: called with the address of the page once the port is ours.
 
+    Returns:
+        Whether threads of this process still do what took too long and nobody waits for. They
+        cannot be ended but with the process, and Python waits for them when it ends.
+
     Raises:
         MissingExtraError: starlette or uvicorn is not installed.
         ConfigurationError: the port is taken, or cannot be listened at.
         StorageError: the store cannot be opened.
     """
     with of_extra("serve", "a service needs"):
-        import uvicorn
-        from uvicorn.supervisors import Multiprocess
-
-        from simdb.serve.application import made
+        from simdb.serve.application import Worker
+        from simdb.serve.processes import Workers, answer, server_of
     path = Path(store).absolute()
     if not path.exists():
         raise DatabaseNotFoundError(f"{path}: there is no such store; simdb create makes one")
-    with simdb.open(path, read_only=not writes, busy_timeout=busy_timeout) as database:
-        database.collection_names()  # what cannot be opened is told here, once
     settings = Settings(
         path,
         writes,
@@ -73,38 +68,20 @@ def serve(
         busy_timeout,
         Limits() if limits is None else limits,
     )
+    with simdb.open(path, read_only=not writes, busy_timeout=busy_timeout) as database:
+        database.collection_names()  # what cannot be opened is told here, once
+    is_busy = False
     with _bound_to(host, port) as listener:
-        config = uvicorn.Config(
-            partial(made, settings),
-            factory=True,
-            workers=workers,
-            log_level="warning",
-            access_log=False,
-            server_header=False,
-            http="h11",
-            ws="none",
-            lifespan="on",
-            proxy_headers=False,
-            timeout_keep_alive=KEPT_SECONDS,
-            # A worker that a busy machine holds up is not dead: killed, it answers nobody.
-            timeout_worker_healthcheck=int(settings.limits.seconds) + 1,
-            timeout_graceful_shutdown=int(settings.limits.seconds) + 1,
-        )
         listening(_address(listener))
-        try:
-            if workers > 1:
-                supervisor = Multiprocess(config, sockets=[listener])
-                supervisor.run()
-                failed = any(one.exitcode == 3 for one in supervisor.processes)
-            else:
-                server = uvicorn.Server(config)
-                with suppress(SystemExit):
-                    server.run(sockets=[listener])
-                failed = not server.started
-        except KeyboardInterrupt:  # how it is meant to end; uvicorn has completed what it answered
-            return
-    if failed:
+        if workers > 1:
+            began = Workers(workers, settings, listener).answer()
+        else:
+            worker = Worker(settings)
+            began = answer(server_of(worker), listener)
+            is_busy = worker.is_busy
+    if not began:
         raise StorageError("the service could not begin; what is said above is why")
+    return is_busy
 
 
 def _bound_to(host: str, port: int) -> socket.socket:

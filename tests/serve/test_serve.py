@@ -6,13 +6,14 @@ import errno
 import http.client
 import json
 import os
+import pickle  # noqa: TID251 - workers get their settings so
 import shutil
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from simdb.errors import MissingExtraError
 from simdb.serve import Limits, messages, serve
 from simdb.serve.answers import Service
 from simdb.serve.endpoints import ENDPOINTS, Endpoint
+from simdb.serve.limits import Settings
+from simdb.serve.refusals import RefusedError
 from simdb.serve.running import _bound_to
 from tests.support.commands import run
 from tests.support.kind_cases import ALL
@@ -469,6 +472,33 @@ def test_a_service_that_only_reads_changes_nothing(tmp_path: Path) -> None:
         assert client.get("/ready").status == 503
 
 
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_worker_that_finds_another_file_answers_nothing_of_it(
+    tmp_path: Path, *, writes: bool
+) -> None:
+    path = filled(tmp_path / "s.simdb")
+    settings = pickle.loads(pickle.dumps(Settings(path, writes)))  # as workers get them
+    shutil.copy(path, tmp_path / "copy.simdb")
+    (tmp_path / "copy.simdb").replace(path)
+    asked: tuple[Callable[[Service], Any], ...] = (
+        Service.ready,
+        Service.store,
+        lambda service: service.get("notes", "far"),
+        lambda service: service.delete_one("notes", "far"),
+    )
+    for _ in range(2):
+        service = Service(settings)
+        service.warm()
+        assert service.health().status == "ok"
+        for one in asked:
+            with pytest.raises(RefusedError, match="was replaced or removed") as refused:
+                one(service)
+            assert refused.value.status == 503
+        service.close()
+        path.unlink(missing_ok=True)
+    assert not path.exists()  # it was not made again
+
+
 def test_what_takes_too_long_or_fails_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -627,6 +657,7 @@ def test_what_cannot_be_served_is_told_in_a_line(
     assert f"port {port} of 127.0.0.1: Address already in use" in refused.stderr
     assert "nothing can listen" in run("serve", path, "--host", "no.such.host.invalid").stderr
     monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "simdb.serve.processes", raising=False)
     with pytest.raises(MissingExtraError, match="simdb-store\\[serve\\]"):
         serve(path)
 
@@ -666,21 +697,40 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_headers() -> No
 
 
 @pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.slow)],
+    ("number", "workers"),
+    [
+        (signal.SIGTERM, 2),
+        (signal.SIGINT, 1),
+        (signal.SIGHUP, 1),
+        (signal.SIGHUP, 2),
+        pytest.param(signal.SIGKILL, 2, marks=pytest.mark.slow),
+    ],
 )
-def test_workers_answer_until_a_signal_ends_them(tmp_path: Path, number: signal.Signals) -> None:
+def test_workers_answer_until_a_signal_ends_them(
+    tmp_path: Path, number: signal.Signals, workers: int
+) -> None:
     path = filled(tmp_path / "s.simdb")
-    workers = 1 if number == signal.SIGINT else 2
     arguments = ("serve", path, "--port", 0, "--write", "--workers", workers, "--json")
     process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
+    place, told = "/collections/notes/items", []
     try:
         client = Client.of(process)
         for key in range(6):
-            added = client.post("/collections/notes/items", {"key": key, "item": f"text {key}"})
+            added = client.post(place, {"key": key, "item": f"text {key}"})
             assert added.told["action"] == "added"
-            assert client.get(f"/collections/notes/items/{key}?integer_key=1").status == 200
-        process.send_signal(number)
+            assert client.get(f"{place}/{key}?integer_key=1").status == 200
+        writes = {"key": "late", "item": "late"}
+        writer = threading.Thread(target=lambda: told.append(client.post(place, writes).status))
+        if number == signal.SIGKILL:
+            process.kill()
+        else:
+            with simdb.open(path, threads=1) as db, db._handle.write():
+                writer.start()
+                time.sleep(0.3)
+                process.send_signal(number)
+                time.sleep(0.3)
+            writer.join()
+            assert told == [200]  # what is under way is answered
         said = process.communicate(timeout=30)  # ends when the last worker has
     finally:
         process.kill()
@@ -689,5 +739,5 @@ def test_workers_answer_until_a_signal_ends_them(tmp_path: Path, number: signal.
     with pytest.raises(ConnectionRefusedError):
         client.get("/health")
     with simdb.open(path, threads=1) as db:
-        assert len(db["notes"]) == 9
+        assert len(db["notes"]) == 9 + len(told)
         assert not db.check(deep=True).problems

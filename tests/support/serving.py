@@ -16,7 +16,7 @@ from typing import Any
 
 import uvicorn
 
-from simdb.serve.application import made
+from simdb.serve.application import Worker
 from simdb.serve.limits import Limits, Settings
 
 JSON = MappingProxyType({"Content-Type": "application/json"})
@@ -84,9 +84,8 @@ class Client:
 @contextmanager
 def served(path: Path, *, writes: bool = True, limits: Limits | None = None) -> Iterator[Client]:
     settings = Settings(path, writes, threads=2, limits=limits or Limits())
-    config = uvicorn.Config(
-        made(settings), port=0, log_level="critical", lifespan="on", http="h11", ws="none"
-    )
+    app = Worker(settings).application()
+    config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", http="h11", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
     thread.start()
