@@ -74,8 +74,8 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/strings.py",
-        "there = np.diff(offsets).max() if",
-        "there = np.diff(offsets).max() // 2 if",
+        "there = max(there, int(offsets[one + 1] - offsets[one]))\n",
+        "there = max(there, int(offsets[one + 1] - offsets[one]) // 2)\n",
         "tests/kinds/test_string.py -k without_a_bound",
     ),
     Fault(

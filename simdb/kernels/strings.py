@@ -501,7 +501,9 @@ def near_pairs(
     passed = np.empty(_PASSED, np.int64)
     characters, offsets, _ = strings
     # A wide bound allows far longer ones than the longest that is there.
-    there = np.diff(offsets).max() if offsets.size > 1 else nothing
+    there = 0
+    for one in range(offsets.size - 1):
+        there = max(there, int(offsets[one + 1] - offsets[one]))
     while state[0] < state[1]:
         row = state[0]
         begin, stop = probes.offsets[row], probes.offsets[row + 1]
