@@ -190,8 +190,16 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     """
     for place, name in enumerate(whole.column_names):
         if library().types.is_run_end_encoded(whole.column(place).type):
-            plain = import_module("pyarrow.compute").run_end_decode(whole.column(place))
-            whole = whole.set_column(place, name, plain)
+            found = whole.column(place)
+            try:
+                plain = import_module("pyarrow.compute").run_end_decode(found)
+            except library().ArrowNotImplementedError as error:
+                raise UsageError(
+                    f"pyarrow cannot pick rows of the column {name!r} of {found.type}: decode it, "
+                    "or leave it out"
+                ) from error
+            field = whole.schema.field(place).with_type(plain.type)
+            whole = whole.set_column(place, field, plain)
     return whole.cast(without_views(whole.schema)).take(numbers(np.flatnonzero(kept)))
 
 

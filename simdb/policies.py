@@ -193,7 +193,7 @@ class Policy:
     Attributes:
         fields: the names of the fields that it looks at; None if it is a function, which may look
             at any.
-        last: the place of a row that is bad, behind all others.
+        last: the place of a row for which all terms fail, behind all others.
     """
 
     def __init__(self, given: PolicyLike, *, of_records: bool = False) -> None:
@@ -239,7 +239,7 @@ class Policy:
         parts = {key: "key", item: "item"}
         named = Policy(self)
         named._terms = tuple(
-            replace(term, part=parts.get(term.field, term.part)) for term in self._terms
+            replace(term, part=term.part or parts.get(term.field, "")) for term in self._terms
         )
         return named
 

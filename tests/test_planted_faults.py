@@ -81,8 +81,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/weigh.py",
-        "    matching = {value: min(count, others.get(value, 0)) for",
-        "    matching = {value: min(count, others.get(value, count)) for",
+        "    matching = {value: min(count, others.get(value, 0)) - is_one for",
+        "    matching = {value: min(count, others.get(value, count)) - is_one for",
         "tests/kinds/test_record_weights.py -k equal_by_chance",
     ),
     Fault(

@@ -501,7 +501,7 @@ def require_same_columns(sources: Sequence[str], columns: AbstractSet[str] | Non
     for source in sources:
         with TableFile(source) as file:
             schema = _narrowed(file.schema, columns)
-        first = first or schema
+        first = schema if first is None else first
         if schema.equals(first):
             continue
         told = [set(zip(one.names, map(str, one.types), strict=True)) for one in (schema, first)]

@@ -598,11 +598,12 @@ def _frequent(
     """Return the bits, below 0, by which equality of frequent values says more than of any.
 
     Where a value is there so often on either side, as many pairs of it may match as the rarer side
-    has, and the others are equal by chance. Equality of it is evidence by the quotient of the two,
-    and any equality by that of their sums over all values. What one side writes in another way is
-    never equal, and is not frequent; nor is a value of one record, or of two that are one.
+    has, of one table as many as have it besides a record, and the others are equal by chance.
+    Equality of it is evidence by the quotient of the two, and any equality by that of their sums
+    over all values. What one side writes in another way is never equal, and is not frequent; nor
+    is a value of one record, or of two that are one.
     """
-    matching = {value: min(count, others.get(value, 0)) for value, count in ones.items()}
+    matching = {value: min(count, others.get(value, 0)) - is_one for value, count in ones.items()}
     by_chance = {
         value: count * (others.get(value, 0) - is_one) - matching[value] * (1 - is_one)
         for value, count in ones.items()
@@ -649,9 +650,8 @@ def _weights(
             for level, least in enumerate((Fraction(0), *leasts))
         ]
         least = float(own[0] - own[-1])  # not below what is not alike at all
-        common = {
-            value: max(bits, least) for value, bits in (frequent[place] if frequent else {}).items()
-        }
+        told = frequent[place].items() if frequent and least < 0 else ()
+        common = {value: max(bits, least) for value, bits in told}
         fields.append(FieldWeight(name, tuple(levels[::-1]), float(missing[place]), common))
     kind = agreement.weighed(rising, [one.frequent for one in fields])
     return Weights(tuple(fields), prior, kind, round(pairs), matches, tuple(warnings), counted)

@@ -586,6 +586,14 @@ def test_a_field_of_the_metadata_goes_before_a_key_so_called(tmp_path):
         assert json.loads(done(*command, "--policy", policy).stdout) == rows[0]
 
 
+def test_key_and_item_are_these_whatever_fields_are_called(tmp_path):
+    rows = [{"id": n, "key": f"{text_of(1)}{'!' * (2 - n)}"} for n in range(2)]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    command = ["dedupe", source, "--id-field", "id", "--text-field", "key", "-o", "-"]
+    for policy, kept in (("key desc", 1), ("length(item) desc", 0)):
+        assert json.loads(done(*command, "--policy", policy).stdout)["id"] == kept
+
+
 def test_an_empty_cell_is_no_number(tmp_path):
     source = tmp_path / "in.csv"
     source.write_text(f"id,text,src,n\n1,{text_of(1)},,3\n2,{text_of(1)}!,b,\n")

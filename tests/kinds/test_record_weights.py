@@ -325,8 +325,11 @@ def test_values_are_as_frequent_as_they_are_equal_by_chance():
     found = weigh._frequent({"a": 50, "b": 2, "c": 9}, {"a": 40, "b": 2}, is_one=False)
     matching, by_chance = 40 + 2, (50 * 40 - 40) + (2 * 2 - 2)
     assert found == {"a": pytest.approx(np.log2(40 / (50 * 40 - 40) / (matching / by_chance)))}
-    of_one = weigh._frequent({"a": 50, "b": 2}, {"a": 50, "b": 2}, is_one=True)
-    assert of_one == {"a": pytest.approx(np.log2(50 / (50 * 49) / (52 / (50 * 49 + 2))))}
+    there = {"a": 50, "b": 2, "c": 1, "d": 1}
+    of_one = weigh._frequent(there, there, is_one=True)
+    assert of_one == {"a": pytest.approx(np.log2(49 / (50 * 49) / (50 / (50 * 49 + 2))))}
+    alike = {"a": 3, "b": 3, "c": 1, "d": 1}
+    assert weigh._frequent(alike, alike, is_one=True) == {}
 
 
 def test_labels_teach_the_same_signs_and_must_be_of_stored_keys(tables, tmp_path):
