@@ -644,7 +644,8 @@ def _told(value: Any) -> bytes | None:
     """Return the bytes that tell a value from others; None of none."""
     if value is None or isinstance(value, bytes):
         return value
-    return (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogatepass")
+    text = value if isinstance(value, str) else f"\0{value!r}"  # 1 is not "1"
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _parts_of(array: Any, *, wide: bool) -> tuple[UInt8s, Int64s]:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
+from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
 Form: TypeAlias = Literal["as given", "as texts", "as numbers"]
@@ -54,7 +55,9 @@ def whole_row(row: Mapping[str, Any], forms: WholeRows) -> list[str]:
 def _as_number(value: Any) -> Any:
     if isinstance(value, str) and _DECIMAL.fullmatch(value):
         whole, fraction = value.split(".")
-        value = float(value) if fraction.strip("0") else int(whole)
+        number: float | int = float(value) if fraction.strip("0") else int(whole)
+        if Decimal(repr(number)) == Decimal(value):  # of more digits than a float has, it is a text
+            value = number
     return _as_text(value)
 
 

@@ -111,14 +111,14 @@ class Workers:
 
     def _look_after(self) -> bool:
         """Replace those that are gone; return False if that is of no use: none can begin."""
+        living = [one.lives() for one in self._workers]
+        self._began |= any(one.began for one in self._workers)
         for place, one in enumerate(self._workers):
-            lives = one.lives()
-            self._began |= one.began
             code = one.process.exitcode
-            if lives or code is None or self._ends:
+            if living[place] or code is None or self._ends:
                 continue
             if code > 0:  # it ended by itself, as another writer may hold the store for now
-                if not self._began:
+                if not (self._began or any(living)):
                     return False
                 if one.silent < PAUSE:
                     continue
@@ -175,10 +175,10 @@ def _work(settings: Settings, listener: socket.socket, beats: Connection) -> Non
     worker = Worker(settings)
     server = server_of(worker)
     threading.Thread(target=_show_life, args=(server, beats), daemon=True).start()
-    began = answer(server, listener)
+    code = 0 if answer(server, listener) else 3
     if worker.is_busy:
-        os._exit(0)
-    raise SystemExit(0 if began else 3)
+        os._exit(code)
+    raise SystemExit(code)
 
 
 def _show_life(server: uvicorn.Server, beats: Connection) -> None:

@@ -587,6 +587,8 @@ def test_the_same_texts_give_the_same_answer_in_any_table():
     assert len(seeds) == 1
     for other in (texts[::-1], texts[:-1], [f"{text}." for text in texts]):
         assert _Table(pa.table({"text": other}), columns, None).seed() not in seeds
+    rows = [[{"text": one} for one in (1, 2)], [{"text": one} for one in ("1", "2")]]
+    assert len({_Table(one, columns, None).seed() for one in rows}) == 2
     numbers = pa.table({"v": pa.array(np.arange(300.0).reshape(100, 3).tolist())})
     pieces = pa.concat_tables([numbers.slice(0, 9), numbers.slice(9)])
     whole, parts = (

@@ -56,7 +56,8 @@ def test_as_numbers_decimal_fractions_are_the_numbers_that_they_write(number, te
 
 def test_as_numbers_codes_stay_as_they_are():
     codes = ["1", "01", "01.0", "+1.0", "1.", ".5", "0.5", "1.0.0", "1,0", " 1.0", "1.5\n", "1.5",
-             "1e0", "1_0.0", "\u0661.\u0660", "-", "NaN"]  # fmt: skip
+             "1e0", "1_0.0", "\u0661.\u0660", "-", "NaN", "12345678901234567890.5",
+             "12345678901234567891.5"]  # fmt: skip
     assert len({tuple(form_of(code, "as numbers")) for code in codes}) == len(codes)
 
 
