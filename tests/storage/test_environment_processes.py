@@ -130,7 +130,7 @@ def test_a_bulk_writer_lets_another_process_write(path, environment):
         assert child.hear() == "asks"
         time.sleep(0.1)
     commits = 0
-    while commits < 2_000 and not child.ended():
+    while commits < 2_000 and get(environment, b"other") is None:
         put(environment, b"bulk", b"x" * 1_000, timeout=20)
         commits += 1
     assert child.hear() == "done"
