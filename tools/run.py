@@ -28,7 +28,6 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -42,6 +41,9 @@ ON_JAVA = "spark"  # what the tests of it need, where there is Java
 OLDEST_PYTHON = (3, 11)
 # pyspark comes as sources; its wheel is not compressed only to be unpacked: 10 s of 20.
 STORED = ("--config-settings-package", "pyspark:--build-option=--compression=stored")
+# Behind a proxy that lets nothing be kept, uv fetches it anew for each environment, and would keep
+# 1.4 GB of it every time. What is installed of other packages is linked from what uv keeps.
+UNKEPT = ("--no-cache-dir",)
 OLDEST_PIP = "pip>=25.1"  # the first that installs dependency groups
 
 # What a version of Python could change: kernels, what is public, processes and signals, what is
@@ -211,8 +213,9 @@ def complete(environment: Path, group: str | None) -> None:
     """Install what a group of pyproject.toml names into an environment, and note that there."""
     if group:
         project = CHECKOUT / "pyproject.toml"
-        named = [("--group", f"{project}:{each}") for each in (group, *beside(group))]
-        install(environment, *chain.from_iterable(named))
+        install(environment, "--group", f"{project}:{group}")
+        for each in beside(group):
+            install(environment, "--group", f"{project}:{each}", *UNKEPT)
     (environment / STAMP).write_text(json.dumps(state_of(group)), encoding="utf-8")
 
 
