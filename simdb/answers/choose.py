@@ -23,7 +23,8 @@ That is the rule. Of a collection that is there, by ``"auto"``, the method of th
 that could take its place are weighed by what they say they cost (``Method.seconds``), and the
 cheapest answers: never one that finds less than the collection promises. So pairs of sets, but of
 texts, are joined exactly where buckets propose many, and bits are scanned where an exact index
-meets many. ``explain`` shows them.
+meets many; sets are joined by containment by reading both sides once where to look up each costs
+more. ``explain`` shows them.
 
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies.
@@ -59,6 +60,7 @@ from simdb.results import Alternative, Explanation
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
 
 METHODS_KEPT = 256
+CONTAINMENTS = (SetSimilarity.STORED_IN_PROBE, SetSimilarity.PROBE_IN_STORED)
 # What the chosen method may look at before a cheaper one is looked for.
 FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
 FEW_OF_SET = 16  # pairs of each set of symbols
@@ -190,8 +192,12 @@ def _alternative(method: Method, question: Question, right: Opened) -> Method | 
     Connecting groups, buckets compare no more pairs of equal items than there are items. What is
     added is looked for in an index.
     """
-    if question.verb in ("groups", "add") or question.measure is not SetSimilarity.JACCARD:
+    if question.verb in ("groups", "add"):
         return None
+    if question.measure is not SetSimilarity.JACCARD:
+        looks_up = question.measure in CONTAINMENTS and type(method) is Exact
+        is_join = question.verb == "join"
+        return WholeSets(method.bound, measure=question.measure) if is_join and looks_up else None
     settings, is_free = right.settings, question.guarantee == "auto"
     if settings.kind.has_symbols:
         return _alternative_of_sets(method, question, right)

@@ -17,7 +17,7 @@ from simdb.answers import costs
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.memory import Loaded, join_order, live_sets, load, sampled_order
-from simdb.answers.exact.method import Exact, require_index
+from simdb.answers.exact.method import Exact
 from simdb.answers.method import Batches
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
@@ -101,8 +101,8 @@ class WholeSets(Exact):
             )
             loaded = load(inner, order, memory=left.resources.memory)
             if loaded is None:
-                require_index(right.settings, self.criterion)
-            assert loaded is not None
+                yield from super().join(left, right)
+                return
             for found in self._contained(loaded, outer, order, left):
                 one, other, values = found[:3]
                 if is_overlap:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -276,6 +277,31 @@ def test_few_common_symbols_are_met_for_few_contained_sets(tmp_path: Path) -> No
         # The other way round too: is enough of a probe in a stored item?
         found = right.join(left, 0.9, measure="probe-in-stored")
         assert pairs_found(found) == {(0, 7): 1.0, (1, 9): 1.0}
+
+
+@pytest.mark.parametrize("measure", ["stored-in-probe", "probe-in-stored"])
+def test_many_are_read_whole_and_few_looked_up_where_an_index_serves(
+    measure: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = random.Random(2)
+    stored = [{int(300 * generator.random() ** 2) for _ in range(60)} for _ in range(400)]
+    stored += [{*sorted(one)[:20]} for one in stored[:20]]
+    with simdb.open(tmp_path / "s") as db:
+        settings: dict[str, Any] = {"exact_floor": 0.3, "containment": True, "seed": 1}
+        many, few = (db.collection(name, simdb.Set(), **settings) for name in ("many", "few"))
+        many.add_many(enumerate(stored))
+        few.add_many(enumerate(stored[-2:]))
+        asked: dict[str, Any] = {"threshold": 0.9, "measure": measure}
+        for left, lefts, method in ((many, stored, "scan"), (few, stored[-2:], "exact")):
+            told = left.explain("join", other=many, **asked)
+            assert [one.method for one in told.alternatives if one.chosen] == [method]
+            expected = expected_across(measure, lefts, stored, Fraction(9, 10))
+            assert pairs_found(left.join(many, **asked)) == pytest.approx(expected, rel=1e-15)
+    join_by(monkeypatch, "sweep")  # as if nothing fitted into memory: the index answers
+    with simdb.open(tmp_path / "s") as db:
+        many = db["many"]
+        expected = expected_across(measure, stored, stored, Fraction(9, 10))
+        assert pairs_found(many.join(many, **asked)) == pytest.approx(expected, rel=1e-15)
 
 
 def test_what_neither_fits_nor_has_an_index_is_refused(
