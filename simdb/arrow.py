@@ -37,6 +37,8 @@ Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 # What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
 _UNHELD = (OverflowError, ValueError, LookupError)
 _AS_JSON = frozenset((str, int, bool))
+_PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
+DEEPEST = 16  # parts of parts; what lies deeper is told as Python prints it
 _DAY_IN_MILLISECONDS = 86_400_000
 # Of the years 1 to 9999 in UTC, in which Arrow writes any zone; far from them it may write garbage.
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
@@ -641,11 +643,36 @@ def bytes_of(values: Any) -> tuple[Int64s, bytes]:
 
 
 def _told(value: Any) -> bytes | None:
-    """Return the bytes that tell a value from others; None of none."""
+    """Return the bytes that tell a value from others, the same in every process; None of none."""
     if value is None or isinstance(value, bytes):
         return value
-    text = value if isinstance(value, str) else f"\0{value!r}"  # 1 is not "1"
-    return text.encode("utf-8", "surrogatepass")
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogatepass")
+    return b"\0" + _told_of_parts(value)  # 1 is not "1"
+
+
+def _told_of_parts(value: Any, depth: int = 0) -> bytes:
+    """Tell a value that is no text by its parts; those of a set come in an order of their own."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        return f"{value.dtype.str}{value.shape}".encode() + value.tobytes()
+    parts: list[Any] | None = None
+    if depth < DEEPEST:  # an object may be a part of itself
+        if isinstance(value, Mapping):
+            parts = [list(pair) for pair in value.items()]
+        elif isinstance(value, list | tuple | Set):
+            parts = list(value)
+    if parts is None:
+        return repr(value).encode("utf-8", "surrogatepass")
+    is_ordered = not isinstance(value, Mapping | Set)
+    if _PLAINLY_TOLD.issuperset(map(type, parts)):
+        plain = map(repr, parts)
+        return f"[{', '.join(plain if is_ordered else sorted(plain))}]".encode()
+    told = [_told_of_parts(part, depth + 1) for part in parts]
+    if not is_ordered:
+        told.sort()
+    return b"[%d:%b]" % (len(told), b"".join(b"%d:%b" % (len(one), one) for one in told))
 
 
 def _parts_of(array: Any, *, wide: bool) -> tuple[UInt8s, Int64s]:

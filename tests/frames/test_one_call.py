@@ -597,6 +597,25 @@ def test_the_same_texts_give_the_same_answer_in_any_table():
     assert whole == parts
 
 
+def test_the_same_sets_give_the_same_hash_functions_in_any_process():
+    """A set comes in an order of its own; NumPy prints long arrays by their ends."""
+    columns = Columns.named(None, "v", ())
+
+    def seed(*items: Any) -> int:
+        return _Table([{"v": item} for item in items], columns, None).seed()
+
+    assert list({0, 8}) != list({8, 0})
+    assert seed({0, 8}, [{0, 8}, "a"]) == seed({8, 0}, [{8, 0}, "a"])
+    assert seed({"a": 1, "b": [2]}) == seed({"b": [2], "a": 1})
+    long = np.arange(3_000)
+    other = np.where(long == 1_500, 0, long)
+    nested = [0]
+    nested.append(nested)
+    told = [seed(one) for one in ({0, 8}, {0, 9}, [8, 0], [[0], 8], [[0, 8]])]
+    told += [seed(one) for one in (long, other, nested, frozenset({0, 8, 9}))]
+    assert len(set(told)) == len(told)
+
+
 @pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_a_table_without_rows_may_have_columns_of_no_type(made):
     kept = simdb.dedupe(made({"id": [], "text": []}), item="text", key="id")
