@@ -38,7 +38,7 @@ Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 _UNHELD = (OverflowError, ValueError, LookupError)
 _AS_JSON = frozenset((str, int, bool))
 _PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
-DEEPEST = 16  # parts of parts; what lies deeper is told as Python prints it
+_DEEPEST = 4  # parts of parts; what lies deeper is told as Python prints it
 _DAY_IN_MILLISECONDS = 86_400_000
 # Of the years 1 to 9999 in UTC, in which Arrow writes any zone; far from them it may write garbage.
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
@@ -658,7 +658,7 @@ def _told_of_parts(value: Any, depth: int = 0) -> bytes:
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         return f"{value.dtype.str}{value.shape}".encode() + value.tobytes()
     parts: list[Any] | None = None
-    if depth < DEEPEST:  # an object may be a part of itself
+    if depth < _DEEPEST:  # an object may be a part of itself
         if isinstance(value, Mapping):
             parts = [list(pair) for pair in value.items()]
         elif isinstance(value, list | tuple | Set):

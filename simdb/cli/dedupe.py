@@ -29,7 +29,13 @@ from simdb.cli.feed import Feed, Waiting, duplicate_fields
 from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
 from simdb.cli.options import Bound, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted
-from simdb.cli.proposing import RuleChoices, looked_at, of_whole_rows, proposed_for_one
+from simdb.cli.proposing import (
+    RuleChoices,
+    looked_at,
+    of_whole_rows,
+    proposed_for_one,
+    require_rows,
+)
 from simdb.cli.report import as_given, require_page
 from simdb.cli.settings import KindOptions, Recall
 from simdb.cli.stores import Store, settings_of
@@ -383,9 +389,11 @@ def _proposed(
     side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
     opened = replace(places, store=None).opened
     try:
+        require_rows([side])
         kind, least = proposed_for_one(side, choices, given, opened, telling)
     except NothingAlikeError as error:
-        if places.store is not None or choices.are_given:  # which would keep to such settings
+        # These would keep to such settings, but for choices of which no row asks.
+        if places.store is not None or (choices.are_given and side.count):
             raise
         (side,) = of_whole_rows([side], error)
         return KindOptions(kind=kinds.name_of(simdb.Set)), Bound(threshold="1"), side.reading

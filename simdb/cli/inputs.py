@@ -235,6 +235,8 @@ class InputOptions(Struct, frozen=True):
 
     def _item_fields(self, kind: Kind) -> tuple[str, ...]:
         names = kind.field_names
+        if self.whole_rows is not None:
+            return tuple(self.text_field or ())
         if names is None:
             return tuple(self.text_field or (kind.name,))
         if self.text_field:

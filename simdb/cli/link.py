@@ -26,6 +26,7 @@ from simdb.cli.proposing import (
     looked_at,
     of_whole_rows,
     proposed,
+    require_rows,
     stored,
     tell_choice,
 )
@@ -220,7 +221,7 @@ def _settings(sides: Sequence[Side], choices: Choices) -> tuple[simdb.Record, Pr
     for side in sides:
         known = {name for row in side.rows for name in row}
         for name in kind.field_names:
-            if name not in known:
+            if side.count and name not in known:
                 raise UsageError(
                     f"{side.name}: column {name!r}, which the settings name, is missing"
                 )
@@ -258,8 +259,9 @@ def _stored(
         likely: the lowest probability of a match; None where there is the lowest similarity.
 
     Raises:
-        NothingAlikeError: nothing can be proposed, or learnt.
+        NothingAlikeError: there are no rows, or nothing can be proposed, or learnt.
     """
+    require_rows(sides)
     kind, proposal = _settings(sides, choices)
     tell_choice(telling, [], proposal)
     if proposal is None:

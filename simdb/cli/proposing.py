@@ -99,7 +99,7 @@ class Side(Struct, frozen=True):
         name: as the user gave it.
         sources: its files.
         key: its column of keys; None if rows have no key of their own.
-        columns: all of them, but for that of the keys.
+        columns: all of them, but for that of the keys; none where there are no rows.
         rows: some of its rows, drawn at random.
         count: of all.
         reading: how it is read.
@@ -131,6 +131,9 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
         reading: how they are read.
         sample: how many rows are drawn.
         keyed: the first column has the keys if nothing else tells which.
+
+    Raises:
+        UsageError: it has no column so named, or no row of it can be read.
     """
     any_record = simdb.Record([simdb.Field("id")])
     options = replace(reading, id_field=None).of(any_record)
@@ -140,16 +143,22 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     rows: list[Mapping[str, Any]] = []
     columns: dict[str, None] = {}
     count = 0
+    unread = False
     for fields in _rows_of(sources, options):
+        if fields is None:
+            unread = True
+            continue
         count += 1
         columns |= dict.fromkeys(fields)
         if len(rows) < sample:
             rows.append(fields)
         elif (place := int(chance.integers(count))) < sample:
             rows[place] = fields
-    if not count:
-        raise UsageError(f"{name}: there are no rows")
     key = reading.id_field
+    if unread and not count:
+        raise UsageError(f"{name}: no row of it can be read")
+    if not count:
+        return Side(name, sources, key, [], rows, count, reading)
     if key is None:
         first = next(iter(columns)) if keyed else None
         key = next((column for column in columns if column.lower() == "id"), first)
@@ -159,16 +168,24 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     return Side(name, sources, key, others, rows, count, replace(reading, id_field=key))
 
 
-def _rows_of(sources: Mapping[str, str], options: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the fields of each readable row; bad rows are reported when the rows are stored."""
+def _rows_of(sources: Mapping[str, str], options: Any) -> Iterator[Mapping[str, Any] | None]:
+    """Yield the fields of each row; None for bad ones, reported when the rows are stored."""
     for source in sources:
         with open_rows(source, replace(options, below=sources, any_fields=True)) as reader:
             for row in reader:
                 try:
                     fields = reader.fields(row.raw)
                 except ValueError:
-                    continue
-                yield fields
+                    yield None
+                else:
+                    yield fields
+
+
+def require_rows(sides: Sequence[Side]) -> None:
+    """Raise NothingAlikeError if a table has no rows."""
+    for side in sides:
+        if not side.count:
+            raise NothingAlikeError(f"{side.name}: there are no rows")
 
 
 def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
@@ -204,13 +221,16 @@ def of_whole_rows(
 ) -> list[Side]:
     """Return tables whose rows are read as sets that only equal rows share, with a warning.
 
+    Tables without rows are read as such tables, too.
+
     Args:
         sides: one table, whose values count as they are given; or two, which may have their values
             in other forms and share some columns.
         error: why nothing better is known.
         names: the columns that count; by default all, or all that both have.
     """
-    note(f"warning: {error.problem}; only rows that are equal in all columns count as the same")
+    how = "; only rows that are equal in all columns count as the same"
+    note(f"warning: {error.problem}{how if all(side.count for side in sides) else ''}")
     shared = [name for name in sides[0].columns if name in sides[-1].columns]
     shared = shared if names is None else list(names)
     forms = whole_rows(shared, *(side.rows for side in sides))

@@ -86,7 +86,7 @@ class ReadingOptions(Struct, frozen=True):
     Attributes:
         text_fields: the fields that are the item; several texts are joined by a line end, several
             sets united, several bags added up, several vectors and bit vectors put one behind the
-            other. Of a record, all the fields that it may have.
+            other. Of a record, all the fields that it may have. Only whole rows may have none.
         id_field: the field that is the key; None makes the line number the key. In lines and
             baskets, the place of the token that is the key, from "1".
         format: None tells it from the file's name; standard input is then JSON lines.
@@ -144,7 +144,7 @@ class ReadingOptions(Struct, frozen=True):
     whole_rows: WholeRows | None = None
 
     def __post_init__(self) -> None:
-        if not self.text_fields:
+        if not self.text_fields and self.whole_rows is None:
             raise ConfigurationError("text_fields must name at least one field")
         if self.id_field in self.text_fields:
             raise ConfigurationError(f"{self.id_field!r} cannot be both the key and the item")

@@ -239,6 +239,42 @@ def test_tables_of_which_nothing_looks_alike_are_copied_and_linked_to_nothing(tm
     assert "warning: no two rows agree in any column" in told.stderr
 
 
+@pytest.mark.parametrize("name", ["none.csv", "empty.csv", "none.jsonl", "none.parquet"])
+def test_a_table_without_rows_is_copied_and_linked_to_nothing(tables, tmp_path, name):
+    source, output = tmp_path / name, tmp_path / f"kept-{name}"
+    source.write_text(",".join(COLUMNS) + "\n" if name == "none.csv" else "")
+    if name == "none.parquet":
+        names = {column: pa.array([], pa.string()) for column in COLUMNS}
+        parquet.write_table(pa.table(names), source)
+    for options in (["--id-field", "id"], ["--rule", "name+town"]):
+        told = run("dedupe", source, "-o", output, "--kind", "record", *options)
+        assert told.exit_code == 0, told.stderr
+        assert told.stderr.splitlines()[0] == f"warning: {source}: there are no rows"
+        if name == "none.parquet":
+            assert parquet.read_table(output).equals(parquet.read_table(source))
+        else:
+            assert output.read_bytes() == source.read_bytes()
+    store = ["--store", tmp_path / "s.simdb", "--id-field", "id"]
+    assert "there are no rows" in failed("dedupe", source, "-o", output, "--kind", "record", *store)
+
+    settings = ["--settings", '{"fields": ["name"]}', "--threshold", "0.9"]
+    for sides in ((source, tables / "left.csv"), (tables / "left.csv", source)):
+        for options in ([], settings):
+            told = run("link", *sides, "-o", tmp_path / "pairs.csv", *options)
+            assert told.exit_code == 0, told.stderr
+            assert f"warning: {source}: there are no rows\n" in told.stderr
+            assert (tmp_path / "pairs.csv").read_text() == "left,right,similarity\n"
+    saved = ["-o", output, "--save-settings", tmp_path / "settings.json"]
+    assert "there are no rows" in failed("link", tables / "left.csv", source, *saved)
+
+
+def test_a_table_of_bad_rows_is_not_one_without_rows(tables, tmp_path):
+    source = tmp_path / "bad.jsonl"
+    source.write_text("no JSON\n")
+    for command in (["dedupe", source, "--kind", "record"], ["link", source, tables / "left.csv"]):
+        assert "no row of it can be read" in failed(*command, "-o", tmp_path / "out.jsonl")
+
+
 def test_of_too_few_columns_to_learn_from_rows_that_are_equal_match(tmp_path):
     """Every rule looks at one of two columns: what is left says nothing of who matches."""
     for side, shift in (("l", 0), ("r", 20)):

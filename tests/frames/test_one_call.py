@@ -609,7 +609,7 @@ def test_the_same_sets_give_the_same_hash_functions_in_any_process():
     assert seed({"a": 1, "b": [2]}) == seed({"b": [2], "a": 1})
     long = np.arange(3_000)
     other = np.where(long == 1_500, 0, long)
-    nested = [0]
+    nested: list[Any] = [0]
     nested.append(nested)
     told = [seed(one) for one in ({0, 8}, {0, 9}, [8, 0], [[0], 8], [[0, 8]])]
     told += [seed(one) for one in (long, other, nested, frozenset({0, 8, 9}))]
