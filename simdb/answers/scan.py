@@ -102,7 +102,8 @@ class Scan(Method):
             of_all, values = np.concatenate(own_numbers), Compared.together(own_found).values()
             met = opened.reader.alive(of_all)
             if 0 < most < values.size:  # of what is farther than the last some were left out
-                met &= values <= np.partition(values, most - 1)[most - 1]
+                far = values if opened.settings.kind.is_distance else -values
+                met &= far <= np.partition(far, most - 1)[most - 1]
             answers.append(Ranked(of_all, values, np.flatnonzero(met), None))
         return answers
 

@@ -166,4 +166,5 @@ def _entries(strings: Strings, limits: Limits, secrets: UInt64s) -> Entries:
     shift = 64 - bits
     firsts = np.arange(1 << bits, dtype=np.uint64) << np.uint64(shift)
     starts = np.append(np.searchsorted(keys, firsts), keys.size)
-    return kernels.strings.Entries(keys, rows, strings.bags[rows], starts, shift)
+    lengths = np.unique(np.diff(strings.offsets))
+    return kernels.strings.Entries(keys, rows, strings.bags[rows], starts, shift, lengths)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.checksums import checksum
 from simdb.kernels.compiler import (
     copy_bytes,
@@ -266,6 +266,22 @@ def with_room(column: npt.NDArray[Any], count: int) -> npt.NDArray[Any]:
     longer = np.empty(max(count, 2 * column.size), column.dtype)
     longer[: column.size] = column
     return longer
+
+
+@inlined
+def replace_greatest(heap: Float64s, value: np.float64) -> None:
+    """Put a value in the place of the greatest, the first, of values none of which is below it."""
+    place = 0
+    child = 1
+    while child < heap.size:
+        if child + 1 < heap.size and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= value:
+            break
+        heap[place] = heap[child]
+        place = child
+        child = 2 * place + 1
+    heap[place] = value
 
 
 @inlined

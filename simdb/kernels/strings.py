@@ -1,10 +1,4 @@
-"""Strings of code points: edit distances, and the segments by which near ones are found.
-
-An edit distance is computed along diagonals: of each the furthest place that so many edits reach
-is kept (Ukkonen, Information and Control 64, 1985), so that few edits cost little however long the
-strings are. With transpositions the furthest place suffices as well: where two neighbours could
-have been transposed at an earlier place of a diagonal and equal characters were passed over
-instead, these go as far.
+"""Strings of code points: which of them are near, and the segments by which these are found.
 
 Near strings share a segment (PassJoin: Li, Deng, Wang and Feng, VLDB 2011; see ``lsh.segments``
 for why). A string has one key for each of its segments, or one for its length where it is too short
@@ -18,7 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from simdb.kernels.columns import replace_greatest
 from simdb.kernels.compiler import inlined, kernel, set_bit_count
+from simdb.kernels.edits import (
+    are_bits_quicker,
+    distance_along_diagonals,
+    distance_by_bits,
+    places_of,
+    room_for,
+)
 from simdb.kernels.hashes import mixed, multiply_add, reduced
 from simdb.kernels.shingles import NARROW, _prepare
 
@@ -26,13 +28,11 @@ LEVENSHTEIN, ALIGNMENT, UNVERIFIED = 0, 1, 2  # the last one leaves the distance
 
 _NOTHING = np.uint64(0)
 _ONE = np.uint64(1)
-_UNREACHED = np.int64(-2)
 _CLASSES = np.uint32(31)  # of characters, less one
 _WHOLE = -1  # in the place of the number of a segment
 _EXACT_LENGTHS = 64  # below these a key is of one length
 _FIRST_LIMIT = 4  # edits first tried where no limit is given
 _PASSED = 1_024  # strings whose bags fit that are compared in one go
-_BESIDE = 5  # places of a row of diagonals beside two for each edit
 
 
 class Strings(NamedTuple):
@@ -65,6 +65,7 @@ class Entries(NamedTuple):
     """The keys of strings, rising, with the string of each and its bag.
 
     ``starts`` has, of each value of the first bits, where its keys begin: 64 - ``shift`` bits.
+    ``lengths`` are those of the strings, ascending, each once.
     """
 
     keys: UInt64s
@@ -72,6 +73,7 @@ class Entries(NamedTuple):
     bags: UInt64s
     starts: Int64s
     shift: int
+    lengths: Int64s
 
 
 # -- strings --------------------------------------------------------------------------------------
@@ -137,59 +139,7 @@ def _longest_of(length: int, limits: Limits) -> int:
     return length * limits.denominator // (limits.denominator - limits.numerator)
 
 
-# -- distances ------------------------------------------------------------------------------------
-
-
-@kernel
-def _within(left: UInt32s, right: UInt32s, limit: int, transposes: bool, reached: Int64s) -> int:
-    """Compute the distance of two strings, limit + 1 if it is more than that.
-
-    ``reached`` is room for two rows of 2 * limit + 5 places.
-    """
-    rows, columns = left.size, right.size
-    goal = columns - rows
-    if abs(goal) > limit:
-        return limit + 1
-    width = 2 * limit + _BESIDE
-    before, now = reached[:width], reached[width : 2 * width]
-    before[:] = _UNREACHED
-    now[:] = _UNREACHED
-    origin = limit + 2
-    place = np.int64(0)
-    while place < rows and place < columns and left[place] == right[place]:
-        place += 1
-    if goal == 0 and place == rows:
-        return 0
-    before[origin] = place
-    for edits in range(1, limit + 1):
-        low, high = max(-edits, goal - limit + edits), min(edits, goal + limit - edits)
-        for diagonal in range(low, high + 1):
-            at = origin + diagonal
-            place = max(before[at] + 1, before[at - 1], before[at + 1] + 1)
-            if transposes and before[at] >= 0:
-                row, column = before[at], before[at] + diagonal
-                if (
-                    row + 1 < rows
-                    and column + 1 < columns
-                    and left[row] == right[column + 1]
-                    and left[row + 1] == right[column]
-                ):
-                    place = max(place, row + 2)
-            place = min(place, rows, columns - diagonal)
-            if place < 0:
-                now[at] = _UNREACHED
-                continue
-            while (
-                place < rows
-                and place + diagonal < columns
-                and left[place] == right[place + diagonal]
-            ):
-                place += 1
-            if diagonal == goal and place == rows:
-                return edits
-            now[at] = place
-        before, now = now, before
-    return limit + 1
+# -- comparisons ---------------------------------------------------------------------------------
 
 
 @kernel
@@ -203,7 +153,7 @@ def compare_rows(
     """
     distances = np.empty(left.size, np.int64)
     longer = np.empty(left.size, np.int64)
-    room = np.empty(2 * (2 * 64 + _BESIDE), np.int64)
+    room = room_for(64, np.empty(0, np.int64))
     for pair in range(left.size):
         row, other = left[pair], right[pair]
         one = ones.characters[ones.offsets[row] : ones.offsets[row + 1]]
@@ -212,9 +162,14 @@ def compare_rows(
         limit = max(_FIRST_LIMIT, abs(one.size - two.size))
         while True:
             limit = min(limit, most)
-            if 2 * (2 * limit + _BESIDE) > room.size:
-                room = np.empty(2 * (2 * limit + _BESIDE), np.int64)
-            distance = _within(one, two, limit, measure == ALIGNMENT, room)
+            if are_bits_quicker(min(one.size, two.size), most, limit):
+                shorter, longer_one = (one, two) if one.size < two.size else (two, one)
+                places = places_of(shorter)
+                if places.bits.shape[0]:
+                    distance = distance_by_bits(places, longer_one, most, measure == ALIGNMENT)
+                    break
+            room = room_for(limit, room)
+            distance = distance_along_diagonals(one, two, limit, measure == ALIGNMENT, room)
             if distance <= limit:
                 break
             limit *= 2
@@ -225,9 +180,12 @@ def compare_rows(
 
 @kernel
 def scan(
-    probe: Strings, strings: Strings, limits: Limits, measure: int
+    probe: Strings, strings: Strings, limits: Limits, measure: int, most: int
 ) -> tuple[Int64s, Int64s, Int64s]:
     """Find the strings that are near enough to the one of ``probe``.
+
+    ``most`` is how many of the nearest are wanted, and what is as near as the last of them; of what
+    is farther some are left out then. All are wanted if it is 0.
 
     Returns:
         their rows, rising; the distances; the lengths of the longer of each two.
@@ -238,25 +196,39 @@ def scan(
     longer = np.empty(count, np.int64)
     own, bag = probe.characters, probe.bags[0]
     characters, offsets, bags = strings
-    room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
+    room = room_for(8, np.empty(0, np.int64))
+    places = places_of(own)
+    nearest = np.full(most, np.inf)  # how far away so many are, the greatest first: a heap
+    is_share = limits.numerator > 0  # of the longer one's length
     found = 0
     for row in range(count):
         start, stop = offsets[row], offsets[row + 1]
-        most = max(stop - start, own.size)
-        limit = min(most, _limit_of(most, limits))
+        length = max(stop - start, own.size)
+        limit = min(length, _limit_of(length, limits))
+        scale = max(length, 1) if is_share else np.int64(1)
+        if most:  # a quotient may be rounded: one more is tried, and what it says decides
+            limit = np.int64(min(np.float64(limit), nearest[0] * scale + is_share))
         if abs(stop - start - own.size) > limit:
             continue
         if not _may_be_near(bag, bags[row], limit):
             continue
         distance = np.int64(0)
         if measure != UNVERIFIED:
-            if 2 * (2 * limit + _BESIDE) > room.size:
-                room = np.empty(4 * (2 * limit + _BESIDE), np.int64)
             other = characters[start:stop]
-            distance = _within(own, other, limit, measure == ALIGNMENT, room)
+            if places.bits.shape[0] and are_bits_quicker(own.size, other.size, limit):
+                distance = distance_by_bits(places, other, limit, measure == ALIGNMENT)
+            else:
+                room = room_for(limit, room)
+                distance = distance_along_diagonals(own, other, limit, measure == ALIGNMENT, room)
             if distance > limit:
                 continue
-        rows[found], distances[found], longer[found] = row, distance, most
+        if most:
+            value = np.float64(distance) / scale
+            if value > nearest[0]:
+                continue
+            if value < nearest[0]:
+                replace_greatest(nearest, value)
+        rows[found], distances[found], longer[found] = row, distance, length
         found += 1
     return rows[:found].copy(), distances[:found].copy(), longer[:found].copy()
 
@@ -497,13 +469,11 @@ def near_pairs(
     written = 0
     looked_at = 0
     nothing = np.int64(0)
-    room = np.empty(2 * (2 * 8 + _BESIDE), np.int64)
+    room = room_for(8, np.empty(0, np.int64))
+    places, noted = places_of(probes.characters[:0]), np.int64(-1)
     passed = np.empty(_PASSED, np.int64)
     characters, offsets, _ = strings
-    # A wide bound allows far longer ones than the longest that is there.
-    there = 0
-    for one in range(offsets.size - 1):
-        there = max(there, int(offsets[one + 1] - offsets[one]))
+    lengths = entries.lengths  # a wide bound allows far more than those that are there
     while state[0] < state[1]:
         row = state[0]
         begin, stop = probes.offsets[row], probes.offsets[row + 1]
@@ -511,8 +481,12 @@ def near_pairs(
         other = stop - begin
         before = written
         seen = np.int64(-1)
-        longest = other if is_own else min(there, _longest_of(other, limits))
-        for length in range(max(nothing, other - _limit_of(other, limits)), longest + 1):
+        longest = other if is_own else _longest_of(other, limits)
+        shortest = other - _limit_of(other, limits)
+        for at_length in range(np.searchsorted(lengths, shortest), lengths.size):
+            length = lengths[at_length]
+            if length > longest:
+                break
             segments = _segments_of(length, limits)
             limit = _limit_of(max(length, other), limits)
             turns = min(segments, limit + 1)
@@ -523,7 +497,7 @@ def near_pairs(
                     continue
                 seen = whole
                 turns = 1
-                limit = _limit_of(max(longest, other), limits)
+                limit = _limit_of(max(min(longest, lengths[-1]), other), limits)
             is_before = is_own and length == other and (segments > 0 or length < _EXACT_LENGTHS)
             first_row = row if is_before else offsets.size
             for number in range(turns):
@@ -551,11 +525,18 @@ def near_pairs(
                             distance = np.int64(0)
                             if measure != UNVERIFIED:
                                 own_limit = min(own_limit, max(stored.size, other))
-                                if 2 * (2 * own_limit + _BESIDE) > room.size:
-                                    room = np.empty(4 * (2 * own_limit + _BESIDE), np.int64)
-                                distance = _within(
-                                    stored, probe, own_limit, measure == ALIGNMENT, room
-                                )
+                                quicker = are_bits_quicker(other, stored.size, own_limit)
+                                if quicker and noted != row:
+                                    places, noted = places_of(probe), row
+                                if quicker and places.bits.shape[0]:
+                                    distance = distance_by_bits(
+                                        places, stored, own_limit, measure == ALIGNMENT
+                                    )
+                                else:
+                                    room = room_for(own_limit, room)
+                                    distance = distance_along_diagonals(
+                                        stored, probe, own_limit, measure == ALIGNMENT, room
+                                    )
                                 if distance > own_limit:
                                     continue
                             if segments and (

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Bools, Float32s, Float64s, Floats, Int64s, UInt16s, UInt32s
-from simdb.kernels.columns import appended
+from simdb.kernels.columns import appended, replace_greatest
 from simdb.kernels.compiler import in_any_order, inlined, kernel, singles_at
 
 ANGLE, EUCLIDEAN, MANHATTAN, MAXIMUM = range(4)
@@ -272,22 +272,6 @@ def _near_in(
     return rows, distances, found
 
 
-@inlined
-def _replace_greatest(heap: Float64s, value: np.float64) -> None:
-    """Put a value in the place of the greatest, the first, of values none of which is below it."""
-    place = 0
-    child = 1
-    while child < heap.size:
-        if child + 1 < heap.size and heap[child + 1] > heap[child]:
-            child += 1
-        if heap[child] <= value:
-            break
-        heap[place] = heap[child]
-        place = child
-        child = 2 * place + 1
-    heap[place] = value
-
-
 @kernel
 def scan(
     probe: Float32s, counts: Int64s, addresses: Int64s, measure: int, limit: float, most: int
@@ -326,7 +310,7 @@ def scan(
             if most:
                 for place in range(found):
                     if apart[place] < nearest[0]:
-                        _replace_greatest(nearest, apart[place])
+                        replace_greatest(nearest, apart[place])
                 limit = min(limit, nearest[0])
         before += counts[piece]
     return rows[:total].copy(), distances[:total].copy()

@@ -297,6 +297,7 @@ class StringMeasure(PairedMeasure):
 
     def __init__(self, settings: String) -> None:
         self._settings = settings
+        self.finds_nearest = settings.measure != "damerau"  # which is computed of what passes
         self._secrets = _segment_secrets(b"")  # of joins in memory: they decide about time alone
 
     def compare_between(
@@ -312,12 +313,15 @@ class StringMeasure(PairedMeasure):
         )
 
     def finder(self, probe: StringFeatures, bound: Bound, most: int = 0) -> Finder:
-        """Return what compares in full only strings of fitting lengths and characters."""
+        """Return what compares in full only strings of fitting lengths and characters.
+
+        And of those no farther than the nearest so far, if these are wanted.
+        """
         limits = self._settings.cut(bound, MOST_SEGMENTS).limits
 
         def find(features: StringFeatures) -> tuple[Int64s, Compared]:
             rows, distances, longer = kernels.strings.scan(
-                probe.strings, features.strings, limits, self._kernel_measure
+                probe.strings, features.strings, limits, self._kernel_measure, most
             )
             if self._settings.measure == "damerau":
                 distances = self._damerau(probe, features, np.zeros_like(rows), rows)

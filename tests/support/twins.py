@@ -1351,7 +1351,7 @@ def drawn_cut(random: np.random.Generator) -> tuple[Any, Callable[[int], int]]:
     """Limits by a distance or by a similarity, and how many edits they allow at a length."""
     gap = int(random.integers(0, 2))
     if random.random() < 0.5:
-        edits = int(random.integers(0, 5))
+        edits = int(random.choice([*range(5), 9, 40, 400]))
         return kernels.strings.Limits(edits, 0, 1, 6, gap), lambda longer: edits
     parts = int(random.integers(0, 8))
     return kernels.strings.Limits(0, parts, 10, 6, gap), lambda longer: parts * longer // 10
@@ -1402,8 +1402,14 @@ def edit_distances(random: np.random.Generator) -> None:
             apart = oracle.edits(word, words[chosen], transposes=transposes)
             if apart <= edits(longer_one):
                 expected.append((row, apart, longer_one))
-        found = kernels.strings.scan(probe, strings, limits, measure)
+        found = kernels.strings.scan(probe, strings, limits, measure, 0)
         assert [*zip(*(column.tolist() for column in found), strict=True)] == expected
+        most = int(random.integers(1, 8))
+        columns = kernels.strings.scan(probe, strings, limits, measure, most)
+        nearest = {*zip(*(column.tolist() for column in columns), strict=True)}
+        far = {one: Fraction(one[1], max(one[2], 1) if limits.numerator else 1) for one in expected}
+        least = [*sorted(far.values())[:most], *([Fraction(1_000)] * most)][most - 1]
+        assert {one for one in expected if far[one] <= least} <= nearest <= {*expected}
 
 
 @twin_of("strings.segment_keys", "strings.probe_keys", "strings.near_pairs")
@@ -1451,7 +1457,8 @@ def joined_strings(
     keys, rows = keys[order], rows[order]
     starts = np.searchsorted(keys, np.arange(4, dtype=np.uint64) << np.uint64(62))
     starts = np.append(starts, keys.size)
-    entries = kernels.strings.Entries(keys, rows, strings.bags[rows], starts, 62)
+    lengths = np.unique(np.diff(strings.offsets))
+    entries = kernels.strings.Entries(keys, rows, strings.bags[rows], starts, 62, lengths)
     sides = (probes, strings, entries, limits, secrets, measure, is_own)
     found: list[tuple[int, int, int]] = []
     state = np.array([0, probes.bags.size, 0])
