@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AnySet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -661,11 +662,11 @@ def _told_of_parts(value: Any, depth: int = 0) -> bytes:
     if depth < _DEEPEST:  # an object may be a part of itself
         if isinstance(value, Mapping):
             parts = [list(pair) for pair in value.items()]
-        elif isinstance(value, list | tuple | Set):
+        elif isinstance(value, list | tuple | AnySet):
             parts = list(value)
     if parts is None:
         return repr(value).encode("utf-8", "surrogatepass")
-    is_ordered = not isinstance(value, Mapping | Set)
+    is_ordered = not isinstance(value, Mapping | AnySet)
     if _PLAINLY_TOLD.issuperset(map(type, parts)):
         plain = map(repr, parts)
         return f"[{', '.join(plain if is_ordered else sorted(plain))}]".encode()
@@ -1080,7 +1081,7 @@ def reader(
 def reader_of(
     rows: Callable[[], Iterable[Mapping[str, Any]]],
     *names: str,
-    maps: Set[str] = frozenset(),
+    maps: AnySet[str] = frozenset(),
 ) -> Any:
     """Return a reader of rows that are read twice: once for the types of their columns.
 

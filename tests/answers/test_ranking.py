@@ -65,6 +65,8 @@ KINDS: dict[str, Any] = {
     "manhattan": simdb.Vector(3, measure="manhattan"),
     "maximum": simdb.Vector(4, measure="maximum"),
     "strings": simdb.String(),
+    "aligned strings": simdb.String("alignment"),
+    "strings by similarity": simdb.String(normalised=True),
 }
 
 
@@ -79,7 +81,8 @@ def test_the_best_few_of_wide_bounds_are_the_first_of_all(tmp_path: Path, kind: 
     elif isinstance(kind, simdb.Vector):  # whole numbers, of which many are as far
         items = list(generator.integers(1, 9, (count, kind.dimension)).astype(np.float32))
     else:
-        items = ["".join(generator.choice(list("abcdef"), 6)) for _ in range(count)]
+        lengths = generator.integers(5, 9, count)
+        items = ["".join(generator.choice(list("abcdef"), length)) for length in lengths]
     bound: dict[str, Any] = {"threshold": 0.01, "guarantee": "exact"}
     if kind.is_distance:
         most = min(180, kind.largest_distance)

@@ -166,7 +166,7 @@ def test_an_interrupt_within_a_kernel_comes_when_the_kernel_has_ended():
 
     compare("compiled, and its types known")
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    long = "".join(map(chr, np.random.default_rng(1).integers(97, 120, 8_000)))
+    long = "".join(map(chr, np.random.default_rng(1).integers(97, 120, 60_000)))
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.03)  # seconds, of which the kernel takes more
         with pytest.raises(KeyboardInterrupt):

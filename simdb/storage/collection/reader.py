@@ -5,7 +5,7 @@ Items come one by one, as documents, or in bulk: whole blocks, without an object
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
 from simdb.errors import CorruptionError
-from simdb.ragged import ByteStrings, address_of, as_bytes, cut_rows, picked, slices_of
+from simdb.ragged import ByteStrings, address_of, as_bytes, picked, slices_of
 from simdb.storage.collection.manifest import Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
@@ -541,7 +541,7 @@ class LiveBatch(NamedTuple):
     """Some live items: their numbers, uint32 ascending, and their bytes."""
 
     numbers: UInt32s
-    items: list[bytes]
+    items: ByteStrings
 
 
 def live_batches(
@@ -550,7 +550,7 @@ def live_batches(
     *,
     most_items: int | None = None,
     most_bytes: int = BYTES_AT_ONCE,
-    weights: Callable[[list[bytes]], Int64s] | None = None,
+    weights: Callable[[ByteStrings], Int64s] | None = None,
 ) -> Iterator[LiveBatch]:
     """Yield the live items from a number on in batches of bounded size; every one is verified.
 
@@ -558,29 +558,33 @@ def live_batches(
     ``weights`` say what the items become, these count in place of their bytes, and a batch ends
     within a block.
     """
-    numbers: list[UInt32s] = []
-    items: list[bytes] = []
-    size = 0
+    parts: list[LiveBatch] = []
+    count = size = 0
     for block in _live_blocks(collection, start):
         taken = 0
         while taken < len(block.items):
-            room = None if most_items is None else most_items - len(items)
+            room = None if most_items is None else most_items - count
             part = block.items[taken:] if room is None else block.items[taken : taken + room]
             if weights is None:
-                added = sum(map(len, part))
+                added = part.values.size
             else:
                 ends = np.cumsum(weights(part))
                 part = part[: int(np.searchsorted(ends, most_bytes - size)) + 1]
                 added = int(ends[len(part) - 1])
-            numbers.append(block.numbers[taken : taken + len(part)])
-            items += part
+            parts.append(LiveBatch(block.numbers[taken : taken + len(part)], part))
+            count += len(part)
             size += added
             taken += len(part)
-            if size >= most_bytes or len(items) == most_items:
-                yield LiveBatch(np.concatenate(numbers), items)
-                numbers, items, size = [], [], 0
-    if items:
-        yield LiveBatch(np.concatenate(numbers), items)
+            if size >= most_bytes or count == most_items:
+                yield _one_batch(parts)
+                parts, count, size = [], 0, 0
+    if parts:
+        yield _one_batch(parts)
+
+
+def _one_batch(parts: Sequence[LiveBatch]) -> LiveBatch:
+    numbers, items = zip(*parts, strict=True)
+    return LiveBatch(np.concatenate(numbers), ByteStrings.concatenated(items))
 
 
 def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch]:
@@ -598,11 +602,11 @@ def _live_blocks(collection: CollectionReader, start: int) -> Iterator[LiveBatch
             (found,) = Documents.of_blocks(*where)
             for some in slices_of(found.sizes, BYTES_AT_ONCE):  # compressed they may be few
                 collection.transaction.require_open()
-                yield LiveBatch(wanted[some], as_bytes(found.select(some).items()))
+                yield LiveBatch(wanted[some], found.select(some).items())
         else:
             collection.items.verify(block.key)
-            items = cut_rows(block.as_rows(np.uint8)[places])
-            yield LiveBatch(block.numbers[places], items)
+            rows = np.ascontiguousarray(block.as_rows(np.uint8)[places])
+            yield LiveBatch(block.numbers[places], ByteStrings.of_rows(rows))
     if not start:
         collection.require_all(live)
 
