@@ -1,4 +1,4 @@
-"""Edit distances by bits are those of the table of distances, at the ends of words of 64 rows too."""
+"""Edit distances by bits are those of the table, at the ends of words of 64 rows too."""
 
 from __future__ import annotations
 
