@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "ingest",
+        "ingest/add.py",
+        "            if present is not under:\n",
+        "            if present is not known:\n",
+        "tests/upkeep/test_two_at_once.py -k signed_ahead",
+    ),
+    Fault(
         "upkeep",
         "upkeep/survey.py",
         "is_told = curve.is_exact and not isinstance(curve, WithinCurve)",

@@ -21,6 +21,7 @@ from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import (
     BadItemError,
+    CollectionNotFoundError,
     ConfigurationError,
     KeyExistsError,
     KeyNotFoundError,
@@ -167,14 +168,20 @@ class BatchAdder:
                 return CollectionReader(snapshot, self._settings.number).manifest.next_number
         return self._first_new
 
-    def add(self, batch: RowBatch, signed: Signed) -> list[Fates]:
+    @property
+    def known(self) -> Known:
+        """The settings that the last batch was stored under."""
+        return self._known
+
+    def add(self, batch: RowBatch, signed: Signed, under: Known) -> list[Fates]:
         """Store what is to be stored of a batch, durably, all of it or nothing.
 
+        It is signed again if that was not done ``under`` the present settings.
         Where rows take items out that decide about later rows, the batch may have to be cut: then
         it returns the fates of more than one part. KeyExistsError: a key is stored already; its
         ``row`` says which.
         """
-        fates = self._add(batch, signed)
+        fates = self._add(batch, signed, under)
         if isinstance(fates, Fates):
             return [fates]
         if self._policy.is_whole:
@@ -183,14 +190,23 @@ class BatchAdder:
                 "transaction: add them in several calls"
             )
         parts = map(batch.cut, (slice(fates), slice(fates, None)))
-        return list(chain.from_iterable(self.add(p, self._signer.sign(p.items)) for p in parts))
+        return list(chain.from_iterable(map(self._signed_and_added, parts)))
 
-    def _add(self, batch: RowBatch, signed: Signed) -> Fates | int:
+    def _signed_and_added(self, batch: RowBatch) -> list[Fates]:
+        known = self._known
+        return self.add(batch, known.signer.sign(batch.items), known)
+
+    def _add(self, batch: RowBatch, signed: Signed, under: Known) -> Fates | int:
         """Store a batch; or return where it must be cut, and store nothing."""
         with self._access.write(shares=len(batch.rows) <= SHARING) as transaction:
-            present = self._known.refreshed(transaction)
-            if present is not self._known:
-                self._known = present
+            known, present = self._known, self._known.refreshed(transaction)
+            if present.settings.number != known.settings.number and self._first_new is not None:
+                raise CollectionNotFoundError(
+                    f"collection {known.settings.name!r} was dropped and created again while rows "
+                    "were added to it; add them again"
+                )
+            self._known = present
+            if present is not under:
                 signed = present.signer.sign(batch.items)
             writer = CollectionWriter(transaction, self._settings.number)
             if self._settings.compression is None:
@@ -711,17 +727,20 @@ def store(
     given: GivenSignatures | None = None,
 ) -> AddReport:
     """Add batches of rows, each in a transaction of its own; see ``load``."""
-    adder, tally, signer = BatchAdder(access, known, policy), Tally(), known.signer
+    adder, tally = BatchAdder(access, known, policy), Tally()
     packer = Packer(access, known.settings)
 
-    def sign(batch: RowBatch, pool: Executor | None) -> Signing:
-        return signer.start(batch.items, pool) if given is None else given.start(batch, signer)
+    def sign(batch: RowBatch, pool: Executor | None) -> tuple[Known, Signing]:
+        if given is not None:
+            return known, given.start(batch, known.signer)
+        present = adder.known
+        return present, present.signer.start(batch.items, pool)
 
-    for batch, signing, packing in _made_ahead(batches, sign, packer, access):
+    for batch, (under, signing), packing in _made_ahead(batches, sign, packer, access):
         if batch.bad and not policy.skip_bad:
             raise first_problem(batch)
         batch.packed = None if packing is None else packing.result()
-        fates = adder.add(batch, signing.result())
+        fates = adder.add(batch, signing.result(), under)
         told = [adder.outcomes(one) for one in fates]
         for one in fates:
             tally.counts.update(one.actions)
@@ -737,15 +756,16 @@ def store(
 
 def _made_ahead(
     batches: Iterator[RowBatch],
-    sign: Callable[[RowBatch, Executor | None], Signing],
+    sign: Callable[[RowBatch, Executor | None], tuple[Known, Signing]],
     packer: Packer,
     access: WriteAccess,
-) -> Iterator[tuple[RowBatch, Signing, Packing | None]]:
-    """Yield batches, signed and compressed; threads, if any, do that to the next one meanwhile.
+) -> Iterator[tuple[RowBatch, tuple[Known, Signing], Packing | None]]:
+    """Yield batches, signed under which settings, and compressed.
 
-    Where the caller's iterable raises, the batches before come first.
+    Threads, if any, do that to the next one meanwhile. Where the caller's iterable
+    raises, the batches before come first.
     """
-    begun: deque[tuple[RowBatch, Signing, Packing | None]] = deque()
+    begun: deque[tuple[RowBatch, tuple[Known, Signing], Packing | None]] = deque()
     try:
         for batch in batches:
             batch.items = ByteStrings.of(batch.items)  # which else each of those who read them does

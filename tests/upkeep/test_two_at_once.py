@@ -220,3 +220,66 @@ with simdb.open(sys.argv[1]) as db:
         with db._handle.read() as snapshot:
             assert not catalogue.garbage(snapshot)
         assert is_whole(db["a"])
+
+
+# Added in four batches, since a key comes again.
+SIX = "one two three four five six"
+ROWS = [
+    *(("a", SIX), ("b", "the price of copper rose in london")),
+    *(("a", SIX), ("c", "one two three four five seven")),
+    *(("a", SIX), ("d", "one two three four five eight")),
+    *(("a", SIX), ("e", "one two three four five nine")),
+]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"seed": 2},
+        {"recall": 0.999},
+        {"exact_floor": 0.5},
+        {"kind": simdb.Text(simdb.WordShingles(1), lowercase=True)},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+@pytest.mark.parametrize("adding", ["add_many", "dedupe"])
+def test_all_batches_of_an_input_are_signed_by_the_settings_they_are_stored_under(
+    tmp_path, adding, settings
+):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db, simdb.open(path) as again:
+        collection = db.collection("c", WORDS, threshold=0.5, seed=1)
+        progress = once(lambda: again["c"].rebuild(**settings))
+        if adding == "add_many":
+            collection.add_many(ROWS, on_existing="replace", progress=progress)
+            assert len(collection) == 5
+        else:
+            report = collection.dedupe(ROWS, on_existing="keep", progress=progress)
+            assert {one.key for one in report.duplicates} == {"a", "c", "d", "e"}
+            assert len(collection) == 2
+        assert is_whole(collection)
+
+
+def test_batches_signed_ahead_by_threads_are_signed_again_after_a_rebuild(tmp_path, monkeypatch):
+    monkeypatch.setattr("simdb.opened.opened.LEAST_SHARED", 1)
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=2) as db, simdb.open(path) as again:
+        collection = db.collection("c", WORDS, threshold=0.5, seed=1)
+        progress = once(lambda: again["c"].rebuild(seed=2))
+        collection.add_many(ROWS, on_existing="replace", progress=progress)
+        assert is_whole(collection)
+
+
+def test_rows_do_not_go_on_into_another_collection_of_the_same_name(tmp_path):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db, simdb.open(path) as again:
+        collection = db.collection("c", WORDS, threshold=0.5, seed=1)
+
+        def made_anew() -> None:
+            again.drop_collection("c")
+            again.collection("c", WORDS, threshold=0.5, seed=2)
+
+        with pytest.raises(simdb.CollectionNotFoundError, match="created again while rows"):
+            collection.add_many(ROWS, on_existing="replace", progress=once(made_anew))
+        assert len(again["c"]) == 0
+        assert db.check(deep=True).sound
