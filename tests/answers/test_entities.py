@@ -100,6 +100,46 @@ def test_new_and_deleted_items_join_the_groups_there_are_as_if_all_were_new(tmp_
             collection.groups(0.7, method=method, earlier=before)
 
 
+def test_groups_do_not_go_on_where_numbers_mean_other_items(tmp_path):
+    """They do after a backup is restored, or a store loaded, if the items are the same ones."""
+    path = tmp_path / "s.simdb"
+    near = [("a", {1, 2, 3}), ("b", {1, 2, 3, 4}), ("c", {20, 21, 22}), ("d", {20, 21, 22, 23})]
+
+    def grouped(collection: simdb.Collection, **options: Any) -> list[tuple[Any, ...]]:
+        return keys_of(collection.groups(method="star", **options))
+
+    with simdb.open(path) as db:
+        collection = db.collection("c", simdb.Set(), threshold="1/2", seed=1)
+        collection.add_many([("x", {9}), ("y", {8}), *near])
+        whole = collection.groups(method="star").state()
+        db.dump(tmp_path / "whole")
+        collection.delete_many(["x", "y"])
+        state = collection.groups(method="star").state()
+        db.dump(tmp_path / "dump")
+        db.backup(tmp_path / "backup")
+    simdb.load(tmp_path / "dump", tmp_path / "loaded.simdb")
+    simdb.repair(path, tmp_path / "repaired.simdb")
+    for name in ("loaded", "repaired"):
+        with simdb.open(tmp_path / f"{name}.simdb") as db:
+            db["c"].add_many([("p", {70}), ("q", {71})])
+            with pytest.raises(simdb.ConfigurationError, match="loaded, repaired or restored"):
+                grouped(db["c"], earlier=state)
+    simdb.load(tmp_path / "whole", tmp_path / "same.simdb")
+    with simdb.open(tmp_path / "same.simdb") as db:
+        db["c"].add_many([("p", {70}), ("q", {70, 71})])
+        assert grouped(db["c"], earlier=whole) == grouped(db["c"])
+
+    with simdb.open(path) as db:
+        db["c"].add_many([("e", {1, 2, 3, 5}), ("f", {30, 31}), ("g", {30, 31, 32})])
+        later = db["c"].groups(method="star").state()
+    simdb.restore(tmp_path / "backup", path)
+    with simdb.open(path) as db:
+        db["c"].add_many([("h", {40, 41}), ("i", {40, 41, 42}), ("j", {30, 31})])
+        with pytest.raises(simdb.ConfigurationError, match="loaded, repaired or restored"):
+            grouped(db["c"], earlier=later)
+        assert grouped(db["c"], earlier=state) == grouped(db["c"])
+
+
 def test_of_bits_the_nearest_are_one_to_one_and_groups_are_within_the_distance(tmp_path):
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         one, other = (db.collection(name, simdb.Bits(8), max_distance=2) for name in ("l", "r"))

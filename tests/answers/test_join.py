@@ -121,6 +121,11 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
         list(own.batches())
         with pytest.raises(ConfigurationError, match="not one of a join of two"):
             list(one.join(other, 0.5, resume=own.token))
+        third = db.collection("third", simdb.Set(), threshold=None, exact_floor=0.5)
+        third.add_many(list(enumerate(right)))
+        for sides in ((other, one), (one, third), (third, other)):
+            with pytest.raises(ConfigurationError, match="of other ones"):
+                list(sides[0].join(sides[1], 0.5, resume=pairs.token))
         other.add("new", {1})
         with pytest.raises(ConfigurationError, match="has changed"):
             list(one.join(other, 0.5, resume=pairs.token))

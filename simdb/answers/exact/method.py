@@ -321,16 +321,17 @@ class Token(Struct, frozen=True):
     way: str  # how they were found: ``MEMORY``, ``SWEPT``, ``NEW``, ``JOINED`` or ``LOOKED_UP``
     threshold: Threshold
     # What they are pairs of: the number of the collection (if swept, of the epoch) and of the
-    # commits that had changed it; of a join, those numbers of commits of both.
-    state: tuple[int, int]
+    # commits that had changed it; of a join, both numbers of either side.
+    state: tuple[int, ...]
     since: int = 0  # pairs of two items of lower numbers are left out
     place: Place = BEGINNING  # of items looked up, those of numbers lower than its range are done
     counted: bool = False  # if swept, ranges are parts of all candidates, not slices of postings
     room: int = 0  # if swept, postings of a slice
 
     def __str__(self) -> str:
-        numbers = *self.state, self.since, *self.place, int(self.counted), self.room
-        return ":".join([self.way, str(self.threshold.fraction), *map(str, numbers)])
+        state = ",".join(map(str, self.state))
+        numbers = self.since, *self.place, int(self.counted), self.room
+        return ":".join([self.way, str(self.threshold.fraction), state, *map(str, numbers)])
 
     @classmethod
     def parse(cls, text: str, threshold: Threshold) -> Token:
@@ -338,8 +339,9 @@ class Token(Struct, frozen=True):
         if not isinstance(text, str):
             raise WrongTypeError(f"a resume token is a str, not {type(text).__name__}")
         try:
-            way, fraction, *fields = text.split(":")
-            one, other, since, reached, batches, counted, room = map(int, fields)
+            way, fraction, told, *fields = text.split(":")
+            state = tuple(map(int, told.split(",")))
+            since, reached, batches, counted, room = map(int, fields)
             own = Threshold(Fraction(fraction))
         except (ValueError, ArithmeticError):
             way = ""
@@ -350,7 +352,7 @@ class Token(Struct, frozen=True):
                 f"the resume token belongs to a join at {own}, not at {threshold}"
             )
         place = Place(reached, batches)
-        return cls(way, own, (one, other), since, place, counted=bool(counted), room=room)
+        return cls(way, own, state, since, place, counted=bool(counted), room=room)
 
     @classmethod
     def begin(
@@ -358,9 +360,10 @@ class Token(Struct, frozen=True):
     ) -> Token:
         """Make the token of the beginning; of the pairs of one collection both are the same."""
         one, other = left.reader.manifest, right.reader.manifest
-        if way in (JOINED, LOOKED_UP):
-            return cls(way, threshold, (one.changes, other.changes))
         number = left.reader.number
+        if way in (JOINED, LOOKED_UP):
+            state = number, one.changes, right.reader.number, other.changes
+            return cls(way, threshold, state)
         if way == SWEPT:
             number = -1 if one.index.exact is None else one.index.exact.current.number
         return cls(way, threshold, (number, one.changes), since)
@@ -381,5 +384,8 @@ class Token(Struct, frozen=True):
             )
         if self.state != Token.begin(self.way, self.threshold, left, right).state:
             raise ConfigurationError(
-                "the collection has changed since the resume token was made; start the join again"
+                "a collection has changed since the resume token was made, or the token is of "
+                "other ones; start the join again"
+                if of_join
+                else "the collection has changed since the resume token was made; start again"
             )
