@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from math import inf, isnan, nan, nextafter
+from math import ceil, floor, inf, isnan, nan, nextafter
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,7 @@ _MOST_SYMBOLS = 2**32  # of two sets; of so many the law is that of independent 
 # decides only among plans whose false candidates hardly differ: at 0.8 and 0.99 12 x 5 saves 120
 # bytes of 16 x 6 and has 0.02 more.
 _WORTH_OF_A_BYTE = 5e-5
+_DIGITS = 10_000  # of what is told as attained: rounded so that it is not what was asked for
 
 
 def wrong_recall(recall: object) -> ConfigurationError:
@@ -315,7 +316,7 @@ def plan(
         raise ConfigurationError(
             f"recall {float(request.recall)} {asked} cannot be reached with {budget:,} rows of "
             f"signature{several}; {best.bands} bands of {best.rows} rows reach "
-            f"{best.expected_recall(threshold):.4f}: lower the recall, "
+            f"{floor(best.expected_recall(threshold) * _DIGITS) / _DIGITS:.4f}: lower the recall, "
             f"{_larger_budget(threshold, request, least, family)}or give bands and rows"
         )
     most = request.false_candidates
@@ -325,7 +326,8 @@ def plan(
         raise ConfigurationError(
             f"false_candidates {float(most)} {asked} cannot be reached with {budget:,} rows of "
             f"signature; {best.bands} bands of {best.rows} rows have "
-            f"{best.false_candidates():.4f}: ask for more, lower the recall, or raise row_budget"
+            f"{ceil(best.false_candidates() * _DIGITS) / _DIGITS:.4f}: ask for more, lower the "
+            "recall, or raise row_budget"
         )
     if request.items is not None:
         return _plan_for_many(threshold, request, budget, least, family)

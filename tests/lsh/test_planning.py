@@ -193,7 +193,7 @@ def test_the_budgets_that_a_refusal_names_are_the_least_that_are_enough(threshol
         ({"bands": 100}, "bands=100, rows=None leaves no plan within 128 rows"),
         (
             {"threshold": Fraction(1, 5)},
-            r"128 rows of signature and two or more a band .*; 64 bands of 2 rows reach 0\.9266: "
+            r"128 rows of signature and two or more a band .*; 64 bands of 2 rows reach 0\.9265: "
             "lower .* row budget of 228, or of 21 for bands of a single row, or give bands",
         ),
         (
@@ -203,7 +203,8 @@ def test_the_budgets_that_a_refusal_names_are_the_least_that_are_enough(threshol
         ({"threshold": Fraction(1, 1_000)}, "reach 0.0000: lower the recall, or give bands"),
         ({"row_budget": 5_000}, "row_budget is 5,000, more than the 4,096"),
         ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* row budget of "),
-        ({"false_candidates": Fraction(1, 50)}, r"16 bands of 6 rows have 0\.2740: ask for more"),
+        ({"false_candidates": Fraction(1, 50)}, r"16 bands of 6 rows have 0\.2741: ask for more"),
+        ({"threshold": 0.5, "recall": 0.9999}, r"64 bands of 2 rows reach 0\.9998: lower"),
         ({"rows": 20}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* 6 bands of 20 rows"),
     ],
 )
