@@ -376,12 +376,10 @@ class BatchAdder:
             return KeyExistsError(problem, remedies=remedies, row=row, key=key)
         if number < 0 or number in self._seen:
             removed = ", in a row that was removed" if number < 0 else ""
-            is_first = self._policy.standing is None  # else in an order of its own
-            problem = (
-                f"key {key!r} came earlier in the input with other content{removed}"
-                if is_first
-                else f"key {key!r} comes with other content in a row that the policy prefers{removed}"
-            )
+            where = "came earlier in the input with other content"
+            if self._policy.standing is not None:  # rows come in an order of its own
+                where = "comes with other content in a row that the policy prefers"
+            problem = f"key {key!r} {where}{removed}"
             return KeyExistsError(problem, row=row, key=key, within_input=True)
         remedies = [Remedy("on_existing", "replace", "updates it")]
         if self._policy.drop_duplicates:  # as dedupe does, which alone may keep
