@@ -28,6 +28,7 @@ NAMES = 500_000
 EDITS = (1, 2, 3)
 JOINED_EDITS = (1, 2)
 PROBES, PROBES_OF_PEERS = 200, 10
+FEW = 10  # the nearest, however far
 TRIE_NAMES = 50_000  # a trie of Python's dictionaries of all would take gigabytes
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -118,6 +119,7 @@ def measured(data: str, count: int, edits: int, seed: int, work: str) -> dict[st
             ),
             few,
         )["processor_p50"]
+    figures |= nearest(stored, few, work)
     trie = trie_of(stored[:TRIE_NAMES])
 
     def in_trie(probe: str) -> set[str]:
@@ -137,6 +139,34 @@ def measured(data: str, count: int, edits: int, seed: int, work: str) -> dict[st
         figures[f"{peer}, precision"] = len(found_by & true_of_few) / max(1, len(found_by))
         figures[peer] = timed_each(near, few)["processor_p50"]
     return figures
+
+
+def nearest(stored: list[str], probes: list[str], work: str) -> dict[str, Any]:
+    """Search a collection without an index for the nearest few, however far, and by rapidfuzz."""
+    from rapidfuzz import process
+    from rapidfuzz.distance import Levenshtein
+
+    with (
+        tempfile.TemporaryDirectory(dir=work) as folder,
+        simdb.open(Path(folder) / "names.simdb", sync="batch", threads=1) as database,
+    ):
+        collection = database.collection("names", simdb.String())
+        collection.add_many(enumerate(stored))
+
+        def ours(probe: str) -> list[float]:
+            return [match.distance or 0.0 for match in collection.search(probe, limit=FEW)]
+
+        def theirs(probe: str) -> list[float]:
+            found = process.extract(probe, stored, scorer=Levenshtein.distance, limit=FEW)
+            return [distance for _, distance, _ in found]
+
+        assert [ours(probe) for probe in probes] == [theirs(probe) for probe in probes]
+        many = processor_of(lambda: collection.search_many(probes, limit=FEW))
+        return {
+            "nearest": timed_each(ours, probes)["processor_p50"],
+            "nearest, many": 1e3 * many / len(probes),
+            "nearest, rapidfuzz": timed_each(theirs, probes)["processor_p50"],
+        }
 
 
 def symspell_of(stored: list[str], edits: int) -> Callable[[str], list[str]]:
@@ -226,6 +256,16 @@ def strings(bench: Bench) -> None:
                     note=told,
                 )
             )
+        bench.add(
+            Figure(
+                *("strings", f"the {FEW} nearest of {name}", timed["nearest"], "ms"),
+                peer="rapidfuzz extract",
+                peer_value=timed["nearest, rapidfuzz"],
+                ratio=timed["nearest, rapidfuzz"] / timed["nearest"],
+                note=f"of probes as many edits away; {timed['nearest, many']:.1f} ms each of "
+                f"{PROBES_OF_PEERS} by search_many; the same distances",
+            )
+        )
         if "pairs" in timed:
             bench.add(
                 Figure(
