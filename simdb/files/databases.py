@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,12 @@ def database_of(source: str) -> tuple[str, str, str] | None:
     found = _DATABASE.fullmatch(source)
     if found is not None and (found[2] or found[1] == "duckdb"):
         return found[1], found[2], found[3]
-    if source.startswith(("sqlite:", "duckdb:")) and not Path(source).exists():
+    is_file = True
+    if source.startswith(("sqlite:", "duckdb:")):
+        is_file = False
+        with suppress(OSError):  # a query is longer than names of files may be
+            is_file = Path(source).exists()
+    if not is_file:
         raise UsageError(
             f"{source} does not name a table: sqlite:FILE:TABLE, duckdb:FILE:TABLE or a query "
             "(SELECT ...) in the place of the table; duckdb::QUERY needs no file"

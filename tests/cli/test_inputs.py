@@ -235,6 +235,7 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         ("sqlite:{}:select id from 'my posts'", "there is no column 'text'; there are 'id'"),
         ("sqlite:{}:select text, text from 'my posts'", "there are two columns 'text'"),
         ("sqlite:{}", "does not name a table"),
+        ("duckdb:select " + "a, " * 200 + "b from t", "does not name a table"),
         ("sqlite:{}.gone:t", "no such file or folder"),
         ("duckdb:{}.gone:t", "no such file or folder"),
         ("duckdb::select * from nowhere", "DuckDB cannot read it: "),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import tempfile
 from typing import Any
 
 import msgpack
@@ -287,3 +288,22 @@ def test_what_leads_to_a_pipe_is_written_to(tmp_path):
         run("dedupe", source, "-o", f"/dev/fd/{writing}", "--id-field", "id", "-q")
         os.close(writing)
         assert json.loads(pipe.read())["id"] == 1
+
+
+def test_what_is_stored_meanwhile_lies_beside_the_file_that_a_link_leads_to(tmp_path, monkeypatch):
+    """``/dev/stdout`` may lead to a file: in /dev there is no room."""
+    source, here, there = tmp_path / "in.jsonl", tmp_path / "here", tmp_path / "there"
+    source.write_text('{"id": 1, "text": "some words of a text"}\n')
+    for folder in (here, there):
+        folder.mkdir()
+    (there / "out.jsonl").touch()
+    (here / "link.jsonl").symlink_to(there / "out.jsonl")
+    made, folders = tempfile.TemporaryDirectory, []
+
+    def noted(**options: Any) -> Any:
+        folders.append(options["dir"])
+        return made(**options)
+
+    monkeypatch.setattr("simdb.cli.dedupe.tempfile.TemporaryDirectory", noted)
+    done("dedupe", source, "-o", here / "link.jsonl", "--id-field", "id")
+    assert folders == [there]
