@@ -185,7 +185,9 @@ class Places(Struct, frozen=True):
 
         Beside the output there is room for about as much; the system's own folder may be memory.
         """
-        target = Path(os.path.realpath(self.output))  # /dev/stdout may be a file elsewhere
+        target = Path(self.output)
+        if target.is_file():
+            target = target.resolve()  # /dev/stdout may be a file elsewhere
         beside = self.output != "-" and (target.is_file() or not target.exists())
         folder = target.parent if beside else None
         if self.output.endswith("/") or target.is_dir():
