@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "answers",
+        "answers/buckets.py",
+        "            probe_of, items, agree = probe_of[promising], items[promising], False\n",
+        "            probe_of, items, agree = probe_of[promising], items[: promising.sum()], False\n",
+        "tests/answers/test_search_many.py -k single_ones",
+    ),
+    Fault(
+        "answers",
         "answers/entities.py",
         "return bool(np.array_equal(self.digests[known], now.digests))",
         "return bool(known.any())",

@@ -70,6 +70,7 @@ SHARE_OF_MET = 1_024  # bytes of the memory setting for an entry of a large buck
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 MANY_KEYS = 32  # of a search
 FEW_MET = 32  # entries of the buckets of a search
+MANY_MET = 64  # for each probe, of which so many share one bucket with it that to sort them is slow
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
@@ -449,8 +450,12 @@ def propose(
         """Return the probes of queries."""
         return usable[buckets.owners(asked if places is None else places[asked])]
 
-    # Of one probe no entry needs to be told whose it is.
-    probe_of = np.zeros(items.size, np.int64) if probes_count == 1 else owners_of(found.queries)
+    if probes_count == 1:  # no entry needs to be told whose it is
+        probe_of = np.zeros(items.size, np.int64)
+    elif items.size < queries.size:
+        probe_of = owners_of(found.queries)
+    else:
+        probe_of = owners_of(np.arange(queries.size)).take(found.queries)
     if limit != NO_LIMIT:
         full = np.flatnonzero(np.bincount(found.queries, minlength=queries.size) >= limit)
         owners = owners_of(full)
@@ -463,7 +468,11 @@ def propose(
         np.minimum.at(horizon, owners, last_items[full])
         near = items <= horizon[probe_of]
         probe_of, items = probe_of[near], items[near]
+    agree = needed.words > 0 or needed.family is not None
     if buckets.groups is None:
+        if agree and items.size > MANY_MET * probes_count:  # most of many agree in a band alone
+            promising = _agreeing(reader, signed, probe_of, items, needed)
+            probe_of, items, agree = probe_of[promising], items[promising], False
         packed = _distinct(probe_of, items)
     else:
         groups = buckets.groups[found.queries]
@@ -472,7 +481,7 @@ def propose(
     if reader.manifest.tombstones:
         alive = reader.alive(numbers)
         probes, numbers = probes[alive], numbers[alive]
-    if needed.words or needed.family is not None:
+    if agree:
         promising = _agreeing(reader, signed, probes, numbers, needed)
         probes, numbers = probes[promising], numbers[promising]
     return Proposals(probes, numbers, cut, found.queries.size)

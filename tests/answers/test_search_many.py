@@ -12,9 +12,11 @@ from simdb.answers import buckets, compare
 from tests.support.kind_cases import ALL, CASES
 
 
+@pytest.mark.parametrize("many_met", [0, 10**9])
 @pytest.mark.parametrize("name", CASES)
-def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name):
+def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name, many_met):
     """With small parts and small buckets, so that every part of the work ends somewhere."""
+    monkeypatch.setattr(buckets, "MANY_MET", many_met)
     monkeypatch.setattr(buckets, "PROBED_AT_ONCE", 7)
     monkeypatch.setattr(buckets, "LARGE_BUCKET", 2)
     case = CASES[name]
