@@ -44,8 +44,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/buckets.py",
-        "            probe_of, items, agree = probe_of[promising], items[promising], False\n",
-        "            probe_of, items, agree = probe_of[promising], items[: promising.sum()], False\n",
+        "probe_of, items, agree = probe_of[promising], items[promising], False",
+        "probe_of, items, agree = probe_of[promising], items[~promising], False",
         "tests/answers/test_search_many.py -k single_ones",
     ),
     Fault(

@@ -70,7 +70,7 @@ SHARE_OF_MET = 1_024  # bytes of the memory setting for an entry of a large buck
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 MANY_KEYS = 32  # of a search
 FEW_MET = 32  # entries of the buckets of a search
-MANY_MET = 64  # for each probe, of which so many share one bucket with it that to sort them is slow
+MANY_MET = 64  # entries of the buckets of each of many probes, of which few are near it
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
@@ -450,11 +450,9 @@ def propose(
         """Return the probes of queries."""
         return usable[buckets.owners(asked if places is None else places[asked])]
 
-    if probes_count == 1:  # no entry needs to be told whose it is
-        probe_of = np.zeros(items.size, np.int64)
-    elif items.size < queries.size:
-        probe_of = owners_of(found.queries)
-    else:
+    # Of one probe no entry needs to be told whose it is.
+    probe_of = np.zeros(items.size, np.int64)
+    if probes_count > 1:
         probe_of = owners_of(np.arange(queries.size)).take(found.queries)
     if limit != NO_LIMIT:
         full = np.flatnonzero(np.bincount(found.queries, minlength=queries.size) >= limit)
@@ -470,7 +468,8 @@ def propose(
         probe_of, items = probe_of[near], items[near]
     agree = needed.words > 0 or needed.family is not None
     if buckets.groups is None:
-        if agree and items.size > MANY_MET * probes_count:  # most of many agree in a band alone
+        if agree and probes_count > 1 and items.size > MANY_MET * probes_count:
+            # Most of so many agree in a band alone: they go before they are sorted.
             promising = _agreeing(reader, signed, probe_of, items, needed)
             probe_of, items, agree = probe_of[promising], items[promising], False
         packed = _distinct(probe_of, items)
