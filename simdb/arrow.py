@@ -364,11 +364,15 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
     """
     if isinstance(data, str | bytes):
         raise WrongTypeError(f"several items are searched for, not one {type(data).__name__}")
-    rows, of_table = rows_of(data, None, item, ()), is_table(data)
+    rows = rows_of(data, None, item, ())
+    return _items_of_rows(rows) if is_table(data) else rows
+
+
+def _items_of_rows(rows: Iterable[Any]) -> Iterator[Any]:
     for number, row in enumerate(rows):
         if isinstance(row, BadItemError):
             raise BadItemError(f"row {number}: {row}", row=number)
-        yield row[1] if of_table else row
+        yield row[1]
 
 
 class Parts(ABC):

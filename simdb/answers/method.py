@@ -184,13 +184,14 @@ class Method(ABC):
         for part in found:
             ranking.add(*part)
         probes, numbers, values = ranking.ranked()
-        ends = np.cumsum(np.bincount(probes, minlength=len(candidates)))
-        rows = self._rows(opened, numbers, values, None)
-        answers, begin = [], 0
-        for end, count in zip(ends.tolist(), candidates, strict=True):
-            answers.append(self.answer(opened, rows[begin:end], count))
-            begin = end
-        return answers
+        rows = self._rows(opened, numbers, values, None) if numbers.size else []
+        kind = opened.settings.kind
+        promise, is_distance = self.promise(kind), kind.is_distance
+        bounds = [0, *np.cumsum(np.bincount(probes, minlength=len(candidates))).tolist()]
+        return [
+            Matches(tuple(rows[begin:end]), promise, self.recall, count, is_distance=is_distance)
+            for (begin, end), count in zip(pairwise(bounds), candidates, strict=True)
+        ]
 
     def _rows(
         self,
