@@ -21,6 +21,7 @@ WORKERS = 3
 ROUND = 4.0  # seconds
 KEPT, FLEETING = ("kept", "kept too"), "fleeting"
 ITEMS = 80
+DOINGS = ("rebuild", "compact", "backup", "batches", "search", "anew", "stale")
 WORDS = simdb.Text(simdb.WordShingles(1))
 KINDS: tuple[tuple[Any, Any], ...] = (
     (WORDS, "some words that are like others"),
@@ -47,11 +48,11 @@ def _work(path: Path, seed: str, fault: str | None, until: float, say: Say) -> N
         held: list[tuple[simdb.Collection, Any]] = []
         while time.monotonic() < until:
             name = generator.choice(KEPT)
-            what = generator.choice(["rebuild", "compact", "backup", "search", "anew", "stale"])
+            what = generator.choice(DOINGS)
             try:
                 if what == "rebuild":
                     threshold = generator.choice([0.5, 0.6, 0.7])
-                    database[name].rebuild(threshold=threshold)
+                    database[name].rebuild(threshold=threshold, seed=generator.randrange(3))
                 elif what == "compact":
                     database[name].compact()
                 elif what == "backup":
@@ -59,6 +60,9 @@ def _work(path: Path, seed: str, fault: str | None, until: float, say: Say) -> N
                     database.backup(copy, compact=generator.random() < 0.5)
                     _require_whole(copy)
                     copy.unlink()
+                elif what == "batches":  # several, since keys come again
+                    rows = [(number, _text(number)) for number in generator.sample(range(ITEMS), 9)]
+                    database[name].add_many(rows * 4, on_existing="replace")
                 elif what == "search":
                     _require_found(database[name], generator)
                 elif what == "anew":
