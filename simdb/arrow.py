@@ -38,6 +38,7 @@ Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 # What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
 _UNHELD = (OverflowError, ValueError, LookupError)
 _AS_JSON = frozenset((str, int, bool))
+_WIDE = 32  # bits of the numbers of a dictionary
 _PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
 _DEEPEST = 4  # parts of parts; what lies deeper is told as Python prints it
 _DAY_IN_MILLISECONDS = 86_400_000
@@ -203,7 +204,13 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
                 ) from error
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
-    return whole.cast(without_views(whole.schema)).take(numbers(np.flatnonzero(kept)))
+    whole, places = whole.cast(without_views(whole.schema)), np.flatnonzero(kept)
+    try:
+        return whole.take(numbers(places))
+    except library().ArrowNotImplementedError:  # as of run-ends within a struct
+        runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
+        pieces = [whole.slice(int(run[0]), run.size) for run in runs if run.size]
+        return library().concat_tables(pieces or [whole.slice(0, 0)])
 
 
 def without_views(schema: Any) -> Any:
@@ -211,25 +218,56 @@ def without_views(schema: Any) -> Any:
 
     pyarrow cannot pick from views, nor write dictionaries of them as Parquet.
     """
-    fields = [field.with_type(_without_views(field.type)) for field in schema]
+    fields = [field.with_type(_changed(field.type, _without_view)) for field in schema]
     return library().schema(fields, schema.metadata)
 
 
-def _without_views(kind: Any) -> Any:
+def _without_view(kind: Any) -> Any:
+    arrow = library()
+    if arrow.types.is_string_view(kind):
+        return arrow.large_string()
+    return arrow.large_binary() if arrow.types.is_binary_view(kind) else kind
+
+
+def with_wide_dictionaries(field: Any) -> Any:
+    """Return a field whose dictionaries are as large as need be: their numbers have 32 bits."""
+    return field.with_type(_changed(field.type, _with_wide_numbers))
+
+
+def has_narrow_dictionary(kind: Any) -> bool:
+    """Whether a type has a dictionary that its numbers, of 8 or 16 bits, may keep from growing."""
+    return bool(_changed(kind, _with_wide_numbers) != kind)
+
+
+def _with_wide_numbers(kind: Any) -> Any:
+    arrow = library()
+    if not arrow.types.is_dictionary(kind) or kind.index_type.bit_width >= _WIDE:
+        return kind
+    return arrow.dictionary(arrow.int32(), kind.value_type, kind.ordered)
+
+
+def _changed(kind: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a type that is changed, as are those of its parts."""
     arrow = library()
     types = arrow.types
-    if types.is_string_view(kind):
-        return arrow.large_string()
-    if types.is_binary_view(kind):
-        return arrow.large_binary()
+
+    def part(field: Any) -> Any:
+        return field.with_type(_changed(field.type, change))
+
     if types.is_dictionary(kind):
-        return arrow.dictionary(kind.index_type, _without_views(kind.value_type), kind.ordered)
-    if types.is_struct(kind):
-        return arrow.struct([part.with_type(_without_views(part.type)) for part in kind])
-    if types.is_list(kind) or types.is_large_list(kind):
-        made = arrow.list_ if types.is_list(kind) else arrow.large_list
-        return made(kind.value_field.with_type(_without_views(kind.value_type)))
-    return kind
+        values = _changed(kind.value_type, change)
+        kind = arrow.dictionary(kind.index_type, values, kind.ordered)
+    elif types.is_struct(kind):
+        kind = arrow.struct(list(map(part, kind)))
+    elif types.is_map(kind):
+        kind = arrow.map_(part(kind.key_field), part(kind.item_field), kind.keys_sorted)
+    elif types.is_fixed_size_list(kind):
+        kind = arrow.list_(part(kind.value_field), kind.list_size)
+    elif types.is_list(kind):
+        kind = arrow.list_(part(kind.value_field))
+    elif types.is_large_list(kind):
+        kind = arrow.large_list(part(kind.value_field))
+    return change(kind)
 
 
 class Columns(Struct, frozen=True):

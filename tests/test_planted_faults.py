@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/tables.py",
+        "if len(known[name]) > _numbered_by(types[name].index_type):",
+        "if len(known[name]) > 2 * _numbered_by(types[name].index_type):",
+        "tests/cli/test_tables.py -k outgrow",
+    ),
+    Fault(
         "answers",
         "answers/buckets.py",
         "probe_of, items, agree = probe_of[promising], items[promising], False",

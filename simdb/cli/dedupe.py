@@ -56,6 +56,7 @@ from simdb.files.tables import (
     GroupWriter,
     TableReader,
     copy_rows,
+    outgrown_dictionaries,
     partitions_together,
     require_same_columns,
     version_of,
@@ -839,9 +840,15 @@ class _Tables:
         self._columns = columns
         self._folders = folders
         self._most_bytes = min(most_bytes, MOST_BYTES)
+        self._outgrown: dict[str, frozenset[str]] = {}
         for source, output in outputs.items():
             self._copied(source).require_possible(as_parquet=_form_of(output)["as_parquet"])
         self._at_once = at_once and all(map(self._may_wait, outputs))
+        for output in set(outputs.values()) if self._at_once else ():
+            together = [source for source, where in outputs.items() if where is output]
+            if _form_of(output)["as_parquet"]:
+                outgrown = outgrown_dictionaries(together, columns)
+                self._outgrown.update(dict.fromkeys(together, outgrown))
         self._versions = {source: version_of(source) for source in outputs}
         self._places = {source: Spans() for source in outputs}
         self._waiting: dict[str, CopiedRows] = {}
@@ -852,7 +859,8 @@ class _Tables:
         return source in self._outputs
 
     def _copied(self, source: str) -> CopiedRows:
-        return CopiedRows(source, self._folders.get(source, {}), self._columns)
+        outgrown = self._outgrown.get(source, frozenset())
+        return CopiedRows(source, self._folders.get(source, {}), self._columns, outgrown)
 
     def _may_wait(self, source: str) -> bool:
         copied, output = self._copied(source), self._outputs[source]

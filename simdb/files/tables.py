@@ -529,6 +529,7 @@ class CopiedRows:
         source: the file.
         folders: columns that its folders say, which are written too.
         columns: those that are written, in the order of the file; None for all.
+        outgrown: those whose dictionaries get wider numbers; see ``outgrown_dictionaries``.
 
     Attributes:
         is_stream: whether the file is a stream of Arrow.
@@ -541,12 +542,19 @@ class CopiedRows:
     """
 
     def __init__(
-        self, source: str, folders: Mapping[str, str | None], columns: AbstractSet[str] | None
+        self,
+        source: str,
+        folders: Mapping[str, str | None],
+        columns: AbstractSet[str] | None,
+        outgrown: AbstractSet[str] = frozenset(),
     ) -> None:
         library = arrow.library()
         self._source = source
         with TableFile(source) as file:
             schema = arrow.without_views(file.schema)
+            for place, field in enumerate(schema):
+                if field.name in outgrown:
+                    schema = schema.set(place, arrow.with_wide_dictionaries(field))
             self.row_bytes = file.row_bytes
             self._packed, self._group_rows = file.compression, file.group_rows
             self.is_stream = file.is_stream
@@ -572,6 +580,11 @@ class CopiedRows:
     def of_dictionaries(self) -> list[str]:
         """The names of the columns that have dictionaries."""
         return [field.name for field in self._own if arrow.has_dictionary(field.type)]
+
+    @property
+    def narrow(self) -> list[str]:
+        """The names of those whose dictionaries may be too small for the values of all rows."""
+        return [field.name for field in self._own if arrow.has_narrow_dictionary(field.type)]
 
     def require_possible(self, *, as_parquet: bool) -> None:
         """Raise UsageError if Parquet has no place for a type of these columns."""
@@ -700,7 +713,11 @@ def copy_rows(
     """
     require_same_columns(list(kept), columns)
     with ExitStack() as opened:  # the writer is closed in any case, or does so when it is forgotten
-        copies = [CopiedRows(source, (folders or {}).get(source, {}), columns) for source in kept]
+        outgrown = outgrown_dictionaries(list(kept), columns) if as_parquet else frozenset()
+        copies = [
+            CopiedRows(source, (folders or {}).get(source, {}), columns, outgrown)
+            for source in kept
+        ]
         streams = may_stream and copies[0].is_stream  # in which dictionaries may take turns
         writer = opened.enter_context(
             copies[0].writer(
@@ -720,6 +737,43 @@ def copy_rows(
                     first, end = end, end + batch.num_rows
                     for table in copied.kept(rows.between(first + 1, end + 1) - 1, end):
                         writer.write(table)
+
+
+def outgrown_dictionaries(
+    sources: Sequence[str], columns: AbstractSet[str] | None
+) -> frozenset[str]:
+    """Find the columns of which all dictionaries together have more values than can be numbered.
+
+    Rows of several files, and row groups, get into one row group of Parquet, which nobody can read
+    where its values are more. Of dictionaries within lists and structs that is not counted.
+    """
+    copies = [CopiedRows(source, {}, columns) for source in sources]
+    narrow = copies[0].narrow
+    types = {name: copies[0].schema.field(name).type for name in narrow}
+    known: dict[str, Any] = {}
+    found = {name for name in narrow if not arrow.library().types.is_dictionary(types[name])}
+    if narrow and not (copies[0].is_arrow_file and len(copies) == 1):
+        for part in chain.from_iterable(copied.categories() for copied in copies):
+            for name in set(narrow).intersection(part.column_names) - found:
+                own = part.column(name).chunk(0).dictionary
+                known[name] = _distinct_of(known.get(name), own)
+                if len(known[name]) > _numbered_by(types[name].index_type):
+                    found.add(name)
+    return frozenset(found)
+
+
+def _distinct_of(values: Any, more: Any) -> Any:
+    """Return the values of a dictionary, and of others before."""
+    if values is None or values.equals(more):
+        return more
+    return arrow.library().concat_arrays([values, more]).unique()
+
+
+def _numbered_by(kind: Any) -> int:
+    """Return how many values a dictionary may have."""
+    is_signed = arrow.library().types.is_signed_integer(kind)
+    bits: int = kind.bit_width - is_signed
+    return 1 << bits
 
 
 def _one_of_each_dictionary(copies: Sequence[CopiedRows]) -> Any:

@@ -187,6 +187,35 @@ def test_dictionaries_that_take_turns_become_one(tmp_path, source, target):
     assert found.schema == parts[0].schema
 
 
+@pytest.mark.parametrize("options", [[], ["--policy", "first"]], ids=["at once", "in the end"])
+@pytest.mark.parametrize("source", ["two files", "two row groups", "stream"])
+@pytest.mark.parametrize("values", [64, 65])
+def test_dictionaries_that_outgrow_their_numbers_get_wider_ones(tmp_path, options, source, values):
+    """As categories of pandas, whose numbers have 8 bits, and those of another month."""
+    narrow = pa.dictionary(pa.int8(), pa.string())
+    parts = []
+    for part in range(2):
+        keys = [f"{part} {number}" for number in range(values)]
+        words = [f"x{part} y{number} z{number * 7}" for number in range(values)]
+        kind = pa.array(keys).dictionary_encode().cast(narrow)
+        parts.append(pa.table({"id": keys, "text": words, "kind": kind}))
+    inputs = [tmp_path / "in.parquet"]
+    if source == "two files":
+        inputs = [tmp_path / f"{number}.parquet" for number in range(2)]
+        for path, part in zip(inputs, parts, strict=True):
+            pq.write_table(part, path)
+    else:
+        makes_file = pa.ipc.new_stream if source == "stream" else pq.ParquetWriter
+        with makes_file(inputs[0], parts[0].schema) as writer:
+            for part in parts:
+                writer.write_table(part)
+    dedupe(*inputs, "-o", tmp_path / "kept.parquet", "--threshold", "1", *options)
+    found = pq.read_table(tmp_path / "kept.parquet")
+    assert found.to_pylist() == pa.concat_tables(parts).to_pylist()
+    wide = pa.dictionary(pa.int32(), pa.string())
+    assert found.schema.field("kind").type == (narrow if values == 64 else wide)
+
+
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
 
 

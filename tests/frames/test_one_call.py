@@ -633,3 +633,24 @@ def test_columns_encoded_by_runs_are_read_and_given_back_plain():
     numbers = pa.RunEndEncodedArray.from_arrays([1, 3], [None, 7])
     kept = simdb.dedupe(pa.table({"text": runs, "n": numbers}), item="text", threshold=0.8)
     assert kept.to_pydict() == {"text": TEXTS[:2], "n": [None, 7]}
+
+
+VIEW = pa.string_view()
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[("a", "b")], [("c", "d")], [], None], pa.map_(VIEW, VIEW)),
+        pa.array([["a", "b"], ["c", "d"], ["e", "f"], None], pa.list_(VIEW, 2)),
+        pa.StructArray.from_arrays(
+            [pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), ["x", "y"])], ["s"]
+        ),
+    ],
+    ids=["map", "list of one length", "run ends in a struct"],
+)
+def test_rows_are_picked_whatever_a_column_holds(column):
+    table = pa.table({"text": TEXTS, "more": column})
+    kept = simdb.dedupe(table, item="text")
+    assert kept.to_pylist() == table.to_pylist()[:2]
+    assert simdb.dedupe(table.slice(0, 0), item="text").to_pylist() == []
