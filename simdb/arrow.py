@@ -782,6 +782,29 @@ def _listed(column: Any) -> list[Any]:
     return found
 
 
+def is_sound(batch: Any) -> bool:
+    """Whether texts are UTF-8, and lie where they are said to, in all columns of a batch."""
+    try:
+        batch.validate(full=True)
+    except library().ArrowInvalid:
+        return False
+    return True
+
+
+def require_within(batch: Any) -> None:
+    """Raise ArrowInvalid where values of a batch lie outside its memory, as of a damaged file.
+
+    Text that is not UTF-8 is left to what reads its row, but for that of dictionaries and lists.
+    """
+    if is_sound(batch):
+        return
+    arrow = library()
+    as_bytes = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
+    for column in batch.columns:
+        kind = as_bytes.get(column.type)
+        (column if kind is None else column.view(kind)).validate(full=True)
+
+
 def values_as_text(column: Any) -> list[Any]:
     """Return the values of an Arrow array; text that is not UTF-8 has half surrogates in it.
 

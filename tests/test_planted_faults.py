@@ -44,6 +44,20 @@ FAULTS = (
     Fault(
         "files",
         "files/tables.py",
+        "        if options.raw and not arrow.is_sound(batch):\n",
+        "        if False:\n",
+        "tests/cli/test_tables.py -k not_utf8",
+    ),
+    Fault(
+        "files",
+        "files/tables.py",
+        "            arrow.require_within(chosen)\n",
+        "            pass\n",
+        "tests/cli/test_tables.py -k damaged_arrow",
+    ),
+    Fault(
+        "files",
+        "files/tables.py",
         "if len(known[name]) > _numbered_by(types[name].index_type):",
         "if len(known[name]) > 2 * _numbered_by(types[name].index_type):",
         "tests/cli/test_tables.py -k outgrow",

@@ -24,7 +24,7 @@ from simdb.arrays import Int64s
 from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.jsonl import JsonLinesReader
-from simdb.files.rows import ColumnRows, Item, ReadingOptions, Row, RowReader
+from simdb.files.rows import ColumnRows, Item, ReadingOptions, Row, RowProblemError, RowReader
 from simdb.files.spans import Spans
 from simdb.ragged import Column
 from simdb.results import Key
@@ -38,6 +38,7 @@ MOST_BYTES = 256 * 2**20  # of a row group that is written
 _READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
 _ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _PARQUET = b"PAR1"  # with which a Parquet file begins
+_ENCRYPTED = b"PARE"  # with which one begins whose metadata are encrypted, too
 _ARROW = b"ARROW1"  # with which an Arrow file begins that can be read from the middle
 _PARTITION = re.compile(r"([^=/]+)=([^/]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -237,8 +238,19 @@ class TableReader(JsonLinesReader):
         """Yield the rows of a part, of which the first has the number ``line``."""
         self._note(part.binary)
         for number, fields in enumerate(part.rows(), line):
-            raw = _line_of(fields) if self.options.raw else b""
-            yield self.row_of(number, raw, fields)
+            try:
+                raw = _line_of(fields) if self.options.raw else b""
+            except UnicodeEncodeError:
+                yield self._row_without_text(number, fields)
+            else:
+                yield self.row_of(number, raw, fields)
+
+    def _row_without_text(self, line: int, fields: Mapping[str, Any]) -> Row:
+        """Return the bad row of a record that has text which is not UTF-8."""
+        raw, key = _line_of(fields, errors="backslashreplace"), None
+        with suppress(RowProblemError, BadItemError):
+            key = None if self.options.made_keys else self._key(fields, line)
+        return Row(line, key, None, None, raw, _not_utf8(fields))
 
     def in_columns(self, batch: Any, line: int) -> _BatchRows | None:
         """Return the rows of a batch as columns, None where they are to be read one by one.
@@ -255,6 +267,8 @@ class TableReader(JsonLinesReader):
         if options.metadata and not (plain and options.metadata_field is None):
             return None
         if not simple or item not in batch.schema.names or batch.column(item).null_count:
+            return None
+        if options.raw and not arrow.is_sound(batch):
             return None
         if arrow.has_bytes(batch.schema.field(item).type):
             self._binary.add(item)
@@ -346,9 +360,20 @@ def _without_bytes(value: Any) -> Any:
     return value
 
 
-def _line_of(fields: Mapping[str, Any]) -> bytes:
+def _line_of(fields: Mapping[str, Any], *, errors: str = "strict") -> bytes:
     told = json.dumps(fields, ensure_ascii=False, default=_not_json)
-    return told.encode("utf-8", "replace") + b"\n"
+    return told.encode("utf-8", errors) + b"\n"
+
+
+def _not_utf8(fields: Mapping[str, Any]) -> str:
+    """Say which fields of a row have text that is not UTF-8."""
+    found = []
+    for name in fields:
+        try:
+            _line_of({name: fields[name]})
+        except UnicodeEncodeError:
+            found.append(repr(name))
+    return f"{' and '.join(found)} {'is' if len(found) == 1 else 'are'} not UTF-8"
 
 
 def _with_columns(batch: Any, added: Mapping[str, str | None]) -> Any:
@@ -399,7 +424,6 @@ class TableFile:
 
     Attributes:
         schema: of its columns.
-        compression: of a Parquet file, by the paths of its columns.
         group_rows: rows of the largest row group of a Parquet file; else of a batch. Of a file
             without rows, those of a table that is made.
         row_bytes: bytes of a row of a Parquet file, about; None of other files.
@@ -412,7 +436,7 @@ class TableFile:
     def __init__(self, source: str) -> None:
         _require_file(source)
         self.source = source
-        self.compression: dict[str, str] = {}
+        self._parquet: Any = None
         self.group_rows = BATCH_ROWS
         self.row_bytes: float | None = None
         self.is_stream = False
@@ -442,30 +466,50 @@ class TableFile:
             self.row_bytes = max(
                 (group.total_byte_size / max(1, group.num_rows) for group in groups), default=0.0
             )
-            for number in range(groups[0].num_columns if groups else 0):
-                column = groups[0].column(number)
-                name = column.compression.lower()
-                known = name == "uncompressed" or library.Codec.is_available(name)
-                chosen = {"uncompressed": "none"}.get(name, name) if known else "zstd"
-                self.compression[column.path_in_schema] = chosen
+            self._parquet = found
             return partial(self._of_parquet, found)
+        if begin.startswith(_ENCRYPTED):
+            raise ValueError("it is encrypted")
         of_file = begin == _ARROW
         self.is_stream = not of_file
         opened = library.ipc.open_file(file) if of_file else library.ipc.open_stream(file)
         found = self._opened.enter_context(opened)
         self.schema = found.schema
         batches = map(found.get_batch, range(found.num_record_batches)) if of_file else iter(found)
-        return lambda columns: (
-            (batch if columns is None else batch.select(columns)).slice(begin, BATCH_ROWS)
-            for batch in batches
-            for begin in range(0, batch.num_rows, BATCH_ROWS)
-        )
+        return partial(self._of_arrow, batches)
+
+    @staticmethod
+    def _of_arrow(batches: Iterable[Any], columns: Sequence[str] | None) -> Iterator[Any]:
+        for batch in batches:
+            chosen = batch if columns is None else batch.select(columns)
+            arrow.require_within(chosen)
+            for begin in range(0, batch.num_rows, BATCH_ROWS):
+                yield chosen.slice(begin, BATCH_ROWS)
 
     @staticmethod
     def _of_parquet(file: Any, columns: Sequence[str] | None) -> Iterator[Any]:
         for batch in file.iter_batches(BATCH_ROWS, columns=columns):
             # By names of columns Arrow also finds parts of others: ``a.b`` of ``a``.
             yield batch if columns is None else batch.select(columns)
+
+    def compression(self, columns: Sequence[str]) -> dict[str, str]:
+        """Return how columns of a Parquet file are compressed, by their paths; none of others."""
+        found: dict[str, str] = {}
+        if self._parquet is None or not self._parquet.metadata.num_row_groups:
+            return found
+        try:  # to ask for that of an encrypted column would end the process; to read it is an error
+            next(self._parquet.iter_batches(1, row_groups=[0], columns=list(columns)), None)
+        except (arrow.library().ArrowException, OSError, ValueError) as error:
+            raise self._unreadable(error) from error
+        described = self._parquet.metadata
+        group, codecs = described.row_group(0), arrow.library().Codec
+        for number in range(group.num_columns):
+            path = described.schema.column(number).path
+            if any(path == name or path.startswith(f"{name}.") for name in columns):
+                name = group.column(number).compression.lower()
+                known = name == "uncompressed" or codecs.is_available(name)
+                found[path] = {"uncompressed": "none"}.get(name, name) if known else "zstd"
+        return found
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
         """Yield its rows as record batches of the columns that are named, else of all."""
@@ -556,7 +600,7 @@ class CopiedRows:
                 if field.name in outgrown:
                     schema = schema.set(place, arrow.with_wide_dictionaries(field))
             self.row_bytes = file.row_bytes
-            self._packed, self._group_rows = file.compression, file.group_rows
+            self._group_rows = file.group_rows
             self.is_stream = file.is_stream
         self._added = {
             name: value
@@ -659,6 +703,10 @@ class CopiedRows:
         With several ``threads`` one of them writes groups, where these are at most half as large as
         they may be: one more is in memory then.
         """
+        packed = {}
+        if as_parquet:
+            with TableFile(self._source) as file:
+                packed = file.compression(self.names)
         group_bytes = self._group_rows * (self.row_bytes or most_bytes)
         return GroupWriter(
             target,
@@ -666,7 +714,7 @@ class CopiedRows:
             as_parquet=as_parquet,
             as_stream=may_stream and self.is_stream,
             dictionaries=dictionaries,
-            packed=self._packed,
+            packed=packed,
             most_rows=self._group_rows,
             most_bytes=most_bytes,
             in_background=threads > 1 and as_parquet and group_bytes * 2 <= most_bytes,

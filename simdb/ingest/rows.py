@@ -326,7 +326,8 @@ def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, OverflowError):  # whose words name no field
             _require_storable(metadata, "metadata", as_json=as_json)
-        raise BadItemError(f"metadata cannot be stored: {error}") from error
+        told = "text that is not UTF-8" if isinstance(error, UnicodeEncodeError) else str(error)
+        raise BadItemError(f"metadata cannot be stored: {told}") from error
     if len(packed) > LARGEST_METADATA:
         raise BadItemError(f"metadata takes {len(packed):,} bytes; at most {LARGEST_METADATA:,}")
     return packed

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import json
+import sqlite3
+import struct
+from contextlib import closing
 from itertools import chain
+from pathlib import Path
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.parquet import encryption
 from typer.testing import CliRunner
 
 from simdb.cli.app import app
@@ -214,6 +220,92 @@ def test_dictionaries_that_outgrow_their_numbers_get_wider_ones(tmp_path, option
     assert found.to_pylist() == pa.concat_tables(parts).to_pylist()
     wide = pa.dictionary(pa.int32(), pa.string())
     assert found.schema.field("kind").type == (narrow if values == 64 else wide)
+
+
+BROKEN = pa.array([b"fine", b"caf\xe9", b"caf\xe8", b""])
+
+
+@pytest.mark.parametrize("source", ["in.parquet", "in.arrow", "sqlite:in.db:t"])
+@pytest.mark.parametrize("options", [[], ["--policy", "key desc"], ["--store", "s.simdb"]])
+def test_text_that_is_not_utf8_makes_a_bad_row_where_rows_are_written_as_text(
+    tmp_path, monkeypatch, source, options
+):
+    """It became a question mark: two values became one."""
+    monkeypatch.chdir(tmp_path)
+    table = TABLE.append_column("more", BROKEN.view(pa.string()))
+    pq.write_table(table, "in.parquet")
+    with pa.ipc.new_file("in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with closing(sqlite3.connect("in.db")) as database:
+        database.execute("CREATE TABLE t (id, text, more)")
+        for key, text, more in zip("abcd", TABLE["text"].to_pylist(), BROKEN, strict=True):
+            values = key, text, more.as_py()
+            database.execute("INSERT INTO t VALUES (?, ?, CAST(? AS TEXT))", values)
+        database.commit()
+    told = ["--on-bad", "skip", "--bad", "bad.jsonl", "--threshold", "1"]
+    dedupe(source, "-o", "kept.jsonl", *told, *options)
+    kept = [json.loads(line) for line in Path("kept.jsonl").read_text().splitlines()]
+    assert sorted((row["id"], row["more"]) for row in kept) == [("a", "fine"), ("d", "")]
+    bad = [json.loads(line) for line in Path("bad.jsonl").read_text().splitlines()]
+    assert [(row["id"], row["problem"]) for row in bad] == [
+        ("b", "'more' is not UTF-8"),
+        ("c", "'more' is not UTF-8"),
+    ]
+    assert [json.loads(row["row"])["more"] for row in bad] == ["caf\udce9", "caf\udce8"]
+    if not options and source == "in.parquet":  # whose bytes are copied
+        dedupe(source, "-o", "kept.parquet", "--threshold", "1")
+        copied = pq.read_table("kept.parquet")["more"].combine_chunks()
+        assert copied.view(pa.binary()).to_pylist() == BROKEN.to_pylist()
+
+
+@pytest.mark.parametrize("offset", [0x7F000000, -5])
+@pytest.mark.parametrize("place", [0, 1, 2], ids=["key", "item", "other"])
+@pytest.mark.parametrize("target", ["kept.arrow", "kept.jsonl"])
+def test_a_damaged_arrow_file_is_told_before_its_values_are_read(tmp_path, target, place, offset):
+    columns = {"id": ["a", "b", "c"], "text": [A, A + "!", B], "n": ["x", "yy", "z"]}
+    table = pa.table(columns)
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    content = bytearray((tmp_path / "in.arrow").read_bytes())
+    offsets = table.column(place).chunk(0).buffers()[1].to_pybytes()[:16]
+    assert content.count(offsets) == 1
+    at = content.find(offsets) + 8
+    content[at : at + 4] = struct.pack("<i", offset)
+    (tmp_path / "in.arrow").write_bytes(content)
+    ran = run("dedupe", tmp_path / "in.arrow", "-o", tmp_path / target, *FIELDS)
+    assert ran.exit_code == 2
+    assert "no Parquet or Arrow file that can be read: " in ran.stderr
+    assert not (tmp_path / target).exists()
+
+
+class Keys(encryption.KmsClient):  # type: ignore[misc]
+    """Keys that are kept as they are."""
+
+    def __init__(self, _settings: object) -> None:
+        encryption.KmsClient.__init__(self)
+
+    def wrap_key(self, key_bytes: bytes, _name: str) -> bytes:
+        return base64.b64encode(key_bytes)
+
+
+@pytest.mark.parametrize("open_footer", [True, False])
+def test_an_encrypted_column_is_told_and_the_others_can_be_read(tmp_path, open_footer):
+    properties = encryption.CryptoFactory(Keys).file_encryption_properties(
+        encryption.KmsConnectionConfig(),
+        encryption.EncryptionConfiguration(
+            footer_key="f", column_keys={"c": ["n"]}, plaintext_footer=open_footer
+        ),
+    )
+    path, target = tmp_path / "in.parquet", tmp_path / "kept.parquet"
+    with pq.ParquetWriter(path, TABLE.schema, encryption_properties=properties) as writer:
+        writer.write_table(TABLE)
+    for options in (["--policy", "key asc"], []):
+        ran = run("dedupe", path, "-o", target, *FIELDS, *options)
+        assert ran.exit_code == 2
+        assert ("Cannot decrypt" if open_footer else "it is encrypted") in ran.stderr
+    if open_footer:
+        dedupe(path, "-o", target, "--columns", "text")
+        assert pq.read_table(target).column_names == ["id", "text"]
 
 
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
