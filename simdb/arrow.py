@@ -20,6 +20,7 @@ from importlib import import_module
 from itertools import chain, islice
 from math import isfinite, isnan
 from typing import Any, Literal, TypeAlias, cast, overload
+from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
@@ -982,8 +983,8 @@ def _has_nanoseconds(kind: Any) -> bool:
 def plain(value: Any) -> Any:
     """Return a value of a table as JSON can express it.
 
-    Dates, times and durations are text in ISO's form, decimals and infinities text; what pandas and
-    floats have in the place of a value is None. Bytes stay.
+    Dates, times and durations are text in ISO's form, decimals, infinities and UUIDs text; what
+    pandas and floats have in the place of a value is None. Bytes stay.
     """
     if type(value) in _AS_JSON:
         return value
@@ -1008,7 +1009,7 @@ def _plain_scalar(value: Any) -> Any:
     if isinstance(value, timedelta):
         microseconds = value // timedelta(microseconds=1)
         return _duration(microseconds * 1_000 + getattr(value, "nanoseconds", 0))  # of pandas
-    if isinstance(value, Decimal) or (isinstance(value, float) and not isfinite(value)):
+    if isinstance(value, Decimal | UUID) or (isinstance(value, float) and not isfinite(value)):
         return str(value)
     return value
 

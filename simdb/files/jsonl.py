@@ -19,7 +19,6 @@ from simdb.errors import BadItemError, UsageError
 from simdb.files.compression import InputStream
 from simdb.files.rows import (
     BYTE_ORDER_MARK,
-    KINDS_OF_VALUES,
     ColumnRows,
     Item,
     NamedFieldsReader,
@@ -27,6 +26,7 @@ from simdb.files.rows import (
     Row,
     RowProblemError,
     decoded,
+    kind_of_value,
 )
 from simdb.kinds.base import shortened
 from simdb.ragged import Column, offsets_of
@@ -245,8 +245,7 @@ class JsonLinesReader(NamedFieldsReader):
         names = [f"{name}.{one}" for one in inside] if isinstance(inside, dict) else []
         hint = f"; name one of its own: {', '.join(names[:_FIELDS_TOLD])}" if names else ""
         return RowProblemError(
-            f"the field {name!r} is {KINDS_OF_VALUES[type(value)]}, not "
-            f"{self.options.kind.json_form}{hint}"
+            f"the field {name!r} is {kind_of_value(value)}, not {self.options.kind.json_form}{hint}"
         )
 
 

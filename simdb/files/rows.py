@@ -54,6 +54,11 @@ KINDS_OF_VALUES = {
 }
 
 
+def kind_of_value(value: object) -> str:
+    """Say what a value of a field is; that of a table may be any object."""
+    return KINDS_OF_VALUES.get(type(value), f"of the type {type(value).__name__}")
+
+
 class Row(Struct, frozen=True):
     """One record of an input.
 
@@ -519,7 +524,7 @@ class NamedFieldsReader(StreamReader):
             return whole_number(key) if self.options.integer_keys else key
         if isinstance(key, int) and not isinstance(key, bool):
             return key
-        kind = "a number with a fraction" if isinstance(key, float) else KINDS_OF_VALUES[type(key)]
+        kind = "a number with a fraction" if isinstance(key, float) else kind_of_value(key)
         raise RowProblemError(
             f"the field {name!r} is {kind}, but a key must be text or a whole number"
         )
@@ -554,7 +559,7 @@ class NamedFieldsReader(StreamReader):
             return others or None
         metadata: Any = others.pop(wanted, None)
         if metadata is not None and not isinstance(metadata, dict):
-            kind = KINDS_OF_VALUES[type(metadata)]
+            kind = kind_of_value(metadata)
             raise RowProblemError(f"the field {wanted!r} is {kind}, not an object")
         for name in others:
             raise RowProblemError(f"the field {name!r} is neither the key, the item nor metadata")

@@ -7,6 +7,7 @@ import errno
 import json
 import sqlite3
 import struct
+import uuid
 from contextlib import closing
 from itertools import chain
 from pathlib import Path
@@ -18,6 +19,7 @@ import pytest
 from pyarrow.parquet import encryption
 from typer.testing import CliRunner
 
+import simdb
 from simdb.cli.app import app
 from simdb.files import tables
 from tests.support.commands import done, run
@@ -306,6 +308,39 @@ def test_an_encrypted_column_is_told_and_the_others_can_be_read(tmp_path, open_f
     if open_footer:
         dedupe(path, "-o", target, "--columns", "text")
         assert pq.read_table(target).column_names == ["id", "text"]
+
+
+@pytest.mark.parametrize("place", ["key", "item", "metadata", "nested"])
+def test_uuids_are_texts_wherever_they_stand(tmp_path, place):
+    uuids = [uuid.UUID(int=number) for number in range(4)]
+    column = pa.ExtensionArray.from_storage(
+        pa.uuid(), pa.array([one.bytes for one in uuids], pa.binary(16))
+    )
+    told: list[object] = [str(one) for one in uuids]
+    if place == "nested":
+        column = pa.StructArray.from_arrays([column], ["u"])
+        told = [{"u": one} for one in told]
+    path = tmp_path / "in.parquet"
+    pq.write_table(TABLE.append_column("u", column), path)
+    named = ["--text-field", "u" if place == "item" else "text"]
+    named += ["--id-field", "u" if place == "key" else "id"]
+    done("dedupe", path, "-o", tmp_path / "k.parquet", *named, "--threshold", "1")
+    assert pq.read_table(tmp_path / "k.parquet").equals(pq.read_table(path))
+    store = tmp_path / "s.simdb"
+    done("dedupe", path, "-o", tmp_path / "k.jsonl", *named, "--threshold", "1", "--store", store)
+    with simdb.open(store) as database:
+        entries = list(database["documents"].items())
+    if place == "key":
+        assert [entry.key for entry in entries] == told
+    elif place == "item":
+        assert [entry.item for entry in entries] == told
+    else:
+        assert [(entry.metadata or {})["u"] for entry in entries] == told
+        with simdb.open(tmp_path / "api.simdb") as database:
+            collection = database.collection("c", simdb.Text())
+            table = pq.read_table(path)
+            collection.add_many(table, key="id", item="text", metadata=["u"])
+            assert (next(collection.items()).metadata or {})["u"] == told[0]
 
 
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
