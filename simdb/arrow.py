@@ -39,6 +39,9 @@ Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 # What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
 _UNHELD = (OverflowError, ValueError, LookupError)
 _AS_JSON = frozenset((str, int, bool))
+# Types of DuckDB: those that come as numbers of fewer bits, as bytes and without their zone.
+_CHANGED_OF_DUCKDB = frozenset(("uhugeint", "bit", "time with time zone"))
+_NESTED_IN_DUCKDB = frozenset(("struct", "list", "array", "map", "union"))
 _WIDE = 32  # bits of the numbers of a dictionary
 _PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
 _DEEPEST = 4  # parts of parts; what lies deeper is told as Python prints it
@@ -137,7 +140,7 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
                 batch for table in tables for batch in table.to_batches()
             )
         elif hasattr(type(data), "__arrow_c_stream__"):
-            reader = arrow.RecordBatchReader.from_stream(data)
+            reader = arrow.RecordBatchReader.from_stream(_with_texts(data))
         else:
             batch = arrow.record_batch(data)
             return batch.schema, iter([batch])
@@ -146,6 +149,27 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
             f"a {type(data).__name__} cannot be read as a table of named columns: {error}"
         ) from error
     return reader.schema, iter(reader)
+
+
+def _with_texts(data: Any) -> Any:
+    """Return a table; of DuckDB with text for what Arrow has no type for, which it would change."""
+    if type(data).__name__ != "DuckDBPyRelation":
+        return data
+    columns, is_changed = [], False
+    for name, kind in zip(data.columns, data.types, strict=True):
+        quoted = '"{}"'.format(name.replace('"', '""'))
+        if _is_changed_by_arrow(kind):
+            is_changed = True
+            quoted = f"CAST({quoted} AS VARCHAR) AS {quoted}"
+        columns.append(quoted)
+    return data.project(", ".join(columns)) if is_changed else data
+
+
+def _is_changed_by_arrow(kind: Any) -> bool:
+    """Whether a type of DuckDB is one, or has one in it, whose values Arrow gets otherwise."""
+    if kind.id not in _NESTED_IN_DUCKDB:
+        return kind.id in _CHANGED_OF_DUCKDB
+    return any(_is_changed_by_arrow(part) for _, part in kind.children if hasattr(part, "id"))
 
 
 def narrowed(frame: Any, columns: Columns) -> Any:

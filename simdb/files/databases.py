@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+import numpy as np
+
 from simdb import arrow
 from simdb.errors import BadItemError, UsageError
 from simdb.extras import of_extra
@@ -112,8 +114,9 @@ class DatabaseReader(TableReader):
         with self._of_duckdb() as (schema, batches):
             wanted = self._wanted(schema.names)
             for batch in batches:
+                chosen = _without_infinities(batch.select(wanted))
                 for begin in range(0, batch.num_rows, BATCH_ROWS):
-                    yield batch.select(wanted).slice(begin, BATCH_ROWS)
+                    yield chosen.slice(begin, BATCH_ROWS)
 
     @contextmanager
     def _of_duckdb(self) -> Iterator[tuple[Any, Iterator[Any]]]:
@@ -125,6 +128,27 @@ class DatabaseReader(TableReader):
         except duckdb.Error as error:
             told = str(error).partition("\n")[0]
             raise BadItemError(f"{self.source}: DuckDB cannot read it: {told}") from error
+
+
+def _without_infinities(batch: Any) -> Any:
+    """Return rows of DuckDB in which dates and times without end are text, as are all beside them.
+
+    As numbers they are the largest of so many bits.
+    """
+    types = arrow.library().types
+    for place, field in enumerate(batch.schema):
+        if not (types.is_date32(field.type) or types.is_timestamp(field.type)):
+            continue
+        column = batch.column(place)
+        numbers = column.view(f"int{field.type.bit_width}").fill_null(0).to_numpy()
+        ends = np.abs(numbers) == np.iinfo(numbers.dtype).max
+        if ends.any():
+            told = [arrow.plain(value) for value in arrow.values_as_text(column)]
+            for row in np.flatnonzero(ends).tolist():
+                told[row] = "infinity" if numbers[row] > 0 else "-infinity"
+            made = arrow.library().array(told, arrow.library().string())
+            batch = batch.set_column(place, field.with_type(made.type), made)
+    return batch
 
 
 def _plain(column: Sequence[Any]) -> Sequence[Any]:

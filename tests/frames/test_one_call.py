@@ -635,6 +635,22 @@ def test_columns_encoded_by_runs_are_read_and_given_back_plain():
     assert kept.to_pydict() == {"text": TEXTS[:2], "n": [None, 7]}
 
 
+def test_what_arrow_would_change_of_duckdb_is_text():
+    """A number of 128 bits came as -1, bits as bytes, a time without its zone."""
+    query = """
+        SELECT 'some words of a text' AS text,
+            340282366920938463463374607431768211455::UHUGEINT AS "u h",
+            '101'::BIT AS b, '10:00:00+02'::TIMETZ AS z, {'a': 1::UHUGEINT} AS s, ['1'::BIT] AS l,
+            170141183460469231731687303715884105727::HUGEINT AS h, 'infinity'::DATE AS d, 3 AS n
+    """
+    kept = simdb.dedupe(duckdb.sql(query), item="text")
+    assert kept.columns == ["text", "u h", "b", "z", "s", "l", "h", "d", "n"]
+    ((_, *values),) = kept.fetchall()
+    large = 2**127 - 1
+    told = [str(2**128 - 1), "101", "10:00:00+02", "{'a': 1}", "[1]", large, date.max, 3]
+    assert values == told
+
+
 VIEW = pa.string_view()
 
 
