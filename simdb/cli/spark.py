@@ -98,7 +98,7 @@ def spark(
     del verb  # there is one
     from simdb import spark as on_spark
     from simdb.spark.frames import exists, write_all
-    from simdb.spark.sessions import plain_errors
+    from simdb.spark.sessions import column, plain_errors
 
     kind = described.new()
     item = item_field or kind.name
@@ -131,7 +131,7 @@ def spark(
         if skip_bad:
             bad = on_spark.problems(session, work)
             away = away.unionByName(bad.select(bad["key"].alias(id_field)))
-        kept = read.join(away, id_field, "left_anti")
+        kept = read.join(away, id_field, "left_anti").select(*map(column, read.columns))
         written = {output: kept} if removed is None else {removed: dropped, output: kept}
         write_all(written)
         counts = {"rows": read.count(), "kept": session.read.parquet(output).count()}

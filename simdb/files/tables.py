@@ -39,6 +39,7 @@ _READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
 _ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ENCRYPTED = b"PARE"  # with which one begins whose metadata are encrypted, too
+_OWN_SCHEMA = b"ARROW:schema"  # under which Parquet keeps that of Arrow
 _ARROW = b"ARROW1"  # with which an Arrow file begins that can be read from the middle
 _PARTITION = re.compile(r"([^=/]+)=([^/]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -459,8 +460,11 @@ class TableFile:
             # One row group after the other, of which no more is in memory than has to be: without a
             # buffer it would be all that is compressed of a column.
             found = arrow.parquet().ParquetFile(file, pre_buffer=False, buffer_size=_READ_AT_ONCE)
-            self.schema = self._opened.enter_context(found).schema_arrow
-            described = found.metadata
+            schema, described = self._opened.enter_context(found).schema_arrow, found.metadata
+            # Where the file has a schema of Arrow, that alone tells metadata; others are beside it.
+            told = {**(described.metadata or {}), **(schema.metadata or {})}
+            told.pop(_OWN_SCHEMA, None)
+            self.schema = schema.with_metadata(told or None)
             groups = [described.row_group(number) for number in range(described.num_row_groups)]
             self.group_rows = max((group.num_rows for group in groups), default=0) or GROUP_ROWS
             self.row_bytes = max(

@@ -343,6 +343,17 @@ def test_uuids_are_texts_wherever_they_stand(tmp_path, place):
             assert (next(collection.items()).metadata or {})["u"] == told[0]
 
 
+def test_what_is_told_beside_the_schema_of_arrow_is_kept(tmp_path):
+    """GeoParquet's ``geo``, which polars and others write there."""
+    source = tmp_path / "in.parquet"
+    pl.from_arrow(TABLE).write_parquet(source, metadata={"geo": "{}"})  # type: ignore[union-attr]
+    assert pq.read_schema(source).metadata is None
+    dedupe(source, "-o", tmp_path / "kept.parquet")
+    assert pq.read_metadata(tmp_path / "kept.parquet").metadata[b"geo"] == b"{}"
+    dedupe(source, "-o", tmp_path / "kept.arrow")
+    assert pa.ipc.open_file(tmp_path / "kept.arrow").schema.metadata == {b"geo": b"{}"}
+
+
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
 
 

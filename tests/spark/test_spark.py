@@ -221,7 +221,7 @@ def test_the_command_keeps_what_the_embedded_command_keeps(frame, rows, embedded
     files = tmp_path / "in"
     files.mkdir()
     for number, part in enumerate((slice(0, 50), slice(50, None))):
-        table = pa.table({"id": keys[part], "text": items[part]})
+        table = pa.table({"text": items[part], "id": keys[part], "a.b": keys[part]})
         pa.parquet.write_table(table, files / f"{number}.parquet")
     out, removed = tmp_path / "out", tmp_path / "removed"
     told = done(
@@ -233,7 +233,7 @@ def test_the_command_keeps_what_the_embedded_command_keeps(frame, rows, embedded
         kept.dedupe(zip(keys, items, strict=True))
         expected = sorted(entry.key for entry in kept.items())
     read = spark.read.parquet(str(out))
-    assert read.columns == ["id", "text"]
+    assert read.columns == ["text", "id", "a.b"]
     assert sorted(row["id"] for row in read.collect()) == expected
     assert json.loads(told.stdout)["kept"] == len(expected) < len(keys)
     assert spark.read.parquet(str(removed)).count() == len(keys) - len(expected)
