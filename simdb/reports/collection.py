@@ -6,9 +6,11 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise
+from itertools import islice
 from math import isnan
 from typing import Any
+
+import numpy as np
 
 from simdb.arguments import require_whole
 from simdb.collection import CollectionView
@@ -30,6 +32,8 @@ GROUPS_HELD = 64  # of the largest so far, of which rows are kept while a job ru
 MEASURED = 200  # pairs by which the curve is measured
 TRIES = 10
 LONG = 60_000  # characters of two texts, whose shingles are not counted for a page
+BOUNDS, RANGES = 50, 25  # of the charts
+_TINY = 1e-9
 _SIZES = ((2, 2), (3, 3), (4, 5), (6, 10), (11, 30), (31, 100), (101, 1_000), (1_001, None))
 
 
@@ -64,7 +68,7 @@ class Removed:
         self.groups[kept] += 1
         if value is None:
             return
-        self.values[round(value, 3)] += 1
+        self.values[float(f"{value:.4g}")] += 1
         place = int(value / BIN + 1e-9) if not self.is_distance else 0
         self._seen[place] += 1
         kept_rows = self._examples.setdefault(place, [])
@@ -146,6 +150,24 @@ def report(
         sections=page.sections(),
         note=page.note,
     )
+
+
+def _edges(found: Survey) -> tuple[list[float], float]:
+    """Return the edges of ranges of values, one of which parts what is within the bound; that one.
+
+    What is at the bound is within it: above the edge as a similarity, below it as a distance.
+    """
+    low, high = (0.0, found.lowest) if found.is_distance else (found.lowest, 1.0)
+    cut = float(np.nextafter(found.bound, np.inf)) if found.is_distance else found.bound
+    narrow = max(cut - low, high - low, _TINY) / RANGES
+    high = max(high, cut + narrow)  # at a threshold of 1 some are within it, too
+    share = (cut - low) / (high - low)
+    below = min(RANGES - 1, max(1, round(share * RANGES))) if cut > low else 0
+    parts = [np.linspace(low, cut, below + 1)[:-1]] if below else []
+    edges: list[float] = np.concatenate(
+        [*parts, np.linspace(cut, high, RANGES - below + 1)]
+    ).tolist()
+    return edges, cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +258,9 @@ class _Page:
         return drawn
 
     def _bounds(self, found: Survey) -> list[float]:
-        if found.is_distance:
-            return [found.lowest * step / 50 for step in range(51)]
-        return [found.lowest + (1 - found.lowest) * step / 50 for step in range(51)]
+        ends = (0.0, found.lowest) if found.is_distance else (found.lowest, 1.0)
+        bounds: list[float] = np.linspace(*ends, BOUNDS + 1).tolist()
+        return bounds
 
     def _removal(self, found: Survey) -> tuple[str, str, str]:
         bounds = self._bounds(found)
@@ -255,26 +277,36 @@ class _Page:
                 for count, bound in zip(counts, bounds, strict=True)
             ]
         svg = charts.removal(bounds, counts, found.bound, measured=self._measured)
-        words = "How many rows another threshold would remove. The dashed line is the present one."
-        return "Rows removed by each threshold", words, svg
+        words = (
+            "How many rows have a similar one before them, by each threshold: no fewer than dedupe "
+            "would remove."
+        )
+        if job is not None:
+            words = (
+                "How many of the rows removed are so similar to the row that is kept for them: a "
+                "stricter threshold would remove no fewer. Beyond the line, with those kept that "
+                "are like a row before them."
+            )
+        return "Rows removed by each threshold", f"{words} The dashed line is the present one.", svg
 
     def _histogram(self, found: Survey) -> tuple[str, str, str]:
-        low, high = (0.0, found.lowest) if found.is_distance else (found.lowest, 1.0)
-        count = 25
-        edges = [low + (high - low) * step / count for step in range(count + 1)]
+        edges, cut = _edges(found)
         pairs = found.histogram(edges)
         job = self._removed
-        if job is not None:
-            for value, many in job.values.items():
-                place = min(count - 1, max(0, int((value - low) / max(high - low, 1e-9) * count)))
-                pairs[place] += many
+        if job is not None:  # which are within the bound, to be rounded though they are
+            within = min if found.is_distance else max
+            values = [within(value, found.bound) for value in job.values]
+            counted, _ = np.histogram(
+                np.clip(values, edges[0], edges[-1]), edges, weights=list(job.values.values())
+            )
+            pairs = (np.array(pairs) + counted).tolist()
         svg = charts.histogram(
             edges, pairs, found.bound, measured=self._measured, below=found.is_distance
         )
         beyond = sum(
             many
-            for many, (begin, end) in zip(pairs, pairwise(edges), strict=True)
-            if ((begin + end) / 2 > found.bound) == found.is_distance
+            for many, begin in zip(pairs, edges[:-1], strict=True)
+            if (begin >= cut) == found.is_distance
         )
         words = f"Beyond the dashed line are near misses: about {beyond:,.0f} pairs."
         return "Pairs by " + self._measured, words, svg

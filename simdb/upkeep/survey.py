@@ -24,7 +24,6 @@ from simdb.arrays import Bools, Float64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.errors import ThresholdTooLowError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, admits
-from simdb.lsh.curves import WithinCurve
 from simdb.lsh.planning import Plan
 from simdb.opened.opened import Opened
 from simdb.results import Key, listed
@@ -160,14 +159,13 @@ def _probability(opened: Opened, inner: float) -> float:
 def _method(opened: Opened, bound: Bound) -> Method:
     """Return the index if it is known how many it misses beyond its bound, else what misses none.
 
-    Not so one that is complete within its bound, of which nothing is known beyond it; nor one of
-    which only a lower bound of its recall is known.
+    Not so one of whose recall nothing is known there, as of rules, or beyond the bound of one that
+    is complete within it; nor one of which only a lower bound is known.
     """
     settings = opened.settings
     if settings.is_probable:
-        curve = settings.plan.family
-        is_told = curve.is_exact and not isinstance(curve, WithinCurve)
-        if is_told or admits(settings.bound, bound):
+        is_known = not isnan(settings.plan.expected_recall(float(bound.fraction)))
+        if is_known and (settings.plan.family.is_exact or admits(settings.bound, bound)):
             return Buckets(bound, settings.expected_recall(bound))
     try:
         return choose(settings, Question("search", bound, "exact"))

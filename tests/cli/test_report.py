@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from fractions import Fraction
 from functools import partial
 from html import escape
 from html.parser import HTMLParser
@@ -15,7 +16,7 @@ import pytest
 import simdb
 from simdb.errors import MissingExtraError
 from simdb.reports import Removed, charts, collection
-from simdb.reports.collection import GROUPS_HELD, MEMBERS_SHOWN
+from simdb.reports.collection import GROUPS_HELD, MEMBERS_SHOWN, RANGES, _edges
 from simdb.reports.pages import PAIR_BYTES, texts_beside
 from tests.support.commands import done, failed, write_rows
 from tests.support.kind_cases import ALL
@@ -257,3 +258,48 @@ def test_a_browser_shows_the_page_without_a_word_of_complaint(page: Path, tmp_pa
     assert "<title>s.simdb: notes</title>" in found.stdout
     assert "<script" not in found.stdout
     assert "&lt;script&gt;document.title" in found.stdout
+
+
+@pytest.mark.parametrize("threshold", ["0.502", "0.524", "0.617", "1"])
+def test_no_threshold_is_rounded_beyond_what_a_similarity_can_be(tmp_path, threshold):
+    """The range down from 1, of which a sum of floats went beyond: no output was written."""
+    texts = (" ".join(f"w{place}of{number // 2}" for place in range(6)) for number in range(20))
+    rows = [{"id": number, "text": text} for number, text in enumerate(texts)]
+    source = write_rows(tmp_path / "in.jsonl", rows)
+    command = ["dedupe", source, "-o", tmp_path / "k.jsonl", "--threshold", threshold]
+    done(*command, "--id-field", "id", "--report", tmp_path / "page.html")
+    assert (tmp_path / "k.jsonl").read_text().count("\n") == 10
+    assert (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("threshold", ["0.6", "0.65", "0.7", "0.75", "0.8", "0.9", "0.95", "1"])
+@pytest.mark.parametrize("as_distance", [False, True])
+def test_what_is_at_the_bound_is_no_near_miss(tmp_path, threshold, as_distance):
+    share, count = Fraction(threshold), 40
+    with simdb.open(tmp_path / "s.simdb") as db:
+        if as_distance:
+            most = round(20 * (1 - share))  # bits
+            made = db.collection("c", simdb.Bits(64), max_distance=most, seed=1)
+            rows = [0, (1 << most) - 1, (1 << (most + 1)) - 1 << 40]  # one within, one beyond
+            made.add_many((n, row.to_bytes(8, "little")) for n, row in enumerate(rows))
+            true = {"within": 1, "beyond": 0}
+            found = made.survey(sample=3)
+            true["beyond"] = sum(value > most for value in found.values) // 2
+        else:
+            made = db.collection("c", simdb.Set(), threshold=share, seed=1, exact_floor=0.2)
+            for n in range(count):
+                own = range(100 * n, 100 * n + 20)
+                made.add(2 * n, own)
+                made.add(2 * n + 1, own[: round(20 * share)])
+            true = {"within": count, "beyond": 0}
+            found = made.survey(sample=2 * count)
+        edges, cut = _edges(found)
+        pairs = found.histogram(edges)
+        assert len(edges) == RANGES + 1
+        assert edges == sorted({*edges})
+        sides = [begin >= cut for begin in edges[:-1]]
+        within = sum(pair for pair, side in zip(pairs, sides, strict=True) if side != as_distance)
+        assert within == pytest.approx(true["within"], rel=0.02)
+        assert sum(pairs) - within == pytest.approx(true["beyond"])
+        told = f"near misses: about {true['beyond']} pairs"
+        assert told in simdb.report(made)

@@ -89,3 +89,18 @@ def test_beyond_an_index_of_unknown_recall_all_items_are_compared(
         )
     assert found.lowest == 3
     assert found.histogram([2.5, 3.5]) == [true] == [200]
+
+
+def test_of_records_that_rules_find_all_items_are_compared(tmp_path: Path) -> None:
+    """Of what the rules leave out nothing is known: half of it was not counted."""
+    generator = random.Random(1)
+    kind = simdb.Record([simdb.Field("name"), simdb.Field("zip", weight=0)], [simdb.Equal("zip")])
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", kind, threshold=0.8, seed=1)
+        for number in range(100):
+            name = "".join(generator.choices("abcdefghij", k=12))
+            collection.add(2 * number, {"name": name, "zip": str(number)})
+            other = str(number if number % 2 else 1_000 + number)
+            collection.add(2 * number + 1, {"name": f"{name[:-1]}k", "zip": other})
+        found = collection.survey(sample=200)
+        assert found.removed([0.8]) == [100]
