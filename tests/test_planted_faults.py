@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kinds",
+        "kinds/base.py",
+        "    if size > most:\n",
+        "    if False:\n",
+        "tests/kinds/test_set_items.py -k before_it_is_read",
+    ),
+    Fault(
         "upkeep",
         "upkeep/survey.py",
         "is_told = curve.is_exact and not isinstance(curve, WithinCurve)",

@@ -12,8 +12,9 @@ minhash, exact indexes and Jaccard's similarity follow.
 from __future__ import annotations
 
 import reprlib
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -977,6 +978,16 @@ def utf8(text: str, what: str) -> bytes:
             f"{what} holds half a surrogate pair, U+{ord(text[error.start]):04X}, at position "
             f"{error.start}, which is not a character"
         ) from None
+
+
+def require_readable(item: Sized, what: str, most: int = MAXIMUM_ITEM_BYTES) -> None:
+    """Raise BadItemError for what has more elements than any item, as a range may, unread."""
+    try:
+        size = len(item)
+    except OverflowError:
+        size = sys.maxsize
+    if size > most:
+        raise BadItemError(f"a {what} must have at most {most:,} elements, not {size:,}")
 
 
 def lengths_of(items: Sequence[Stored]) -> Int64s:

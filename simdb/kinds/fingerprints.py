@@ -20,7 +20,7 @@ import math
 import re
 import reprlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
@@ -43,6 +43,7 @@ from simdb.kinds.base import (
     PairedMeasure,
     Stored,
     lengths_of,
+    require_readable,
     require_sound,
     rows_of,
     shortened,
@@ -486,6 +487,8 @@ def _square_numbers(item: object) -> npt.NDArray[Any]:
         raise BadItemError(
             f"a fingerprint must be a collection of square numbers, not {shown(item)}"
         )
+    if isinstance(item, Sized):
+        require_readable(item, "fingerprint")
     squares = list(item)
     # The types of all are told much sooner than one after the other is looked at.
     if set(map(type, squares)) != {int}:
@@ -509,6 +512,7 @@ def _array_of(item: object) -> Float64s:
         given: Any = unmasked(item)
         numeric = given.dtype.kind in "iuf"
     else:
+        require_readable(item, "fingerprint", MAXIMUM_MINUTIAE)
         if not len(item):
             return np.empty((0, 3))
         given = list(map(unmasked, item))

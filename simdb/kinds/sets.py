@@ -31,6 +31,7 @@ from simdb.kinds.base import (
     Items,
     SymbolKind,
     joined,
+    require_readable,
     shown,
     unmasked,
     utf8,
@@ -218,7 +219,9 @@ class ElementForm:
             return item
         again = isinstance(item, Iterable) and isinstance(item, Sized)
         if again and not isinstance(item, _NO_COLLECTIONS):
-            return cast("Collection[Any]", item)
+            elements = cast("Collection[Any]", item)
+            require_readable(elements, self._noun)
+            return elements
         hint = ""
         if isinstance(item, str | bytes):
             hint = f"; a text is no {self._noun} of its characters: split it, or put it into a list"

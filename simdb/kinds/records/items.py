@@ -45,7 +45,6 @@ Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]
 
 MAXIMUM_VALUE_BYTES = 65_535
-_INTEGERS = range(-(2**63), 2**63)
 _DEGREES = r"[-+]?\d{1,3}(?:\.\d{1,18})?"
 _SEPARATORS = re.compile(r"[\W_]+")
 _SEPARATORS_OF_LINE = re.compile(r"[^a-z0-9\n]+")  # of small ASCII letters
@@ -205,7 +204,7 @@ def plain_value(name: str, value: object) -> Value | None:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and not isinstance(value, bool):
-        if value not in _INTEGERS:
+        if not -(2**63) <= value < 2**63:
             raise BadItemError(
                 f"the field {name!r} is {reprlib.repr(value)}, beyond 64 bits; give a string"
             )
