@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, UsageError, WrongTypeError
 from simdb.extras import of_extra
@@ -260,9 +261,13 @@ class Columns(Struct, frozen=True):
                 "for a table, item= must name the column of the items, or the columns of "
                 "their fields"
             )
-        several: Any = tuple(item) if isinstance(item, Iterable) else (item,)
+        several: Any = tuple(item) if can_be_iterated(item) else (item,)
         if not several or not all(isinstance(name, str) for name in several):
-            raise WrongTypeError(f"item= must be the name of a column, or several, not {item!r}")
+            raise WrongTypeError(
+                f"item= must be the name of a column, or several, not {short(item)}"
+            )
+        if key is not None and not isinstance(key, str):
+            raise WrongTypeError(f"key= must be the name of a column, not {short(key)}")
         items = item if isinstance(item, str) else tuple(map(str, several))
         return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
 

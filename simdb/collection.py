@@ -17,7 +17,13 @@ import numpy.typing as npt
 from msgspec import structs
 
 from simdb import answers, arrow, ingest, kinds, upkeep
-from simdb.arguments import require_function, require_whole, several
+from simdb.arguments import (
+    can_be_iterated,
+    require_choice,
+    require_function,
+    require_whole,
+    several,
+)
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -96,7 +102,7 @@ _OF_DEDUPE: dict[str, Existing] = {"error": "same", "keep": "leave", "replace": 
 
 def _listed(given: Any) -> list[Any]:
     """Return what was given, as a list: what is none is refused where its parts are read."""
-    return list(given) if isinstance(given, Iterable) else [given]
+    return list(given) if can_be_iterated(given) else [given]
 
 
 class _Among(NamedTuple):
@@ -478,7 +484,7 @@ class CollectionView:
     def _search_many(
         self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
     ) -> list[Matches]:
-        require_whole("limit", limit, 1)
+        limit = require_whole("limit", limit, 1)
         with self._opened() as whole:
             opened = among.of(whole)
             method = _method(opened, "search", asked)
@@ -566,7 +572,7 @@ class CollectionView:
 
         With ``apart`` those of a join one to one, none of which is among these.
         """
-        require_whole("budget", budget, 1)
+        budget = require_whole("budget", budget, 1)
         work = Work(budget)
         return Pairs(
             partial(
@@ -677,8 +683,8 @@ class CollectionView:
                 it, a rule proposes more pairs than ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
-        require_whole("budget", budget, 1)
-        _require_choice("method", method, (*answers.entities.METHODS,))
+        budget = require_whole("budget", budget, 1)
+        require_choice("method", method, *answers.entities.METHODS)
         if method == "average":
             require("statistics", "the method average needs", "scipy")
         kept_apart = _listed(apart)
@@ -788,7 +794,7 @@ class CollectionView:
             ConfigurationError: no groups are kept; or, while iterating, there was no change
                 ``since`` yet, as after a restore: begin again from 0.
         """
-        require_whole("since", since, 0, optional=False)
+        since = require_whole("since", since, 0, optional=False)
         with self._opened() as opened:
             for change in answers.kept.changes(opened, since):
                 yield change
@@ -962,7 +968,7 @@ class CollectionView:
         Raises:
             ConfigurationError, ThresholdTooLowError: as the call itself.
         """
-        _require_choice("verb", verb, ("search", "pairs", "join", "groups"))
+        require_choice("verb", verb, "search", "pairs", "join", "groups")
         if (verb == "join") is (other is None):
             raise ConfigurationError("other= is needed by explain('join'), and by nothing else")
         if run and verb == "search" and item is None:
@@ -1043,8 +1049,8 @@ class CollectionView:
                 matches differ as much as random pairs.
         """
         wanted = upkeep.calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
@@ -1097,8 +1103,8 @@ class CollectionView:
             KeyNotFoundError: a key of a label is not stored.
             WrongTypeError: something is no label, or ``earlier`` does not come from ``learn``.
         """
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         if earlier is not None:
             _require_weights("earlier", earlier)
         with self._sides(other) as both:
@@ -1258,7 +1264,7 @@ class CollectionView:
         Raises:
             ConfigurationError: as for ``learn``; or the weights are of other fields or levels.
         """
-        require_whole("limit", limit, 1, optional=False)
+        limit = require_whole("limit", limit, 1, optional=False)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
         _require_weights("weights", weights)
@@ -1291,8 +1297,8 @@ class CollectionView:
             ConfigurationError: there is no probable index to measure.
             MissingExtraError: SciPy is not installed (the extra ``statistics``).
         """
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         with self._opened() as opened:
             settings = opened.settings
             wanted = settings.kind.parse_bound(threshold, max_distance)
@@ -1312,8 +1318,8 @@ class CollectionView:
             sample: how many items.
             seed: of the random choice.
         """
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         with self._opened() as opened:
             return upkeep.survey.survey(opened, sample=sample, seed=seed)
 
@@ -1332,8 +1338,8 @@ class CollectionView:
             WrongTypeError: something is not a pair of keys.
             ConfigurationError: there is no probable index.
         """
-        require_whole("tries", tries, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        tries = require_whole("tries", tries, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         given = answers.scoring.read_pairs(pairs)
         with self._opened() as opened:
             _ = opened.settings.plan  # also tells that there is no index
@@ -1623,8 +1629,8 @@ class Collection(CollectionView):
                 stored (with containment, all rows are).
         """
         _require_functions(progress, outcomes)
-        _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
-        _require_choice("measure", measure, get_args(DedupeMeasure))
+        require_choice("on_existing", on_existing, *_OF_DEDUPE)
+        require_choice("measure", measure, *get_args(DedupeMeasure))
         if containment is not None and measure != "both":
             raise ConfigurationError("containment= needs measure='both'")
         of_records = self.kind.field_names is not None
@@ -1755,8 +1761,8 @@ class Collection(CollectionView):
         max_distance: ThresholdLike | None,
     ) -> AddPolicy:
         """Say what is to be done with rows."""
-        _require_choice("on_existing", on_existing, get_args(OnExisting))
-        _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
+        require_choice("on_existing", on_existing, *get_args(OnExisting))
+        require_choice("on_duplicate", on_duplicate, "keep", "skip", "merge")
         if (on_duplicate == "merge") is not callable(merge):
             raise ConfigurationError(
                 "on_duplicate='merge' needs merge=, a function that takes two entries"
@@ -1841,7 +1847,7 @@ class Collection(CollectionView):
         Raises:
             KeyNotFoundError: a key is not stored; nothing of its batch is deleted.
         """
-        _require_choice("missing", missing, ("error", "skip"))
+        require_choice("missing", missing, "error", "skip")
         deleted = 0
         for batch in _distinct_batches(keys, sys.maxsize if at_once else DELETED_AT_ONCE):
             with self._handle.writing() as access:
@@ -2066,11 +2072,6 @@ def _require_functions(progress: object, outcomes: object) -> None:
     require_function("outcomes", outcomes)
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:  # an array is equal to nothing, or all
-        raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-
-
 def _skips_bad(on_bad: OnBad) -> bool:
-    _require_choice("on_bad", on_bad, ("error", "skip"))
+    require_choice("on_bad", on_bad, "error", "skip")
     return on_bad == "skip"

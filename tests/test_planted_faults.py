@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "arguments.py",
+        "    number = index(value) if is_whole(value) else None\n",
+        "    number = value if is_whole(value) else None\n",
+        "tests/database/test_bad_arguments.py -k numbers_of_numpy",
+    ),
+    Fault(
+        "kinds",
+        "kinds/base.py",
+        "        return value if type(value) is str else str.__str__(value)\n",
+        "        return value\n",
+        "tests/database/test_bad_arguments.py -k classes_of_their_own",
+    ),
+    Fault(
         "kinds",
         "kinds/base.py",
         "    if size > most:\n",

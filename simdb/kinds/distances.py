@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simdb.arguments import short
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import ConfigurationError
 
@@ -66,7 +67,7 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
     4.0
     """
     if not order >= 1:
-        raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {order!r}")
+        raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {short(order)}")
     differences = [abs(float(one) - float(other)) for one, other in zip(left, right, strict=True)]
     if any(map(math.isnan, differences)):
         return math.nan

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.method import ProgressCallback, number_of, outer_pairs
+from simdb.arguments import short
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound, Threshold
@@ -283,7 +284,7 @@ class Calibration:
         """
         if not 0 < precision <= 1:
             raise ConfigurationError(
-                f"the precision must be above 0 and at most 1, not {precision!r}"
+                f"the precision must be above 0 and at most 1, not {short(precision)}"
             )
         lowest: float | None = None
         pairs, total = 0, 0.0
@@ -354,7 +355,7 @@ def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
         bounds = np.empty(0)
     if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
         raise ConfigurationError(
-            f"edges must be at least two numbers in ascending order, not {edges!r}"
+            f"edges must be at least two numbers in ascending order, not {short(edges)}"
         )
     return bounds
 
@@ -398,7 +399,7 @@ def calibrate_sums(
     one pair is all of [0, 1]. ``sure`` are bins of pairs that surely match, by score.
     """
     if not 0 < confidence < 1:
-        raise ConfigurationError(f"the confidence must be between 0 and 1, not {confidence!r}")
+        raise ConfigurationError(f"the confidence must be between 0 and 1, not {short(confidence)}")
     buckets = [
         _bucket(low, high, own, matched=matched, random=random, confidence=confidence)
         for own, (low, high) in zip(sums, pairwise(edges.tolist()), strict=True)
@@ -590,7 +591,7 @@ def _add_to(
 def _labelled_mean(sides: Sides, between: Between, which: str) -> Mean:
     """Return the mean difference of the pairs that are labelled as matches."""
     if which != "labelled":
-        raise ConfigurationError(f"matched must be a number or 'labelled', not {which!r}")
+        raise ConfigurationError(f"matched must be a number or 'labelled', not {short(which)}")
     said = labelling.stored(*sides).require()
     lefts, rights = (
         np.array([number_of(side, pair[place]) for pair in said if pair[2]], np.uint32)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import reprlib
 import struct
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from simdb.arguments import short
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import (
     BadItemError,
@@ -206,7 +206,7 @@ def plain_value(name: str, value: object) -> Value | None:
     if isinstance(value, int) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
             raise BadItemError(
-                f"the field {name!r} is {reprlib.repr(value)}, beyond 64 bits; give a string"
+                f"the field {name!r} is {short(value)}, beyond 64 bits; give a string"
             )
         return int(value)
     if isinstance(value, float):
@@ -273,7 +273,7 @@ def read_number(name: str, value: Value) -> Fraction | None:
             return exact_fraction(value.strip() if isinstance(value, str) else value)
         return Fraction(number)
     raise BadItemError(
-        f"the field {name!r} is compared as a number, but {reprlib.repr(value)} is not a number"
+        f"the field {name!r} is compared as a number, but {short(value)} is not a number"
     )
 
 
@@ -301,14 +301,14 @@ def read_day(name: str, value: Value) -> Fraction | None:
     found = None if isinstance(value, float) else _DATE.fullmatch(str(value))
     if found is None:
         raise BadItemError(
-            f"the field {name!r} is compared as a date, but {reprlib.repr(value)} is not one; "
+            f"the field {name!r} is compared as a date, but {short(value)} is not one; "
             "write 2001-12-31 or 20011231"
         )
     try:
         return Fraction(datetime.date(int(found[1]), int(found[3]), int(found[4])).toordinal())
     except ValueError as error:
         raise BadItemError(
-            f"the field {name!r} is {reprlib.repr(value)}, which is not a valid date: {error}"
+            f"the field {name!r} is {short(value)}, which is not a valid date: {error}"
         ) from None
 
 
@@ -323,7 +323,7 @@ def read_place(name: str, value: Value) -> Place | None:
             if abs(place.north) <= 90 and abs(place.east) <= 180:
                 return place
     raise BadItemError(
-        f"the field {name!r} is compared as a place, but {reprlib.repr(value)} is not one; write "
+        f"the field {name!r} is compared as a place, but {short(value)} is not one; write "
         "degrees to the north, -90 to 90, and to the east, -180 to 180: '47.38, 8.54'"
     )
 
