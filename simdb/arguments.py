@@ -81,10 +81,11 @@ def number_within(name: str, value: Any, least: float, most: float = inf) -> flo
     return number
 
 
-def require_function(name: str, value: object) -> None:
-    """Raise WrongTypeError unless a value can be called, or is None."""
-    if value is not None and not callable(value):
-        raise WrongTypeError(f"{name} must be a function or None, not {type(value).__name__}")
+def require_function(name: str, value: object, *, optional: bool = True) -> None:
+    """Raise WrongTypeError unless a value can be called; or is None, where it is optional."""
+    if not callable(value) and not (optional and value is None):
+        wanted = "a function or None" if optional else "a function"
+        raise WrongTypeError(f"{name} must be {wanted}, not {type(value).__name__}")
 
 
 def require_choice(name: str, value: object, *choices: str | None) -> None:
@@ -106,6 +107,13 @@ def can_be_iterated(given: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def require_truth(name: str, value: object) -> bool:
+    """Return a truth value as Python's own; WrongTypeError: it is something else."""
+    if not isinstance(value, bool | np.bool_):
+        raise WrongTypeError(f"{name} must be True or False, not {type(value).__name__}")
+    return bool(value)
 
 
 def several(name: str, given: Any, of: str | None = None) -> Iterable[Any]:

@@ -21,6 +21,7 @@ from simdb.arguments import (
     can_be_iterated,
     require_choice,
     require_function,
+    require_truth,
     require_whole,
     several,
 )
@@ -402,6 +403,7 @@ class CollectionView:
             deep: also compute every signature anew from its item.
             progress: called now and then.
         """
+        require_function("progress", progress)
         with self._opened() as opened:
             return upkeep.check.Checker(opened, deep=deep, progress=progress).run()
 
@@ -684,6 +686,7 @@ class CollectionView:
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
         budget = require_whole("budget", budget, 1)
+        require_function("progress", progress)
         require_choice("method", method, *answers.entities.METHODS)
         if method == "average":
             require("statistics", "the method average needs", "scipy")
@@ -1048,9 +1051,13 @@ class CollectionView:
             ConfigurationError: the field is scored or names candidates; no pair is certain; or true
                 matches differ as much as random pairs.
         """
-        wanted = upkeep.calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
+        if not isinstance(field, str):
+            require_function("field", field, optional=False)
+        require_function("progress", progress)
         sample = require_whole("sample", sample, 1, optional=False)
         seed = require_whole("seed", seed, 0, optional=False)
+        wanted = upkeep.calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
+        wanted = wanted.checked()
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
@@ -1105,6 +1112,7 @@ class CollectionView:
         """
         sample = require_whole("sample", sample, 1, optional=False)
         seed = require_whole("seed", seed, 0, optional=False)
+        require_function("progress", progress)
         if earlier is not None:
             _require_weights("earlier", earlier)
         with self._sides(other) as both:
@@ -1265,6 +1273,7 @@ class CollectionView:
             ConfigurationError: as for ``learn``; or the weights are of other fields or levels.
         """
         limit = require_whole("limit", limit, 1, optional=False)
+        require_function("progress", progress)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
         _require_weights("weights", weights)
@@ -1299,6 +1308,7 @@ class CollectionView:
         """
         sample = require_whole("sample", sample, 1, optional=False)
         seed = require_whole("seed", seed, 0, optional=False)
+        require_function("progress", progress)
         with self._opened() as opened:
             settings = opened.settings
             wanted = settings.kind.parse_bound(threshold, max_distance)
@@ -1538,6 +1548,7 @@ class Collection(CollectionView):
         )
         if (signature is None) != (recipe is None):
             raise UsageError("signature and recipe belong together: give both or none")
+        at_once = require_truth("at_once", at_once)
         if at_once and (merge is not None or signature is not None):
             raise ConfigurationError(
                 "at_once=True stores all rows in one transaction: leave out merge= and signature="
@@ -1763,11 +1774,14 @@ class Collection(CollectionView):
         """Say what is to be done with rows."""
         require_choice("on_existing", on_existing, *get_args(OnExisting))
         require_choice("on_duplicate", on_duplicate, "keep", "skip", "merge")
-        if (on_duplicate == "merge") is not callable(merge):
+        require_function("merge", merge)
+        if (on_duplicate == "merge") is (merge is None):
             raise ConfigurationError(
                 "on_duplicate='merge' needs merge=, a function that takes two entries"
             )
-        looks |= on_duplicate != "keep"
+        looks = require_truth("find_duplicates", looks) or on_duplicate != "keep"
+        if not looks and (threshold is not None or max_distance is not None):
+            self.kind.parse_bound(threshold, max_distance)  # of no use here, but one that can be
         return ingest.add.AddPolicy(
             on_existing=on_existing,
             bound=self._duplicate_bound(threshold, max_distance) if looks else None,

@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from simdb import answers, kinds, recovery, upkeep
-from simdb.arguments import require_choice, require_whole, short
+from simdb.arguments import require_choice, require_function, require_whole, short
 from simdb.collection import Collection, CollectionView
 from simdb.errors import (
     CollectionNotFoundError,
@@ -377,6 +377,7 @@ class Database:
             deep: also compute every signature anew from its item.
             progress: called now and then.
         """
+        require_function("progress", progress)
         records = 0
         problems: list[Problem] = []
         with self._handle.read() as transaction:
@@ -413,6 +414,7 @@ class Database:
         Raises:
             StorageError: the target exists, or cannot be written.
         """
+        require_function("progress", progress)
 
         def told(done: int, whole: int) -> None:
             if progress is not None:
@@ -443,6 +445,7 @@ class Database:
             UnknownKindError: this process does not know a kind in the store.
             MissingExtraError: pyarrow is not installed.
         """
+        require_function("progress", progress)
         with self._handle.read() as transaction:
             parts = []
             for name in catalogue.names(transaction):
@@ -460,6 +463,7 @@ class Database:
         self, *, progress: Callable[[Progress], None] | None = None
     ) -> dict[str, dict[str, Any]]:
         """Compact every collection; see ``Collection.compact``."""
+        require_function("progress", progress)
         with self._handle.writing() as access:
             # What is left of removed collections has none that would do it.
             upkeep.rebuild.collect_garbage(access)
@@ -590,6 +594,7 @@ def load(
         UnknownKindError: this process does not know a kind, or a tokeniser, in the folder.
         MissingExtraError: pyarrow is not installed.
     """
+    require_function("progress", progress)
     target = parse_path(path)
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")

@@ -18,7 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from simdb.arguments import can_be_iterated, number_within, require_whole, several, short
+from simdb.arguments import (
+    can_be_iterated,
+    number_within,
+    require_function,
+    require_whole,
+    several,
+    short,
+)
 from simdb.arrays import Float64s, Int64s
 from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
@@ -185,6 +192,7 @@ def tune(
         WrongTypeError: ``tried`` is not pairs of a name and a ``simdb.Text``.
         BadItemError: an item is not a text.
     """
+    require_function("progress", progress)
     every: list[Any] = [*thresholds] if can_be_iterated(thresholds) else []
     if not every:
         raise ConfigurationError(f"thresholds must be some to try, not {short(thresholds)}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import simdb
 from simdb.arguments import require_choice, require_whole, several, short
+from simdb.files.identical import identical_files
 
 numpy: Any = np  # whose numbers annotations refuse
 HUGE: Any = 10**5_000  # which Python does not write
@@ -278,3 +281,86 @@ def test_settings_of_classes_of_their_own_are_stored_as_pythons(stores, kind):
 def test_half_a_surrogate_pair_is_no_setting(make):
     with pytest.raises(simdb.ConfigurationError):
         make("\ud800")
+
+
+# -------------------------------------------------------- numbers, functions and unused arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"matched": math.nan}, "matched must be a number between 0 and 1e"),
+        ({"matched": -5}, "matched must be a number between 0"),
+        ({"matched": 1e300}, "matched must be a number between 0"),
+        ({"matched": b"x"}, "matched must be a number between 0"),
+        ({"matched": "all"}, "matched must be 'labelled', not 'all'"),
+        ({"random": math.inf}, "random must be a number between 0"),
+        ({"random": "x"}, "random must be a number between 0"),
+        ({"certain": -math.inf}, "certain must be a number between 0"),
+        ({"certain": "1"}, "certain must be a number between 0"),
+        ({"certain": 10**200}, "certain must be a number between 0"),
+        ({"certain": NUMBERS}, "certain must be a number between 0"),
+        ({"confidence": NUMBERS}, "confidence must be a number between 0 and 1"),
+        ({"confidence": 1}, "confidence must be between 0 and 1, not 1"),
+        ({"edges": [0, math.inf]}, "edges must be at least two numbers"),
+        ({"edges": [0, HUGE]}, "edges must be at least two numbers"),
+        ({"edges": NUMBERS[:1]}, "edges must be at least two numbers"),
+        ({"progress": 5}, "progress must be a function or None, not int"),
+        ({"field": 5}, "field must be a function, not int"),
+        ({"field": None}, "field must be a function, not NoneType"),
+    ],
+)
+def test_numbers_of_a_calibration_are_within_their_range(stores, arguments, message):
+    with pytest.raises(simdb.UsageError, match=message):
+        stores.records.calibrate(**{"field": "b", **arguments})
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda s, wrong: s.texts.groups(progress=wrong),
+        lambda s, wrong: s.texts.groups(method="star", progress=wrong),
+        lambda s, wrong: s.texts.self_audit(progress=wrong),
+        lambda s, wrong: s.texts.check(progress=wrong),
+        lambda s, wrong: s.records.learn(progress=wrong),
+        lambda s, wrong: s.records.uncertain(progress=wrong),
+        lambda s, wrong: s.database.check(progress=wrong),
+        lambda s, wrong: s.database.compact(progress=wrong),
+        lambda s, wrong: s.database.backup("backup.simdb", progress=wrong),
+        lambda s, wrong: s.database.dump("dump", progress=wrong),
+        lambda s, wrong: simdb.load("dump", "loaded.simdb", progress=wrong),
+        lambda s, wrong: simdb.tune(["one", "two"], progress=wrong),
+        lambda s, wrong: identical_files(["."], progress=wrong),
+    ],
+)
+def test_progress_is_a_function_before_anything_is_done(stores, use, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(simdb.WrongTypeError, match="progress must be a function or None, not int"):
+        use(stores, 5)
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"threshold": "banana"},
+        {"threshold": 2},
+        {"max_distance": 3},
+        {"merge": 5},
+        {"merge": max},
+        {"find_duplicates": None},
+        {"find_duplicates": 5},
+        {"find_duplicates": Counter("aab")},
+    ],
+)
+def test_what_is_not_needed_must_be_right_as_well(stores, arguments):
+    before = len(stores.texts)
+    with pytest.raises(simdb.UsageError):
+        stores.texts.add("key", "text", **arguments)
+    with pytest.raises(simdb.UsageError):
+        stores.texts.add_many([("key", "text")], **arguments)
+    assert len(stores.texts) == before
+    stores.texts.add("key", "text", threshold=0.9, find_duplicates=np.bool_(0))
+    with pytest.raises(simdb.WrongTypeError, match="at_once must be True or False"):
+        stores.texts.add_many([("other", "text")], at_once=NUMBERS)
