@@ -19,7 +19,7 @@ from decimal import Decimal
 from importlib import import_module
 from itertools import chain, islice
 from math import isfinite, isnan
-from typing import Any, Literal, TypeAlias, cast, overload
+from typing import Any, Literal, Protocol, TypeAlias, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -94,6 +94,23 @@ def is_pandas(data: object) -> bool:
     """Whether an object is a frame of pandas; nothing is imported to tell."""
     modules = (kind.__module__.partition(".")[0] for kind in type(data).__mro__)
     return "pandas" in modules and hasattr(data, "columns")
+
+
+class ArrowStream(Protocol):
+    """An object that gives its rows as a stream of Arrow, as tables and frames do."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> object:
+        """Return a capsule of the stream."""
+
+
+class ArrowArray(Protocol):
+    """An object that gives its rows as one array of Arrow, as a batch does."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> object:
+        """Return capsules of the schema and of the array."""
+
+
+Table: TypeAlias = ArrowStream | ArrowArray
 
 
 def is_table(data: object) -> bool:

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -97,6 +97,8 @@ OnExisting = Literal["error", "skip", "replace", "same"]
 OnDuplicate = Literal["keep", "skip", "merge"]
 OnBad = Literal["error", "skip"]
 DedupeMeasure = Literal["jaccard", "containment", "both"]
+# What ``score`` takes: keys, answered pairs, or a table.
+GivenPairs: TypeAlias = Iterable[tuple[Key, Key] | Pair] | arrow.Table
 # What policies of adding the choices of ``dedupe`` are.
 _OF_DEDUPE: dict[str, Existing] = {"error": "same", "keep": "leave", "replace": "update"}
 
@@ -461,7 +463,7 @@ class CollectionView:
 
     def search_many(
         self,
-        items: Iterable[object],
+        items: Iterable[object] | arrow.Table,
         *,
         item: str | Sequence[str] | None = None,
         threshold: ThresholdLike | None = None,
@@ -898,7 +900,7 @@ class CollectionView:
         kept = kept_apart if one_to_one else None
         return self._streamed(other, method, budget, among, since=told, apart=kept)
 
-    def score(self, pairs: Iterable[tuple[Key, Key]], other: CollectionView | None = None) -> Pairs:
+    def score(self, pairs: GivenPairs, other: CollectionView | None = None) -> Pairs:
         """Compare given pairs of stored items, as candidates are compared.
 
         Args:
@@ -1333,9 +1335,7 @@ class CollectionView:
         with self._opened() as opened:
             return upkeep.survey.survey(opened, sample=sample, seed=seed)
 
-    def shares_met(
-        self, pairs: Iterable[tuple[Key, Key]], *, tries: int = 10, seed: int = 0
-    ) -> list[float]:
+    def shares_met(self, pairs: GivenPairs, *, tries: int = 10, seed: int = 0) -> list[float]:
         """Return the share of random indexes of which the buckets would propose each pair.
 
         The indexes have the settings of this collection, but ``tries`` times other random
@@ -1486,7 +1486,7 @@ class Collection(CollectionView):
 
     def add_many(
         self,
-        rows: Iterable[Any],
+        rows: Iterable[Any] | arrow.Table,
         *,
         key: str | None = None,
         item: str | Sequence[str] | None = None,
@@ -1563,7 +1563,7 @@ class Collection(CollectionView):
 
     def dedupe(
         self,
-        rows: Iterable[Any],
+        rows: Iterable[Any] | arrow.Table,
         *,
         key: str | None = None,
         item: str | Sequence[str] | None = None,
