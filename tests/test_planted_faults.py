@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kinds",
+        "kinds/base.py",
+        "        if not offsets.size or offsets[0] or offsets[-1] != values.size:\n",
+        "        if False:\n",
+        "tests/kinds/test_a_kind_of_your_own.py -k breaks_the_contract",
+    ),
+    Fault(
         "",
         "arguments.py",
         "    number = index(value) if is_whole(value) else None\n",

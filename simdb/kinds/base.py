@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
 from itertools import chain
 from operator import index, is_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
@@ -29,7 +29,7 @@ from msgspec import inspect
 from simdb import kernels
 from simdb.arguments import is_whole, short
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt64s
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy, WrongTypeError
 from simdb.evidence import Evidence, Label, facets_of_labels
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
@@ -240,6 +240,14 @@ class Items(ABC):
     width: int = 0
     expands: bool = False
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let what a class outside simdb returns be looked at; simdb's own are tested."""
+        super().__init_subclass__(**arguments)
+        if cls.__module__.partition(".")[0] != "simdb":
+            for name, require in _REQUIRED_OF_ITEMS.items():
+                if name in vars(cls):
+                    setattr(cls, name, _looked_at(vars(cls)[name], require))
+
     @abstractmethod
     def encode(self, item: Any) -> bytes:
         """Return the stored form of an item; BadItemError: it is none, or too large."""
@@ -282,6 +290,52 @@ class Items(ABC):
     def labels(self, item: Stored) -> Sequence[Label]:
         """Return what each symbol of an item stands for, in the order of ``symbols``."""
         raise NotImplementedError
+
+
+def _looked_at(
+    method: Callable[..., Any], require: Callable[[str, Any, Any], None]
+) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: Items, given: Any) -> Any:
+        returned = method(self, given)
+        require(f"{type(self).__name__}.{method.__name__}", given, returned)
+        return returned
+
+    return called
+
+
+def _require_bytes(method: str, _item: object, returned: object) -> None:
+    if not isinstance(returned, bytes):
+        raise WrongTypeError(f"{method} must return bytes, not {type(returned).__name__}")
+
+
+def _require_batch(method: str, items: Sequence[Stored], returned: Any) -> None:
+    """Raise WrongTypeError unless features are of as many items, and symbols as kernels read them.
+
+    Kernels trust the offsets of symbols: wrong ones would let them read past the end.
+    """
+    if isinstance(returned, SymbolSets):
+        values, offsets = returned.values, returned.offsets
+        for name, array, dtype in (("values", values, np.uint64), ("offsets", offsets, np.int64)):
+            if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+                raise WrongTypeError(
+                    f"{method} must return {name} of SymbolSets as an array of one dimension of "
+                    f"{np.dtype(dtype)}"
+                )
+        if not offsets.size or offsets[0] or offsets[-1] != values.size:
+            raise WrongTypeError(
+                f"{method} must return offsets of SymbolSets from 0 to the number of values"
+            )
+    if not isinstance(returned, Sized) or len(returned) != len(items):
+        count = f"{len(returned):,}" if isinstance(returned, Sized) else "no length"
+        raise WrongTypeError(f"{method} must return a batch of {len(items):,} items, not {count}")
+
+
+_REQUIRED_OF_ITEMS: dict[str, Callable[[str, Any, Any], None]] = {
+    "encode": _require_bytes,
+    "features": _require_batch,
+    "symbols": _require_batch,
+}
 
 
 # One that looks only at some of the features counts them in an attribute, ``looked_at``.
