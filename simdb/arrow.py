@@ -19,13 +19,14 @@ from decimal import Decimal
 from importlib import import_module
 from itertools import chain, islice
 from math import isfinite, isnan
-from typing import Any, Literal, TypeAlias, cast, overload
+from typing import Any, Literal, Protocol, TypeAlias, cast, overload
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, UsageError, WrongTypeError
 from simdb.extras import of_extra
@@ -98,6 +99,23 @@ def is_pandas(data: object) -> bool:
     """Whether an object is a frame of pandas; nothing is imported to tell."""
     modules = (kind.__module__.partition(".")[0] for kind in type(data).__mro__)
     return "pandas" in modules and hasattr(data, "columns")
+
+
+class ArrowStream(Protocol):
+    """An object that gives its rows as a stream of Arrow, as tables and frames do."""
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> object:
+        """Return a capsule of the stream."""
+
+
+class ArrowArray(Protocol):
+    """An object that gives its rows as one array of Arrow, as a batch does."""
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> object:
+        """Return capsules of the schema and of the array."""
+
+
+Table: TypeAlias = ArrowStream | ArrowArray
 
 
 def is_table(data: object) -> bool:
@@ -323,9 +341,13 @@ class Columns(Struct, frozen=True):
                 "for a table, item= must name the column of the items, or the columns of "
                 "their fields"
             )
-        several: Any = tuple(item) if isinstance(item, Iterable) else (item,)
+        several: Any = tuple(item) if can_be_iterated(item) else (item,)
         if not several or not all(isinstance(name, str) for name in several):
-            raise WrongTypeError(f"item= must be the name of a column, or several, not {item!r}")
+            raise WrongTypeError(
+                f"item= must be the name of a column, or several, not {short(item)}"
+            )
+        if key is not None and not isinstance(key, str):
+            raise WrongTypeError(f"key= must be the name of a column, not {short(key)}")
         items = item if isinstance(item, str) else tuple(map(str, several))
         return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
 

@@ -10,14 +10,21 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import structs
 
 from simdb import answers, arrow, ingest, kinds, upkeep
-from simdb.arguments import require_function, require_whole, several
+from simdb.arguments import (
+    can_be_iterated,
+    require_choice,
+    require_function,
+    require_truth,
+    require_whole,
+    several,
+)
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -90,13 +97,15 @@ OnExisting = Literal["error", "skip", "replace", "same"]
 OnDuplicate = Literal["keep", "skip", "merge"]
 OnBad = Literal["error", "skip"]
 DedupeMeasure = Literal["jaccard", "containment", "both"]
+# What ``score`` takes: keys, answered pairs, or a table.
+GivenPairs: TypeAlias = Iterable[tuple[Key, Key] | Pair] | arrow.Table
 # What policies of adding the choices of ``dedupe`` are.
 _OF_DEDUPE: dict[str, Existing] = {"error": "same", "keep": "leave", "replace": "update"}
 
 
 def _listed(given: Any) -> list[Any]:
     """Return what was given, as a list: what is none is refused where its parts are read."""
-    return list(given) if isinstance(given, Iterable) else [given]
+    return list(given) if can_be_iterated(given) else [given]
 
 
 class _Among(NamedTuple):
@@ -396,6 +405,7 @@ class CollectionView:
             deep: also compute every signature anew from its item.
             progress: called now and then.
         """
+        require_function("progress", progress)
         with self._opened() as opened:
             return upkeep.check.Checker(opened, deep=deep, progress=progress).run()
 
@@ -453,7 +463,7 @@ class CollectionView:
 
     def search_many(
         self,
-        items: Iterable[object],
+        items: Iterable[object] | arrow.Table,
         *,
         item: str | Sequence[str] | None = None,
         threshold: ThresholdLike | None = None,
@@ -478,7 +488,7 @@ class CollectionView:
     def _search_many(
         self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
     ) -> list[Matches]:
-        require_whole("limit", limit, 1)
+        limit = require_whole("limit", limit, 1)
         with self._opened() as whole:
             opened = among.of(whole)
             method = _method(opened, "search", asked)
@@ -566,7 +576,7 @@ class CollectionView:
 
         With ``apart`` those of a join one to one, none of which is among these.
         """
-        require_whole("budget", budget, 1)
+        budget = require_whole("budget", budget, 1)
         work = Work(budget)
         return Pairs(
             partial(
@@ -677,8 +687,9 @@ class CollectionView:
                 it, a rule proposes more pairs than ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
-        require_whole("budget", budget, 1)
-        _require_choice("method", method, (*answers.entities.METHODS,))
+        budget = require_whole("budget", budget, 1)
+        require_function("progress", progress)
+        require_choice("method", method, *answers.entities.METHODS)
         if method == "average":
             require("statistics", "the method average needs", "scipy")
         kept_apart = _listed(apart)
@@ -788,7 +799,7 @@ class CollectionView:
             ConfigurationError: no groups are kept; or, while iterating, there was no change
                 ``since`` yet, as after a restore: begin again from 0.
         """
-        require_whole("since", since, 0, optional=False)
+        since = require_whole("since", since, 0, optional=False)
         with self._opened() as opened:
             for change in answers.kept.changes(opened, since):
                 yield change
@@ -889,7 +900,7 @@ class CollectionView:
         kept = kept_apart if one_to_one else None
         return self._streamed(other, method, budget, among, since=told, apart=kept)
 
-    def score(self, pairs: Iterable[tuple[Key, Key]], other: CollectionView | None = None) -> Pairs:
+    def score(self, pairs: GivenPairs, other: CollectionView | None = None) -> Pairs:
         """Compare given pairs of stored items, as candidates are compared.
 
         Args:
@@ -962,7 +973,7 @@ class CollectionView:
         Raises:
             ConfigurationError, ThresholdTooLowError: as the call itself.
         """
-        _require_choice("verb", verb, ("search", "pairs", "join", "groups"))
+        require_choice("verb", verb, "search", "pairs", "join", "groups")
         if (verb == "join") is (other is None):
             raise ConfigurationError("other= is needed by explain('join'), and by nothing else")
         if run and verb == "search" and item is None:
@@ -1042,9 +1053,13 @@ class CollectionView:
             ConfigurationError: the field is scored or names candidates; no pair is certain; or true
                 matches differ as much as random pairs.
         """
+        if not isinstance(field, str):
+            require_function("field", field, optional=False)
+        require_function("progress", progress)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         wanted = upkeep.calibrate.Wanted(edges, certain, matched, random, sample, seed, confidence)
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        wanted = wanted.checked()
         with self._sides(other) as both:
             sides = upkeep.calibrate.Sides(*both)
             bound = sides.right.settings.kind.parse_bound(threshold)
@@ -1097,8 +1112,9 @@ class CollectionView:
             KeyNotFoundError: a key of a label is not stored.
             WrongTypeError: something is no label, or ``earlier`` does not come from ``learn``.
         """
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
+        require_function("progress", progress)
         if earlier is not None:
             _require_weights("earlier", earlier)
         with self._sides(other) as both:
@@ -1258,7 +1274,8 @@ class CollectionView:
         Raises:
             ConfigurationError: as for ``learn``; or the weights are of other fields or levels.
         """
-        require_whole("limit", limit, 1, optional=False)
+        limit = require_whole("limit", limit, 1, optional=False)
+        require_function("progress", progress)
         if weights is None:
             weights = self.learn(other=other, progress=progress)
         _require_weights("weights", weights)
@@ -1291,8 +1308,9 @@ class CollectionView:
             ConfigurationError: there is no probable index to measure.
             MissingExtraError: SciPy is not installed (the extra ``statistics``).
         """
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
+        require_function("progress", progress)
         with self._opened() as opened:
             settings = opened.settings
             wanted = settings.kind.parse_bound(threshold, max_distance)
@@ -1312,14 +1330,12 @@ class CollectionView:
             sample: how many items.
             seed: of the random choice.
         """
-        require_whole("sample", sample, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        sample = require_whole("sample", sample, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         with self._opened() as opened:
             return upkeep.survey.survey(opened, sample=sample, seed=seed)
 
-    def shares_met(
-        self, pairs: Iterable[tuple[Key, Key]], *, tries: int = 10, seed: int = 0
-    ) -> list[float]:
+    def shares_met(self, pairs: GivenPairs, *, tries: int = 10, seed: int = 0) -> list[float]:
         """Return the share of random indexes of which the buckets would propose each pair.
 
         The indexes have the settings of this collection, but ``tries`` times other random
@@ -1332,8 +1348,8 @@ class CollectionView:
             WrongTypeError: something is not a pair of keys.
             ConfigurationError: there is no probable index.
         """
-        require_whole("tries", tries, 1, optional=False)
-        require_whole("seed", seed, 0, optional=False)
+        tries = require_whole("tries", tries, 1, optional=False)
+        seed = require_whole("seed", seed, 0, optional=False)
         given = answers.scoring.read_pairs(pairs)
         with self._opened() as opened:
             _ = opened.settings.plan  # also tells that there is no index
@@ -1470,7 +1486,7 @@ class Collection(CollectionView):
 
     def add_many(
         self,
-        rows: Iterable[Any],
+        rows: Iterable[Any] | arrow.Table,
         *,
         key: str | None = None,
         item: str | Sequence[str] | None = None,
@@ -1532,6 +1548,7 @@ class Collection(CollectionView):
         )
         if (signature is None) != (recipe is None):
             raise UsageError("signature and recipe belong together: give both or none")
+        at_once = require_truth("at_once", at_once)
         if at_once and (merge is not None or signature is not None):
             raise ConfigurationError(
                 "at_once=True stores all rows in one transaction: leave out merge= and signature="
@@ -1546,7 +1563,7 @@ class Collection(CollectionView):
 
     def dedupe(
         self,
-        rows: Iterable[Any],
+        rows: Iterable[Any] | arrow.Table,
         *,
         key: str | None = None,
         item: str | Sequence[str] | None = None,
@@ -1623,8 +1640,8 @@ class Collection(CollectionView):
                 stored (with containment, all rows are).
         """
         _require_functions(progress, outcomes)
-        _require_choice("on_existing", on_existing, tuple(_OF_DEDUPE))
-        _require_choice("measure", measure, get_args(DedupeMeasure))
+        require_choice("on_existing", on_existing, *_OF_DEDUPE)
+        require_choice("measure", measure, *get_args(DedupeMeasure))
         if containment is not None and measure != "both":
             raise ConfigurationError("containment= needs measure='both'")
         of_records = self.kind.field_names is not None
@@ -1755,13 +1772,16 @@ class Collection(CollectionView):
         max_distance: ThresholdLike | None,
     ) -> AddPolicy:
         """Say what is to be done with rows."""
-        _require_choice("on_existing", on_existing, get_args(OnExisting))
-        _require_choice("on_duplicate", on_duplicate, ("keep", "skip", "merge"))
-        if (on_duplicate == "merge") is not callable(merge):
+        require_choice("on_existing", on_existing, *get_args(OnExisting))
+        require_choice("on_duplicate", on_duplicate, "keep", "skip", "merge")
+        require_function("merge", merge)
+        if (on_duplicate == "merge") is (merge is None):
             raise ConfigurationError(
                 "on_duplicate='merge' needs merge=, a function that takes two entries"
             )
-        looks |= on_duplicate != "keep"
+        looks = require_truth("find_duplicates", looks) or on_duplicate != "keep"
+        if not looks and (threshold is not None or max_distance is not None):
+            self.kind.parse_bound(threshold, max_distance)  # of no use here, but one that can be
         return ingest.add.AddPolicy(
             on_existing=on_existing,
             bound=self._duplicate_bound(threshold, max_distance) if looks else None,
@@ -1841,7 +1861,7 @@ class Collection(CollectionView):
         Raises:
             KeyNotFoundError: a key is not stored; nothing of its batch is deleted.
         """
-        _require_choice("missing", missing, ("error", "skip"))
+        require_choice("missing", missing, "error", "skip")
         deleted = 0
         for batch in _distinct_batches(keys, sys.maxsize if at_once else DELETED_AT_ONCE):
             with self._handle.writing() as access:
@@ -2066,11 +2086,6 @@ def _require_functions(progress: object, outcomes: object) -> None:
     require_function("outcomes", outcomes)
 
 
-def _require_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in choices:  # an array is equal to nothing, or all
-        raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-
-
 def _skips_bad(on_bad: OnBad) -> bool:
-    _require_choice("on_bad", on_bad, ("error", "skip"))
+    require_choice("on_bad", on_bad, "error", "skip")
     return on_bad == "skip"

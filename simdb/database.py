@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec.structs import replace
 
 from simdb import answers, kinds, recovery, upkeep
-from simdb.arguments import require_whole
+from simdb.arguments import require_choice, require_function, require_whole, short
 from simdb.collection import Collection, CollectionView
 from simdb.errors import (
     CollectionNotFoundError,
@@ -377,6 +377,7 @@ class Database:
             deep: also compute every signature anew from its item.
             progress: called now and then.
         """
+        require_function("progress", progress)
         records = 0
         problems: list[Problem] = []
         with self._handle.read() as transaction:
@@ -413,6 +414,7 @@ class Database:
         Raises:
             StorageError: the target exists, or cannot be written.
         """
+        require_function("progress", progress)
 
         def told(done: int, whole: int) -> None:
             if progress is not None:
@@ -443,6 +445,7 @@ class Database:
             UnknownKindError: this process does not know a kind in the store.
             MissingExtraError: pyarrow is not installed.
         """
+        require_function("progress", progress)
         with self._handle.read() as transaction:
             parts = []
             for name in catalogue.names(transaction):
@@ -460,6 +463,7 @@ class Database:
         self, *, progress: Callable[[Progress], None] | None = None
     ) -> dict[str, dict[str, Any]]:
         """Compact every collection; see ``Collection.compact``."""
+        require_function("progress", progress)
         with self._handle.writing() as access:
             # What is left of removed collections has none that would do it.
             upkeep.rebuild.collect_garbage(access)
@@ -512,17 +516,16 @@ def open_database(
         FormatVersionError: the file has another format.
         CorruptionError: the file is damaged.
     """
-    if sync not in ("full", "batch"):
-        raise ConfigurationError(f"sync must be 'full' or 'batch', not {sync!r}")
+    require_choice("sync", sync, "full", "batch")
     is_number = isinstance(busy_timeout, int | float) and not isinstance(busy_timeout, bool)
     if busy_timeout is not None and not (is_number and 0 <= busy_timeout <= LONGEST_TIMEOUT):
         raise ConfigurationError(
             f"busy_timeout must be between 0 and {LONGEST_TIMEOUT:,} seconds, or None to wait for "
-            f"ever, not {busy_timeout!r}"
+            f"ever, not {short(busy_timeout)}"
         )
-    _require_resources(threads, memory)
-    require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
-    require_whole("mode", mode, 0, 0o777)
+    threads, memory = _resources(threads, memory)
+    map_size = require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
+    mode = require_whole("mode", mode, 0, 0o777)
     if mode is not None and mode & OWNER_MAY != OWNER_MAY:
         raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
     file = resolved_path(path)
@@ -533,7 +536,7 @@ def open_database(
         read_only=read_only,
         sync=sync,
         busy_timeout=busy_timeout,
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=threads,
         memory=memory,
         map_size=map_size,
         mode=mode,
@@ -546,22 +549,24 @@ def open_throwaway(path: Path, *, threads: int | None = None, memory: int = 2**3
 
     Nothing of it is synced; threads and memory are as for ``open_database``.
     """
-    _require_resources(threads, memory)
+    threads, memory = _resources(threads, memory)
     handle = Handle(
         path,
         read_only=False,
         sync="never",
         busy_timeout=None,
-        threads=threads or len(os.sched_getaffinity(0)),
+        threads=threads,
         memory=memory,
         map_size=None,
     )
     return Database(handle)
 
 
-def _require_resources(threads: int | None, memory: int) -> None:
-    require_whole("threads", threads, 1)
-    require_whole("memory", memory, SMALLEST_MEMORY, optional=False)
+def _resources(threads: int | None, memory: int) -> tuple[int, int]:
+    """Return the threads and the memory that are asked for; ConfigurationError: too few."""
+    asked = require_whole("threads", threads, 1)
+    least = require_whole("memory", memory, SMALLEST_MEMORY, optional=False)
+    return asked or len(os.sched_getaffinity(0)), least
 
 
 def load(
@@ -589,6 +594,7 @@ def load(
         UnknownKindError: this process does not know a kind, or a tokeniser, in the folder.
         MissingExtraError: pyarrow is not installed.
     """
+    require_function("progress", progress)
     target = parse_path(path)
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")

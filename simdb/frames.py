@@ -27,6 +27,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from simdb import arrow
+from simdb.arguments import require_choice
 from simdb.arrow import Columns
 from simdb.collection import (
     Collection,
@@ -115,8 +116,7 @@ def dedupe(
         BadItemError, KeyExistsError: a row cannot be stored; ``row`` says which, from 0.
         MissingExtraError: pyarrow is not installed, and the data are not a list.
     """
-    if show not in ("kept", "all"):
-        raise UsageError(f"show must be 'kept' or 'all', not {show!r}")
+    require_choice("show", show, "kept", "all")
     bound = _bound(threshold, max_distance)
     order = None if policy is None else Policy(policy)
     table = _Table(data, Columns.named(key, item, ()), order)

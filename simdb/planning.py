@@ -10,7 +10,7 @@ from itertools import islice
 import numpy as np
 
 from simdb import kernels
-from simdb.arguments import require_whole, several
+from simdb.arguments import several
 from simdb.arrays import UInt16s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Threshold, ThresholdLike
@@ -19,7 +19,7 @@ from simdb.kinds.base import plan_request
 from simdb.lsh import planning
 from simdb.lsh.amplification import Construction
 from simdb.lsh.family import Family
-from simdb.lsh.planning import Plan, PlanRequest
+from simdb.lsh.planning import Plan, PlanRequest, require_items
 from simdb.storage.tables.runs import POSTING_BYTES
 
 SAMPLED_AT_ONCE = 100  # items
@@ -208,8 +208,8 @@ def plan_rules(
     """
     if other is None and other_items is not None:
         raise ConfigurationError("other_items needs other, a sample of the other table")
-    require_whole("items", items, 1)
-    require_whole("other_items", other_items, 1)
+    items = require_items("items", items)
+    other_items = require_items("other_items", other_items)
     if not require(kind).has_rules:
         raise ConfigurationError(f"only records have rules for candidates, not {kind}")
     planned = kind.plan(kind.widest_bound, PlanRequest())

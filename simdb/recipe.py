@@ -14,10 +14,12 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, Literal
+from operator import index
+from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
+from simdb.arguments import is_whole, require_choice, short
 from simdb.errors import ConfigurationError, SimdbError, UnknownTokeniserError, WrongTypeError
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.kinds import Items, Kind, SketchScheme, require, restore
@@ -32,6 +34,7 @@ FORMAT = 1
 _QUOTIENT = re.compile(r"[0-9]+(/[0-9]+)?")  # as fractions are stored
 # What values that no recipe has may raise.
 _WRONG = KeyError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
+_LONGEST_SEED = 4_300  # digits, as many as Python writes
 _MARK = "simdb_recipe"  # the field of JSON that holds the format
 
 
@@ -358,8 +361,7 @@ def planned(
     symbols can do without both: they are compared with all. ConfigurationError: a value is out
     of range, no plan reaches the recall, or there would be no index.
     """
-    if sketch not in ("fast", "classical"):
-        raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {sketch!r}")
+    require_choice("sketch", sketch, *get_args(SketchScheme))
     if floor is not None and not kind.has_symbols:
         raise ConfigurationError(f"{kind} has no exact index: exact answers compare all items")
     if floor is None and containment:
@@ -414,6 +416,8 @@ def secret_of(seed: int | None) -> bytes:
     """Return a secret: random, or the same one for the same seed."""
     if seed is None:
         return os.urandom(SECRET_BYTES)
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise ConfigurationError(f"seed must be a whole number or None, not {seed!r}")
-    return hashlib.blake2b(str(seed).encode(), person=b"simdb seed", digest_size=32).digest()
+    if not is_whole(seed):
+        raise ConfigurationError(f"seed must be a whole number or None, not {short(seed)}")
+    if abs(index(seed)) >= 10**_LONGEST_SEED:
+        raise ConfigurationError(f"seed must have at most {_LONGEST_SEED:,} digits")
+    return hashlib.blake2b(str(index(seed)).encode(), person=b"simdb seed", digest_size=32).digest()

@@ -6,6 +6,7 @@ it is known what each threshold would remove, how many pairs lie beside it, and 
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from simdb.arguments import number_within, several
+from simdb.arguments import (
+    can_be_iterated,
+    number_within,
+    require_function,
+    require_whole,
+    several,
+    short,
+)
 from simdb.arrays import Float64s, Int64s
 from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
@@ -184,17 +192,16 @@ def tune(
         WrongTypeError: ``tried`` is not pairs of a name and a ``simdb.Text``.
         BadItemError: an item is not a text.
     """
-    every: list[Any] = [*thresholds] if isinstance(thresholds, Iterable) else []
+    require_function("progress", progress)
+    every: list[Any] = [*thresholds] if can_be_iterated(thresholds) else []
     if not every:
-        raise ConfigurationError(f"thresholds must be some to try, not {thresholds!r}")
-    given: Any = sample
-    if not isinstance(given, int | np.integer) or given < 2:
-        raise ConfigurationError(f"sample must be a whole number of at least 2, not {sample!r}")
+        raise ConfigurationError(f"thresholds must be some to try, not {short(thresholds)}")
+    sample = require_whole("sample", sample, 2, optional=False)
     thresholds = [number_within("thresholds", threshold, 0, 1) for threshold in every]
     if (least := min(thresholds)) <= LOWEST:
-        raise ConfigurationError(f"thresholds must be above 0.5 and at most 1, not {least!r}")
+        raise ConfigurationError(f"thresholds must be above 0.5 and at most 1, not {short(least)}")
     settings = _settings(TRIED if tried is None else tried)
-    chosen = list(islice(several("texts", texts), sample))
+    chosen = list(islice(several("texts", texts), min(sample, sys.maxsize)))
     if len(chosen) < 2:
         raise ConfigurationError(
             f"a sample needs at least two texts to compare, and there are {len(chosen)}"
@@ -222,11 +229,13 @@ def tune(
 
 def _settings(tried: Any) -> list[tuple[str, Text]]:
     """Return settings by name as they are given; WrongTypeError: they are others."""
-    settings = [*tried] if isinstance(tried, Iterable) else [tried]
+    settings = [*tried] if can_be_iterated(tried) else [tried]
     for one in settings or [tried]:
         pair = one if isinstance(one, tuple | list) else ()
         if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Kind):
-            raise WrongTypeError(f"tried must be pairs of a name and a simdb.Text, not {one!r}")
+            raise WrongTypeError(
+                f"tried must be pairs of a name and a simdb.Text, not {short(one)}"
+            )
     return settings
 
 

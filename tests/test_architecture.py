@@ -29,7 +29,7 @@ ALLOWED_IMPORTS = {
     "errors": set(),
     "arguments": {"errors"},
     "extras": {"errors"},
-    "arrow": {"arrays", "errors", "extras", "ragged"},
+    "arrow": {"arguments", "arrays", "errors", "extras", "ragged"},
     "policies": {"errors", "results"},
     "work": {"errors"},
     "arrays": set(),

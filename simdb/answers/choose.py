@@ -35,9 +35,9 @@ from __future__ import annotations
 from decimal import Decimal
 from math import isnan
 from numbers import Real
+from operator import index
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -48,6 +48,7 @@ from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
 from simdb.answers.scan import Scan
 from simdb.answers.slabs import ChunkIndex, Pigeonhole, Slabs
+from simdb.arguments import is_whole, require_choice, short
 from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLowError
 from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
@@ -94,19 +95,18 @@ class Asked(NamedTuple):
     def question(self, verb: Verb, kind: Kind) -> Question:
         """Read them; ConfigurationError: one is not possible for the kind, or for the call."""
         threshold, max_distance, guarantee, min_recall, measure = self
-        if guarantee not in ("auto", "exact", "probable"):
-            raise ConfigurationError(
-                f"guarantee must be 'auto', 'exact' or 'probable', not {guarantee!r}"
-            )
+        require_choice("guarantee", guarantee, "auto", "exact", "probable")
         if min_recall is not None and not _is_share(min_recall):
-            raise ConfigurationError(f"min_recall must be between 0 and 1, not {min_recall!r}")
+            raise ConfigurationError(f"min_recall must be between 0 and 1, not {short(min_recall)}")
         wanted = SetSimilarity.JACCARD
         try:
             if type(measure) is not str or measure != wanted:  # as of few questions
                 wanted = SetSimilarity(measure)
         except ValueError:
             names = ", ".join(repr(str(known)) for known in SetSimilarity)
-            raise ConfigurationError(f"measure must be one of {names}, not {measure!r}") from None
+            raise ConfigurationError(
+                f"measure must be one of {names}, not {short(measure)}"
+            ) from None
         symmetric = (*SYMMETRIC, SetSimilarity.OVERLAP)
         if verb == "pairs" and wanted not in symmetric:
             known = ", ".join(repr(str(one)) for one in symmetric)
@@ -400,11 +400,9 @@ def require_alike(left: CollectionSettings, right: CollectionSettings) -> None:
 def read_since(since: object) -> int:
     """Read the item number that pairs are wanted from; ConfigurationError if it is none."""
     if (
-        not isinstance(since, int | np.integer)
-        or isinstance(since, bool)
-        or not 0 <= since < 2**32  # item numbers have 32 bits
+        not is_whole(since) or not 0 <= since < 2**32  # item numbers have 32 bits
     ):
         raise ConfigurationError(
-            f"since must come from checkpoint() or an AddReport, but is {since!r}"
+            f"since must come from checkpoint() or an AddReport, but is {short(since)}"
         )
-    return int(since)
+    return index(since)

@@ -29,6 +29,7 @@ from simdb.answers.method import (
     metadata_of_groups,
     number_of,
 )
+from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError, Remedy, WrongTypeError
 from simdb.exact.measures import SetSimilarity
@@ -209,11 +210,11 @@ def numbers_of(
     """
     found = []
     for pair in apart:
-        if isinstance(pair, str | bytes) or not isinstance(pair, Iterable):
-            raise WrongTypeError(f"apart must be pairs of keys, not {pair!r}")
+        if isinstance(pair, str | bytes) or not can_be_iterated(pair):
+            raise WrongTypeError(f"apart must be pairs of keys, not {short(pair)}")
         keys = tuple(pair)
         if len(keys) != 2:
-            raise WrongTypeError(f"apart must be pairs of keys, not {pair!r}")
+            raise WrongTypeError(f"apart must be pairs of keys, not {short(pair)}")
         found.append([number_of(side, key) for side, key in zip((left, right), keys, strict=True)])
         if left is right and found[-1][0] == found[-1][1]:
             raise ConfigurationError(f"{keys[0]!r} cannot be kept apart from itself")

@@ -140,4 +140,6 @@ def _rare(opened: Opened, evidence: Evidence, one: bytes, other: bytes, bound: B
     symbols = dict(zip(alone.tolist(), sets.values.tolist(), strict=True))
     met = np.intersect1d(looked_up, posted).tolist()
     unit = evidence.unit.removesuffix("s")
-    return [f"{RARE}{unit} {evidence.names.get(symbols[place])!r}" for place in met]
+    names = [evidence.names.get(symbols[place]) for place in met]
+    told = [f"{RARE}{unit} {name!r}" for name in names if name is not None]
+    return told or [f"{RARE}symbols"] if met else []  # a kind need not name its symbols

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import groupby, islice
-from operator import itemgetter
+from operator import index, itemgetter
 
 import numpy as np
 from msgspec.structs import replace
 
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import keys_of_numbers, not_stored
+from simdb.arguments import can_be_iterated, is_whole, require_choice, short
 from simdb.arrays import UInt32s
 from simdb.errors import (
     ConfigurationError,
@@ -61,8 +62,8 @@ def kept_by(settings: CollectionSettings) -> KeptGroups:
 
 def listed(bounds: Iterable[ThresholdLike]) -> list[ThresholdLike]:
     """Return the bounds that a caller asks for; WrongTypeError: it is no list of them."""
-    if isinstance(bounds, str | bytes) or not isinstance(bounds, Iterable):
-        raise WrongTypeError(f"groups_at takes several bounds, such as [0.8], not {bounds!r}")
+    if isinstance(bounds, str | bytes) or not can_be_iterated(bounds):
+        raise WrongTypeError(f"groups_at takes several bounds, such as [0.8], not {short(bounds)}")
     return [*bounds]
 
 
@@ -88,8 +89,7 @@ def kept_groups_of(
                 Remedy("groups", "star", "keeps items within the bound of a centre together"),
             ],
         )
-    if method not in GROUP_METHODS:
-        raise ConfigurationError(f"groups must be 'chain' or 'star', not {method!r}")
+    require_choice("groups", method, *GROUP_METHODS)
     kind, given = settings.kind, None if bounds is None else listed(bounds)
     if given == [] or (given is not None and len(given) > MOST_LEVELS):
         raise ConfigurationError(
@@ -189,15 +189,14 @@ def group(opened: Opened, identity: int) -> KeptGroup:
     """Return a group by its id, or by one that is an alias of it."""
     settings, tables = opened.settings, _tables(opened)
     kept = kept_by(settings)
-    is_whole = isinstance(identity, int | np.integer) and not isinstance(identity, bool)
-    if is_whole and 0 < identity < 2**63:
-        label = tables.alias(int(identity))
+    if is_whole(identity) and 0 < identity < 2**63:
+        label = tables.alias(index(identity))
         for level in range(len(kept.bounds)):
             if tables.members(groups_of(level, kept.method), label).size:
                 return _group(opened, level, label)
         if identity < tables.state()[0]:  # perhaps of a step within a commit
             raise GroupNotFoundError(f"there is no group {identity} in {settings.name!r} now")
-    raise GroupNotFoundError(f"there was never a group {identity!r} in {settings.name!r}")
+    raise GroupNotFoundError(f"there was never a group {short(identity)} in {settings.name!r}")
 
 
 def all_groups(opened: Opened, bound: Bound | None) -> Iterator[KeptGroup]:
@@ -222,9 +221,9 @@ def changes(opened: Opened, since: int) -> Iterator[GroupChange]:
     last = tables.state()[1] - 1
     if since > last:
         raise ConfigurationError(
-            f"since={since} is beyond the last change of the groups of {settings.name!r}, which "
-            f"is {last}: the store is an earlier state, as after a restore, or another one; begin "
-            "again from 0"
+            f"since={short(since)} is beyond the last change of the groups of {settings.name!r}, "
+            f"which is {last}: the store is an earlier state, as after a restore, or another one; "
+            "begin again from 0"
         )
     for number, (action, bound, group, other, keys) in tables.changes(since + 1):
         yield GroupChange(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from simdb import arrow
 from simdb.answers.compare import compare_batch_with_stored
 from simdb.answers.method import AnsweredBatch, lookups, number_of, outer_pairs
+from simdb.arguments import several, short
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.opened.opened import Opened
 from simdb.results import Key, Pair, PairBatch
@@ -32,15 +33,13 @@ def read_pairs(given: Any) -> list[tuple[Key, Key]]:
             )
         columns = (whole[name].to_pylist() for name in ("left", "right"))
         return list(zip(*columns, strict=True))
-    if not isinstance(given, Iterable):
-        raise WrongTypeError(f"pairs must be an iterable of two keys each, not {given!r}")
     pairs = []
-    for one in given:
+    for one in several("pairs", given, "two keys each"):
         pair = one.tolist() if isinstance(one, np.ndarray) else one
         if isinstance(one, Pair):
             pair = (one.left, one.right)
         if isinstance(pair, str | bytes) or not isinstance(pair, Sequence) or len(pair) != 2:
-            raise WrongTypeError(f"a pair must be two keys, left and right, not {one!r}")
+            raise WrongTypeError(f"a pair must be two keys, left and right, not {short(one)}")
         pairs.append((pair[0], pair[1]))
     return pairs
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s
+from simdb.errors import WrongTypeError
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.lsh.family import BucketKeys, Family, SymbolSets
@@ -163,7 +164,14 @@ class Signer:
 
     def hashed(self, items: Sequence[bytes | memoryview]) -> Any:
         """Make of items in canonical form what they are signed by: symbols where they have any."""
-        return self.symbols(items) if self.kind.has_symbols else self.features(items)
+        if not self.kind.has_symbols:
+            return self.features(items)
+        symbols: Any = self.symbols(items)
+        if not isinstance(symbols, SymbolSets):
+            found = type(symbols).__name__
+            problem = f"items of the kind {self.kind} must have SymbolSets as features, not {found}"
+            raise WrongTypeError(problem)
+        return symbols
 
     def most_indexed(self, most: int) -> int:
         """Return of how many items signatures and bucket keys weigh no more; at least of one.

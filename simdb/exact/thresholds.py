@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from simdb.arguments import short
 from simdb.arrays import Bools, Float64s, Int64s
 from simdb.errors import ConfigurationError, WrongTypeError
 
@@ -185,7 +186,7 @@ class MaximumDistance(_Rational, frozen=True, order=True):
     def _read(cls, value: ThresholdLike, name: str) -> Self:
         fraction = _fraction_of(value)
         if fraction < 0:
-            raise ConfigurationError(f"{name} must be a number of at least 0, not {value!r}")
+            raise ConfigurationError(f"{name} must be a number of at least 0, not {short(value)}")
         return cls(fraction)
 
     def meets_many(self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]) -> Bools:
@@ -246,7 +247,7 @@ def admits(own: Bound, other: Bound) -> bool:
 
 
 def _out_of_range(name: str, value: object) -> ConfigurationError:
-    return ConfigurationError(f"{name} must be a number above 0 and at most 1, not {value!r}")
+    return ConfigurationError(f"{name} must be a number above 0 and at most 1, not {short(value)}")
 
 
 def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:

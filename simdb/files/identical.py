@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from simdb.errors import ConfigurationError
+from simdb.arguments import require_function, require_whole
 from simdb.results import Progress
 
 # Sixteen bytes at a position tell more than one, and cost the same one page of the disk.
@@ -56,8 +56,8 @@ def identical_files(
     searched with all below them. So many ``positions``, at least 1, are sampled of each file that
     shares its size with another. ``progress`` is called with the number of files that are settled.
     """
-    if not isinstance(positions, int) or isinstance(positions, bool) or positions < 1:
-        raise ConfigurationError(f"positions must be a whole number of at least 1: {positions!r}")
+    require_function("progress", progress)
+    positions = require_whole("positions", positions, 1, optional=False)
     search = _Search(positions, progress)
     for path in paths:
         search.enter(Path(path))

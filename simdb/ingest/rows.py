@@ -12,6 +12,7 @@ from typing import Any, overload
 import numpy as np
 
 from simdb import arrow, kernels
+from simdb.arguments import short
 from simdb.arrays import Int64s
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.kinds import Items
@@ -224,7 +225,7 @@ def _parts(
         elif len(row) > 1:
             item = row[1]
             bytes_left -= len(item) if type(item) is str else _bytes_of(item)
-            if len(row) > 2 and row[2]:
+            if len(row) > 2 and (type(row[2]) is not dict or row[2]):
                 bytes_left -= LARGEST_METADATA
         if rows_left <= 0 or bytes_left <= 0:
             yield position, part
@@ -348,7 +349,9 @@ def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
     if isinstance(value, dict):
         for name, child in value.items():
             if not isinstance(name, str):
-                raise BadItemError(f"the names of metadata must be str, not {name!r} in {path}")
+                raise BadItemError(
+                    f"the names of metadata must be str, not {short(name)} in {path}"
+                )
             _require_storable(child, f"{path}[{name!r}]", as_json=as_json)
     elif isinstance(value, list | tuple):
         for place, child in enumerate(value):

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from simdb.arguments import short
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds import tokenisers
 from simdb.kinds.base import (
@@ -22,6 +23,7 @@ from simdb.kinds.base import (
     Items,
     Kind,
     Measure,
+    PairedMeasure,
     Settings,
     SymbolKind,
     loaded,
@@ -82,6 +84,7 @@ __all__ = [
     "Kind",
     "Measure",
     "Near",
+    "PairedMeasure",
     "Record",
     "Set",
     "Settings",
@@ -156,10 +159,10 @@ def register(kind: K) -> K:
         ConfigurationError: it lacks a method of the contract, or its name is taken by another.
     """
     if not isinstance(kind, type) or not issubclass(kind, Kind):
-        raise WrongTypeError(f"a kind is a class derived from simdb.kinds.Kind, not {kind!r}")
+        raise WrongTypeError(f"a kind is a class derived from simdb.kinds.Kind, not {short(kind)}")
     name = name_of(kind)
     if not name.isidentifier():
-        raise ConfigurationError(f"the name of a kind must be an identifier, not {name!r}")
+        raise ConfigurationError(f"the name of a kind must be an identifier, not {short(name)}")
     for method in _REQUIRED:
         if getattr(kind, method) is getattr(Kind, method):
             raise ConfigurationError(f"the kind {name!r} must define {method}")
@@ -241,7 +244,7 @@ def require(kind: object) -> Kind:
     """Check that ``kind`` is of a registered kind, and return it; WrongTypeError if it is not."""
     if not isinstance(kind, Kind):
         some = ", ".join(f"simdb.{one.__name__}" for one in _all_registered().values())
-        raise WrongTypeError(f"a collection's kind must be one of {some}, not {kind!r}")
+        raise WrongTypeError(f"a collection's kind must be one of {some}, not {short(kind)}")
     if _registered(kind.name) is not type(kind):
         raise WrongTypeError(
             f"{type(kind).__name__} is not a registered kind: call simdb.kinds.register with it"

@@ -16,7 +16,6 @@ element counted as often as in the bag that has fewer of it. Then
 
 from __future__ import annotations
 
-import reprlib
 import struct
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -26,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 
 from simdb import kernels
+from simdb.arguments import is_whole, short
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.evidence import Label
@@ -236,13 +236,13 @@ def _counted(item: Mapping[Any, Any]) -> Counter[Any]:
     """Return a mapping of elements to counts with plain elements and counts above 0."""
     bag: Counter[Any] = Counter()
     for element, count in zip(_FORM.plain(item.keys()), item.values(), strict=True):
-        if not isinstance(count, int | np.integer) or isinstance(count, bool):
+        if not is_whole(count):
             raise BadItemError(
-                f"the count of {reprlib.repr(element)} must be a whole number, not {shown(count)}"
+                f"the count of {short(element)} must be a whole number, not {shown(count)}"
             )
         if count < 0:
             raise BadItemError(
-                f"the count of {reprlib.repr(element)} must not be negative, but is {count}"
+                f"the count of {short(element)} must not be negative, but is {short(count)}"
             )
         if count:
             bag[element] += int(count)  # elements of odd classes may become equal

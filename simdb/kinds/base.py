@@ -11,12 +11,14 @@ minhash, exact indexes and Jaccard's similarity follow.
 
 from __future__ import annotations
 
-import reprlib
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, wraps
+from itertools import chain
+from operator import index, is_
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -25,8 +27,9 @@ import numpy.typing as npt
 from msgspec import inspect
 
 from simdb import kernels
+from simdb.arguments import is_whole, short
 from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt64s
-from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy
+from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy, WrongTypeError
 from simdb.evidence import Evidence, Label, facets_of_labels
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
@@ -74,14 +77,18 @@ Differences: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Frozen settings, checked against their annotations, with a plain form to be stored.
 
-    A value that is given is kept as it is; ``__post_init__`` of a subclass may put it into one
-    form first.
+    A value that is given is kept as it is, but for texts and numbers of other classes, which
+    become Python's own; ``__post_init__`` of a subclass may put it into one form first.
     """
 
     def __post_init__(self) -> None:
         """Refuse values that are not of the annotated types; the message names the setting."""
         for field in _fields(type(self)):
-            _checked(self._named(field.name), field, getattr(self, field.name))
+            setting, given = self._named(field.name), getattr(self, field.name)
+            plain = _plain(setting, given)
+            if plain is not given:
+                self._set(field.name, plain)
+            _checked(setting, field, plain)
 
     @classmethod
     def restored(cls, plain: Mapping[str, Any]) -> Self:
@@ -92,7 +99,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name not in known:
                 has = ", ".join(known) or "none"
                 raise ConfigurationError(f"{cls.__name__} has no setting {name!r}; it has {has}")
-            values[name] = _checked(f"{cls.__name__}.{name}", known[name], value)
+            setting = f"{cls.__name__}.{name}"
+            values[name] = _checked(setting, known[name], _plain(setting, value))
         missing = [name for name, field in known.items() if field.required and name not in values]
         if missing:
             raise ConfigurationError(f"{cls.__name__} needs {missing[0]}")
@@ -116,6 +124,33 @@ def _fields(settings: type[msgspec.Struct]) -> tuple[msgspec.structs.FieldInfo, 
     return msgspec.structs.fields(settings)
 
 
+def _plain(setting: str, value: Any) -> Any:
+    """Return a value whose texts and numbers are Python's own, the same if they all are so.
+
+    ConfigurationError: a text holds half a surrogate pair, which cannot be stored.
+    """
+    if isinstance(value, str):
+        if not value.isascii():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                problem = f"{setting} has {short(value)}, which holds half a surrogate pair"
+                raise ConfigurationError(problem) from None
+        return value if type(value) is str else str.__str__(value)
+    if is_whole(value):
+        return value if type(value) is int else index(value)
+    if isinstance(value, float):
+        return value if type(value) is float else float(value)
+    if type(value) in (list, tuple):
+        parts = [_plain(setting, part) for part in value]
+        return value if all(map(is_, parts, value)) else type(value)(parts)
+    if isinstance(value, Mapping):
+        plain = {_plain(setting, name): _plain(setting, part) for name, part in value.items()}
+        same = all(map(is_, chain(plain, plain.values()), chain(value, value.values())))
+        return value if same else plain
+    return value
+
+
 def _checked(
     setting: str, field: msgspec.structs.FieldInfo, value: object, *, spelled: bool = False
 ) -> Any:
@@ -127,7 +162,7 @@ def _checked(
         wanted = None if is_large else _in_words(inspect.type_info(field.type))
         if wanted is None:
             raise ConfigurationError(f"{setting}: {error}".replace("`", "")) from None
-        raise ConfigurationError(f"{setting} must be {wanted}, not {value!r}") from None
+        raise ConfigurationError(f"{setting} must be {wanted}, not {short(value)}") from None
 
 
 def _in_words(permitted: inspect.Type) -> str | None:
@@ -205,6 +240,14 @@ class Items(ABC):
     width: int = 0
     expands: bool = False
 
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        """Let what a class outside simdb returns be looked at; simdb's own are tested."""
+        super().__init_subclass__(**arguments)
+        if cls.__module__.partition(".")[0] != "simdb":
+            for name, require in _REQUIRED_OF_ITEMS.items():
+                if name in vars(cls):
+                    setattr(cls, name, _looked_at(vars(cls)[name], require))
+
     @abstractmethod
     def encode(self, item: Any) -> bytes:
         """Return the stored form of an item; BadItemError: it is none, or too large."""
@@ -247,6 +290,52 @@ class Items(ABC):
     def labels(self, item: Stored) -> Sequence[Label]:
         """Return what each symbol of an item stands for, in the order of ``symbols``."""
         raise NotImplementedError
+
+
+def _looked_at(
+    method: Callable[..., Any], require: Callable[[str, Any, Any], None]
+) -> Callable[..., Any]:
+    @wraps(method)
+    def called(self: Items, given: Any) -> Any:
+        returned = method(self, given)
+        require(f"{type(self).__name__}.{method.__name__}", given, returned)
+        return returned
+
+    return called
+
+
+def _require_bytes(method: str, _item: object, returned: object) -> None:
+    if not isinstance(returned, bytes):
+        raise WrongTypeError(f"{method} must return bytes, not {type(returned).__name__}")
+
+
+def _require_batch(method: str, items: Sequence[Stored], returned: Any) -> None:
+    """Raise WrongTypeError unless features are of as many items, and symbols as kernels read them.
+
+    Kernels trust the offsets of symbols: wrong ones would let them read past the end.
+    """
+    if isinstance(returned, SymbolSets):
+        values, offsets = returned.values, returned.offsets
+        for name, array, dtype in (("values", values, np.uint64), ("offsets", offsets, np.int64)):
+            if not isinstance(array, np.ndarray) or array.dtype != dtype or array.ndim != 1:
+                raise WrongTypeError(
+                    f"{method} must return {name} of SymbolSets as an array of one dimension of "
+                    f"{np.dtype(dtype)}"
+                )
+        if not offsets.size or offsets[0] or offsets[-1] != values.size:
+            raise WrongTypeError(
+                f"{method} must return offsets of SymbolSets from 0 to the number of values"
+            )
+    if not isinstance(returned, Sized) or len(returned) != len(items):
+        count = f"{len(returned):,}" if isinstance(returned, Sized) else "no length"
+        raise WrongTypeError(f"{method} must return a batch of {len(items):,} items, not {count}")
+
+
+_REQUIRED_OF_ITEMS: dict[str, Callable[[str, Any, Any], None]] = {
+    "encode": _require_bytes,
+    "features": _require_batch,
+    "symbols": _require_batch,
+}
 
 
 # One that looks only at some of the features counts them in an attribute, ``looked_at``.
@@ -630,7 +719,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         bound = MaximumDistance.parse(max_distance)
         if bound.fraction > self.largest_distance:
             raise ConfigurationError(
-                f"max_distance {reprlib.repr(max_distance)} is more than {self.largest_distance}, "
+                f"max_distance {short(max_distance)} is more than {self.largest_distance}, "
                 f"the largest possible distance between items of {self}"
             )
         return bound
@@ -643,7 +732,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         The threshold ``"default"`` is an inner similarity of 0.8 (4/9 for bags whose union adds up
         the counts, which is the same), and nothing where items are compared by distance.
         """
-        if threshold != "default":
+        if not isinstance(threshold, str) or threshold != "default":
             return self.parse_bound(threshold, max_distance)
         if self.is_distance or max_distance is not None:
             return self.parse_bound(None, max_distance)
@@ -748,7 +837,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         ConfigurationError says that items have no fields, or not such a one.
         """
         raise ConfigurationError(
-            f"only records have fields; for {self} give a function of two items, not {field!r}"
+            f"only records have fields; for {self} give a function of two items, not {short(field)}"
         )
 
     def agreement(self, family: Family | None) -> Agreement:
@@ -940,7 +1029,7 @@ def shortened(text: str, longest: int = 60) -> str:
 
 def shown(value: object) -> str:
     """Return the type and the value of something for a message, cut where it is long."""
-    return f"{type(value).__name__} {reprlib.repr(value)}"
+    return f"{type(value).__name__} {short(value)}"
 
 
 def loaded(found: EntryPoint) -> Any:
@@ -977,6 +1066,16 @@ def utf8(text: str, what: str) -> bytes:
             f"{what} holds half a surrogate pair, U+{ord(text[error.start]):04X}, at position "
             f"{error.start}, which is not a character"
         ) from None
+
+
+def require_readable(item: Sized, what: str, most: int = MAXIMUM_ITEM_BYTES) -> None:
+    """Raise BadItemError for what has more elements than any item, as a range may, unread."""
+    try:
+        size = len(item)
+    except OverflowError:
+        size = sys.maxsize
+    if size > most:
+        raise BadItemError(f"a {what} must have at most {most:,} elements, not {size:,}")
 
 
 def lengths_of(items: Sequence[Stored]) -> Int64s:

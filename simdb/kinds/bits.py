@@ -8,10 +8,10 @@ all, so that stored vectors are an array of uint64 as they lie.
 from __future__ import annotations
 
 import re
-import reprlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
+from operator import index
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from simdb import kernels
+from simdb.arguments import is_whole, short
 from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.evidence import Evidence, Label, facets_of_labels
@@ -218,8 +219,8 @@ class BitsItems(Items):
             return self._from_bytes(bytes(item))
         if isinstance(item, str):
             return self._from_text(item)
-        if isinstance(item, int | np.integer) and not isinstance(item, bool):
-            return self._from_number(int(item))
+        if is_whole(item):
+            return self._from_number(index(item))
         if isinstance(item, list | tuple):
             return self._from_array(self._array_of(item))
         raise BadItemError(
@@ -301,7 +302,7 @@ class BitsItems(Items):
         if item.ndim != 1:
             raise BadItemError(f"a bit vector must be an array of one dimension, not {item.ndim}")
         if item.dtype.kind not in "biu":
-            self._refuse(f"of {item.dtype} {reprlib.repr(item.tolist())}")
+            self._refuse(f"of {item.dtype} {short(item.tolist())}")
         if item.size != self._length:
             self._refuse_length(f"an array of {item.size:,}")
         wrong = np.flatnonzero((item != 0) & (item != 1))
@@ -313,7 +314,7 @@ class BitsItems(Items):
         if len(item) != self._length:
             self._refuse_length(f"a list of {len(item):,}")
         for position, bit in enumerate(item):
-            if not isinstance(bit, int | np.integer | np.bool_) or bit not in (0, 1):
+            if not (is_whole(bit) or isinstance(bit, bool | np.bool_)) or bit not in (0, 1):
                 self._refuse(f"{shown(bit)} at position {position}")
         return np.array(item, np.bool_)
 
@@ -352,7 +353,7 @@ class BitsItems(Items):
         if item < 0 or item.bit_length() > self._length:
             raise BadItemError(
                 f"a whole number of {self._length:,} bits lies between 0 and 2^{self._length} - 1, "
-                f"but {reprlib.repr(item)} does not"
+                f"but {short(item)} does not"
             )
         free = 8 * self._bytes - self._length
         return self._filled((item << free).to_bytes(self._bytes, "big"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import chain, pairwise
 from typing import Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ import numpy as np
 from msgspec import Struct
 
 from simdb import kernels
+from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.evidence import Span
@@ -64,19 +65,19 @@ _INLINE = (
 _HIDDEN = ("script", "style", "template")
 
 
-def ignored(names: object) -> tuple[str, ...]:
+def ignored(names: Any) -> tuple[str, ...]:
     """Return what is ignored in its one order; ConfigurationError for what is none of ``IGNORED``.
 
     One text may name several with commas between them.
     """
     if isinstance(names, str):
         names = [name.strip() for name in names.split(",") if name.strip()]
-    if not isinstance(names, Iterable):
-        raise ConfigurationError(f"ignore must be names, not {names!r}")
+    if not can_be_iterated(names):
+        raise ConfigurationError(f"ignore must be names, not {short(names)}")
     given = list(names)
     unknown = next((name for name in given if name not in IGNORED), None)
     if unknown is not None:
-        raise ConfigurationError(f"ignore takes {', '.join(IGNORED)}, not {unknown!r}")
+        raise ConfigurationError(f"ignore takes {', '.join(IGNORED)}, not {short(unknown)}")
     return tuple(name for name in IGNORED if name in given)
 
 

@@ -16,9 +16,11 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from simdb.arguments import short
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import ConfigurationError
 
+Components: TypeAlias = Sequence[float] | npt.NDArray[Any]
 StringDistance: TypeAlias = Literal["edit", "levenshtein", "alignment", "damerau"]
 
 _CLASSES = {
@@ -42,7 +44,9 @@ def jaccard_distance(left: AbstractSet[Hashable], right: AbstractSet[Hashable]) 
     return 1 - Fraction(len(left & right), len(left | right))
 
 
-def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:
+def hamming_distance(
+    left: Sequence[object] | npt.NDArray[Any], right: Sequence[object] | npt.NDArray[Any]
+) -> int:
     """Count the components in which two vectors of anything differ (MMDS 3.5.6).
 
     ValueError if they have different lengths.
@@ -53,7 +57,7 @@ def hamming_distance(left: Sequence[object], right: Sequence[object]) -> int:
     return sum(one != other for one, other in zip(left, right, strict=True))
 
 
-def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2) -> float:
+def lr_distance(left: Components, right: Components, order: float = 2) -> float:
     """Compute the distance by the Lr norm for r = ``order``, also ``math.inf`` (MMDS 3.5.2).
 
     Differences are scaled by the largest, so that no power overflows. nan if one of them is nan.
@@ -66,7 +70,7 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
     4.0
     """
     if not order >= 1:
-        raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {order!r}")
+        raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {short(order)}")
     differences = [abs(float(one) - float(other)) for one, other in zip(left, right, strict=True)]
     if any(map(math.isnan, differences)):
         return math.nan
@@ -81,7 +85,7 @@ def lr_distance(left: Sequence[float], right: Sequence[float], order: float = 2)
     return float(largest * powers ** (1 / order))
 
 
-def angle(left: Sequence[float], right: Sequence[float]) -> float:
+def angle(left: Components, right: Components) -> float:
     """Compute the cosine distance: the angle between two vectors in degrees, 0 to 180 (MMDS 3.5.4).
 
     By half the angle's tangent, and not by the arc cosine, which is blind to small angles.
@@ -99,7 +103,7 @@ def angle(left: Sequence[float], right: Sequence[float]) -> float:
     return math.degrees(2 * math.atan2(apart, along))
 
 
-def _unit(vector: Sequence[float]) -> list[float]:
+def _unit(vector: Components) -> list[float]:
     components = [float(component) for component in vector]
     largest = max(map(abs, components), default=0.0)
     if not 0 < largest < math.inf:

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from fractions import Fraction
 from hashlib import blake2b
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeAlias
@@ -30,6 +29,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from simdb import kernels
+from simdb.arguments import is_whole, short
 from simdb.arrays import Bools, Float64s, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.evidence import Evidence, Facet, Label, facets_of_labels
@@ -43,6 +43,7 @@ from simdb.kinds.base import (
     PairedMeasure,
     Stored,
     lengths_of,
+    require_readable,
     require_sound,
     rows_of,
     shortened,
@@ -462,7 +463,7 @@ class FingerprintItems(Items):
         if wrong.any():
             raise BadItemError(
                 f"grid squares are numbered from 0 to {self._squares - 1:,}; "
-                f"there is no square {reprlib.repr(int(numbers[wrong][0]))}"
+                f"there is no square {short(int(numbers[wrong][0]))}"
             )
         occupied = np.zeros(8 * self.width, np.bool_)
         occupied[numbers.astype(np.int64)] = True
@@ -486,13 +487,15 @@ def _square_numbers(item: object) -> npt.NDArray[Any]:
         raise BadItemError(
             f"a fingerprint must be a collection of square numbers, not {shown(item)}"
         )
+    if isinstance(item, Sized):
+        require_readable(item, "fingerprint")
     squares = list(item)
     # The types of all are told much sooner than one after the other is looked at.
     if set(map(type, squares)) != {int}:
         for square in squares:
-            if isinstance(square, bool) or not isinstance(square, int | np.integer):
+            if not is_whole(square):
                 raise BadItemError(
-                    f"the number of a grid square must be an integer, not {reprlib.repr(square)}"
+                    f"the number of a grid square must be an integer, not {short(square)}"
                 )
     try:
         return np.array(squares, np.int64)
@@ -509,6 +512,7 @@ def _array_of(item: object) -> Float64s:
         given: Any = unmasked(item)
         numeric = given.dtype.kind in "iuf"
     else:
+        require_readable(item, "fingerprint", MAXIMUM_MINUTIAE)
         if not len(item):
             return np.empty((0, 3))
         given = list(map(unmasked, item))
@@ -517,8 +521,7 @@ def _array_of(item: object) -> Float64s:
     if array.ndim != 2 or array.shape[1] != 3:
         shape = f" of shape {array.shape}" if numeric else ""
         raise BadItemError(
-            "every minutia must be three numbers, x, y and direction, not "
-            f"{reprlib.repr(item)}{shape}"
+            f"every minutia must be three numbers, x, y and direction, not {short(item)}{shape}"
         )
     return array
 
@@ -537,7 +540,7 @@ def _is_number(value: object) -> bool:
     """Whether a value is a number that float64 holds, or may round."""
     if isinstance(value, int) and (isinstance(value, bool) or abs(value) > 2**53):
         return False
-    return isinstance(value, int | float | np.integer | np.floating)
+    return is_whole(value) or isinstance(value, float | np.floating)
 
 
 # -- how prints are compared -----------------------------------------------------------------------

@@ -11,16 +11,17 @@ item, of who rated it. Sets know no degrees, so a rating is either
 from __future__ import annotations
 
 import math
-import reprlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from fractions import Fraction
+from operator import index
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
+from simdb.arguments import is_whole, require_choice, short
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.base import shown
 from simdb.results import Key
@@ -97,14 +98,13 @@ class RatingTable:
         if self._type not in (None, type(element)):
             raise BadItemError(
                 "rated items must be all texts or all whole numbers, but "
-                f"{reprlib.repr(element)} differs from those before"
+                f"{short(element)} differs from those before"
             )
         if not _is_number(rating):
-            raise BadItemError(f"a rating must be a number, not {reprlib.repr(rating)}")
+            raise BadItemError(f"a rating must be a number, not {short(rating)}")
         if element in self._elements.get(key, ()):
             raise BadItemError(
-                f"{reprlib.repr(key)} and {reprlib.repr(element)} already have a rating; "
-                "keep one of them"
+                f"{short(key)} and {short(element)} already have a rating; keep one of them"
             )
         occurring, count = self._treatment.occurrences(element, rating)
         self._type = type(element)
@@ -125,14 +125,14 @@ class RatingTable:
 def _plain(name: object) -> Key:
     if isinstance(name, str):
         return str.__str__(name)
-    if isinstance(name, int | np.integer) and not isinstance(name, bool):
-        return int(name)
+    if is_whole(name):
+        return index(name)
     raise BadItemError(f"a user or item must be text or a whole number, not {shown(name)}")
 
 
 def _require_number(name: str, value: object) -> None:
     if not _is_number(value):
-        raise ConfigurationError(f"{name} must be a number, not {value!r}")
+        raise ConfigurationError(f"{name} must be a number, not {short(value)}")
 
 
 def _is_number(value: object) -> bool:
@@ -141,8 +141,7 @@ def _is_number(value: object) -> bool:
 
 
 def _table(ratings: Iterable[Rated], treatment: Treatment, by: By) -> RatingTable:
-    if by not in ("user", "item"):
-        raise ConfigurationError(f"by must be 'user' or 'item', not {by!r}")
+    require_choice("by", by, "user", "item")
     table = RatingTable(treatment)
     for row, (user, item, rating) in enumerate(ratings):
         try:

@@ -11,16 +11,17 @@ set in Python is more than what its elements cost, if they are few.
 from __future__ import annotations
 
 import math
-import reprlib
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import accumulate, chain, pairwise
+from operator import index
 from typing import Any, NoReturn, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arguments import is_whole, short
 from simdb.arrays import Bools, Int64s, UInt64s
 from simdb.errors import BadItemError, CorruptionError
 from simdb.evidence import Label
@@ -31,6 +32,7 @@ from simdb.kinds.base import (
     Items,
     SymbolKind,
     joined,
+    require_readable,
     shown,
     unmasked,
     utf8,
@@ -218,7 +220,9 @@ class ElementForm:
             return item
         again = isinstance(item, Iterable) and isinstance(item, Sized)
         if again and not isinstance(item, _NO_COLLECTIONS):
-            return cast("Collection[Any]", item)
+            elements = cast("Collection[Any]", item)
+            require_readable(elements, self._noun)
+            return elements
         hint = ""
         if isinstance(item, str | bytes):
             hint = f"; a text is no {self._noun} of its characters: split it, or put it into a list"
@@ -239,14 +243,14 @@ class ElementForm:
         for element in elements:
             if isinstance(element, str):
                 plain.append(str.__str__(element))  # str() of an enumeration is its name
-            elif isinstance(element, int | np.integer) and not isinstance(element, bool):
-                plain.append(int(element))
+            elif is_whole(element):
+                plain.append(index(element))
             else:
                 self._refuse_element(shown(element))
             if type(plain[-1]) is not type(plain[0]):
                 raise BadItemError(
                     f"the elements of a {self._noun} must be all integers or all strings, not "
-                    f"both: {reprlib.repr(plain[0])} and {reprlib.repr(plain[-1])}"
+                    f"both: {short(plain[0])} and {short(plain[-1])}"
                 )
         return plain
 
@@ -262,7 +266,7 @@ class ElementForm:
         if not item.size:
             return []
         if item.dtype.kind not in "iu":
-            self._refuse_element(f"{item.dtype} {reprlib.repr(item[0])}")
+            self._refuse_element(f"{item.dtype} {short(item[0])}")
         return np.sort(item)
 
     def _refuse_element(self, given: str) -> NoReturn:
@@ -303,7 +307,7 @@ class ElementForm:
             wrong = low if low < _SMALLEST else high
             raise BadItemError(
                 f"an integer of a {self._noun} must lie between -2^63 and 2^63 - 1, but "
-                f"{reprlib.repr(wrong)} does not; use strings"
+                f"{short(wrong)} does not; use strings"
             )
         return _WIDEST
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from simdb.arguments import is_whole, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, WrongTypeError
 from simdb.evidence import Evidence, Facet
@@ -178,10 +179,7 @@ class SignatureItems(Items):
         if isinstance(values, np.ndarray):
             wrong = values.dtype.kind not in "iu"
         else:
-            wrong = any(
-                not isinstance(value, int | np.integer) or isinstance(value, bool)
-                for value in values
-            )
+            wrong = not all(map(is_whole, values))
         if wrong:
             raise BadItemError("the values of a signature must be whole numbers")
         if np.ndim(values) != 1 or len(values) != self._settings.length:
@@ -194,7 +192,7 @@ class SignatureItems(Items):
             outside = low if low < 0 else high
             raise BadItemError(
                 f"the values of a signature must have {self._settings.bits} bits and no sign, "
-                f"but {outside} does not"
+                f"but {short(outside)} does not"
             )
         stored = np.array(values, self._form)
         if (stored == _EMPTY[self._form]).all():

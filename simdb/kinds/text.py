@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby, islice
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Meta
 
 from simdb import kernels
+from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
 from simdb.evidence import Label, Span
@@ -122,17 +123,16 @@ class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
 
     def __post_init__(self) -> None:
         """Refuse what no text has as a word."""
-        words: object = self.stop_words  # what a caller gives is not always what is declared
-        if isinstance(words, str) or not isinstance(words, Iterable) or not words:
+        words: Any = self.stop_words  # what a caller gives is not always what is declared
+        kept = () if isinstance(words, str) or not can_be_iterated(words) else tuple(words)
+        if not kept:
             raise ConfigurationError("StopWordShingles.stop_words must be a sequence of words")
-        kept = tuple(words)
         for word in kept:
             if not isinstance(word, str) or not _WORD.fullmatch(unicodedata.normalize("NFC", word)):
                 raise ConfigurationError(
-                    f"StopWordShingles.stop_words has {word!r}, which never occurs as a word: a "
-                    "word is a run of letters, digits and underscores, such as the don "
-                    "and the t of "
-                    "don't"
+                    f"StopWordShingles.stop_words has {short(word)}, which never occurs as a word: "
+                    "a word is a run of letters, digits and underscores, such as the don and the t "
+                    "of don't"
                 )
         self._set("stop_words", kept)
         super().__post_init__()
@@ -169,7 +169,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 def _under_profile(name: object, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a profile with others in their place; ConfigurationError: no such."""
     if not isinstance(name, str) or name not in PROFILES:
-        raise ConfigurationError(f"profile must be {' or '.join(PROFILES)}, not {name!r}")
+        raise ConfigurationError(f"profile must be {' or '.join(PROFILES)}, not {short(name)}")
     given = {**PROFILES[name], **settings}
     shingles = given["shingles"]
     if isinstance(shingles, Settings):

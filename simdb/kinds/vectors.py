@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import reprlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import partial
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from simdb import kernels
+from simdb.arguments import short
 from simdb.arrays import Bools, Float32s, Int64s, UInt8s
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.evidence import Evidence, facets_of_amounts
@@ -97,7 +97,7 @@ class Vector(Kind, frozen=True):
         if width is not None and not (is_number and NARROWEST_BUCKET <= width <= WIDEST_BUCKET):
             raise ConfigurationError(
                 f"Vector.bucket_width must be a number from {NARROWEST_BUCKET} to "
-                f"{WIDEST_BUCKET}, not {width!r}"
+                f"{WIDEST_BUCKET}, not {short(width)}"
             )
         super().__post_init__()
         if self.directions == "signs" and self.measure != "cosine":
@@ -274,11 +274,11 @@ def _array_of(item: object) -> npt.NDArray[Any]:
             given = np.array([_number(component) for component in given.tolist()], np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadItemError(
-            f"{reprlib.repr(item)} cannot be read as a vector of numbers: {error}"
+            f"{short(item)} cannot be read as a vector of numbers: {error}"
         ) from error
     if given.dtype.kind not in "iuf":
         raise BadItemError(
-            f"the components of a vector must be numbers, not {given.dtype}: {reprlib.repr(item)}"
+            f"the components of a vector must be numbers, not {given.dtype}: {short(item)}"
         )
     return given.astype(np.float64) if given.dtype.kind in "iu" else given
 

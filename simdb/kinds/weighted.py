@@ -10,7 +10,6 @@ that of the stored weights to within 2^-51 of itself, whatever the order of the 
 from __future__ import annotations
 
 import math
-import reprlib
 import struct
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from simdb import kernels
+from simdb.arguments import short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, CorruptionError
 from simdb.evidence import Evidence, facets_of_amounts
@@ -197,7 +197,7 @@ def _weights_of(item: object) -> dict[Any, float]:
     weights: dict[Any, float] = {}
     for element, weight in zip(_FORM.plain(elements), given, strict=True):
         if element in weights:
-            raise BadItemError(f"the element {reprlib.repr(element)} has two weights")
+            raise BadItemError(f"the element {short(element)} has two weights")
         weights[element] = _weight(element, weight)
     return {element: weight for element, weight in weights.items() if weight}
 
@@ -217,7 +217,7 @@ def _pairs_of(item: object) -> tuple[list[Any], list[Any]]:
 
 
 def _weight(element: object, given: object) -> float:
-    named = f"the weight of {reprlib.repr(element)}"
+    named = f"the weight of {short(element)}"
     if not isinstance(given, _NUMBERS) or isinstance(given, bool):
         raise BadItemError(f"{named} must be a number, not {shown(given)}")
     try:
@@ -225,12 +225,12 @@ def _weight(element: object, given: object) -> float:
     except (OverflowError, ValueError):  # beyond float64; a signalling nan
         weight = math.nan if isinstance(given, Decimal) else math.inf
     if not math.isfinite(weight):
-        raise BadItemError(f"{named} must be finite, but is {reprlib.repr(given)}")
+        raise BadItemError(f"{named} must be finite, but is {short(given)}")
     if weight < 0:
-        raise BadItemError(f"{named} must not be negative, but is {reprlib.repr(given)}")
+        raise BadItemError(f"{named} must not be negative, but is {short(given)}")
     if given and not LIGHTEST <= weight <= HEAVIEST:
         raise BadItemError(
-            f"{named} must lie between 2^-32 and 2^32, but {reprlib.repr(given)} does not: "
+            f"{named} must lie between 2^-32 and 2^32, but {short(given)} does not: "
             "scale all weights of the collection"
         )
     return weight

@@ -15,15 +15,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
+from operator import index
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from simdb.arguments import is_whole, short
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 
 Probability = TypeVar("Probability", float, Fraction, Float64s)
 
+_MOST_MEMBERS = 10**18
 _LONGEST = 256  # characters of a cascade as text
 _LAYER = re.compile(r"\s*(And|Or)\s*\(\s*(\d{1,9})\s*", re.IGNORECASE)
 
@@ -91,7 +94,7 @@ class And(Construction):
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        _require_members(self, self.rows, self.inner)
+        object.__setattr__(self, "rows", _members(self, self.rows, self.inner))
 
     def __str__(self) -> str:
         return _written(self, self.rows, self.inner)
@@ -124,7 +127,7 @@ class Or(Construction):
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        _require_members(self, self.bands, self.inner)
+        object.__setattr__(self, "bands", _members(self, self.bands, self.inner))
 
     def __str__(self) -> str:
         return _written(self, self.bands, self.inner)
@@ -150,14 +153,17 @@ class Or(Construction):
         return Ways(every - (inner.every - inner.met) ** self.bands, every)
 
 
-def _require_members(construction: Construction, members: object, inner: object) -> None:
+def _members(construction: Construction, members: object, inner: object) -> int:
     name = type(construction).__name__
-    if type(members) is not int:
-        raise ConfigurationError(f"{name} needs a whole number of members, not {members!r}")
+    if not is_whole(members):
+        raise ConfigurationError(f"{name} needs a whole number of members, not {short(members)}")
     if members < 1:
-        raise ConfigurationError(f"{name} needs at least one member, not {members}")
+        raise ConfigurationError(f"{name} needs at least one member, not {short(members)}")
+    if members > _MOST_MEMBERS:
+        raise ConfigurationError(f"{name} has at most {_MOST_MEMBERS:,} members")
     if not isinstance(inner, Construction):
-        raise ConfigurationError(f"{name} holds another And or Or, not {inner!r}")
+        raise ConfigurationError(f"{name} holds another And or Or, not {short(inner)}")
+    return index(members)
 
 
 def _written(construction: Construction, members: int, inner: Construction) -> str:

@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import comb, factorial
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from simdb import kernels
+from simdb.arguments import require_choice
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.ragged import Ragged, WeightedSets, offsets_of
@@ -253,8 +254,7 @@ class MinHash(SimilarityRows):
 
     def __init__(self, scheme: SketchScheme, bands: int, rows: int, secret: bytes) -> None:
         super().__init__(bands, rows, rows, secret)
-        if scheme not in ("fast", "classical"):
-            raise ConfigurationError(f"sketch must be 'fast' or 'classical', not {scheme!r}")
+        require_choice("sketch", scheme, *get_args(SketchScheme))
         self._scheme = scheme
         self.is_fast = scheme == "fast"
         self._final = secret_words(secret, b"simdb.row", 1)[0]

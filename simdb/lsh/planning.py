@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from simdb import arrow, notebooks
-from simdb.arguments import number_within, require_whole
+from simdb.arguments import number_within, require_whole, short
 from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh import fast_sketches
@@ -32,6 +32,7 @@ MOST_BY_CHANCE = 2  # items that an item meets, where their number is known: one
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
 _MOST_COUNTED = 2_048  # rows of which all choices are counted, in half a second
+_MOST_ITEMS = 10**18
 _MOST_SYMBOLS = 2**32  # of two sets; of so many the law is that of independent rows
 
 # What a byte of index an item is worth in probability that a dissimilar pair is a candidate. It
@@ -41,11 +42,19 @@ _WORTH_OF_A_BYTE = 5e-5
 _DIGITS = 10_000  # of what is told as attained: rounded so that it is not what was asked for
 
 
+def require_items(name: str, value: int | None) -> int | None:
+    """Return how many items there are to be, or None; ConfigurationError: no such number."""
+    number = require_whole(name, value, 1)
+    if number is not None and number > _MOST_ITEMS:
+        raise ConfigurationError(f"{name} must be at most {_MOST_ITEMS:,}, not {short(number)}")
+    return number
+
+
 def wrong_recall(recall: object) -> ConfigurationError:
     """What to raise for a recall that no index is planned for."""
     return ConfigurationError(
         "recall must be a number above 0 and below 1, or 1 for an index that misses nothing, which "
-        f"few kinds have, not {recall!r}"
+        f"few kinds have, not {short(recall)}"
     )
 
 
@@ -207,7 +216,8 @@ class Plan(Brief, Tabular):
         vain. nan if the family states no probability.
         """
         chance = self.family.chance(float(self.threshold))
-        return items * float(self.construction.probability(chance))
+        count = number_within("items", items, 0)
+        return count * float(self.construction.probability(chance))
 
     def false_candidates(self) -> float:
         """Return the probability that a pair that is not similar enough is a candidate.
@@ -235,23 +245,18 @@ class PlanRequest(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         for name in ("bands", "rows", "row_budget"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ConfigurationError(
-                    f"{name} must be a whole number of at least 1, not {value!r}"
-                )
+            value = require_whole(name, getattr(self, name), 1)
             if value is not None and value > MAXIMUM_FUNCTIONS:
                 raise ConfigurationError(
-                    f"{name} is {value:,}, more than the {MAXIMUM_FUNCTIONS:,} of a signature"
+                    f"{name} is {short(value)}, more than the {MAXIMUM_FUNCTIONS:,} of a signature"
                 )
-        if self.items is not None and (type(self.items) is not int or self.items < 1):
-            problem = f"items must be a whole number of at least 1, not {self.items!r}"
-            raise ConfigurationError(problem)
+            structs.force_setattr(self, name, value)
+        structs.force_setattr(self, "items", require_items("items", self.items))
         if self.cascade is None:
             return
         if not isinstance(self.cascade, Construction):
             raise ConfigurationError(
-                f"a cascade must consist of simdb.And and simdb.Or, not {self.cascade!r}"
+                f"a cascade must consist of simdb.And and simdb.Or, not {short(self.cascade)}"
             )
         if not structs.replace(self, cascade=None).is_free:
             raise ConfigurationError(

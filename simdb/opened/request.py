@@ -7,6 +7,7 @@ from fractions import Fraction
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from simdb.arguments import require_choice
 from simdb.errors import ConfigurationError, Remedy
 from simdb.exact.thresholds import Threshold, ThresholdLike, decimal
 from simdb.kinds import Kind, SketchScheme, require
@@ -58,8 +59,7 @@ def settings_by(recipe: Recipe, name: str, compression: str | None) -> Collectio
 
 def require_compression(kind: Kind, compression: str) -> None:
     """Raise ConfigurationError unless the items of a kind can be compressed so."""
-    if compression not in catalogue.COMPRESSIONS:
-        raise ConfigurationError(f"compression must be 'zstd' or None, not {compression!r}")
+    require_choice("compression", compression, *catalogue.COMPRESSIONS, None)
     if kind.make_items(secret_of(0)).width:
         raise ConfigurationError(
             f"{kind.plural} cannot be compressed: all have the same size, and are compared where "

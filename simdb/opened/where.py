@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from simdb.arguments import short
 from simdb.arrays import Bools, Int64s, UInt32s
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.metadata import accepting
@@ -39,13 +40,15 @@ def read_where(where: Where) -> Accepts:
         )
     for name in where:
         if not isinstance(name, str):
-            raise ConfigurationError(f"the names in where must be texts, not {name!r}")
-    return accepting(
-        {
+            raise ConfigurationError(f"the names in where must be texts, not {short(name)}")
+    try:
+        wanted = {
             name: [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])]
             for name, value in where.items()
         }
-    )
+    except RecursionError:
+        raise ConfigurationError("where is nested too deeply, or contains itself") from None
+    return accepting(wanted)
 
 
 def _as_stored(value: Any) -> Any:

@@ -132,8 +132,8 @@ def report(
     """
     if not isinstance(collection, CollectionView):
         raise WrongTypeError(f"a report is of a collection, not of a {type(collection).__name__}")
-    require_whole("sample", sample, 1, optional=False)
-    require_whole("seed", seed, 0, optional=False)
+    sample = require_whole("sample", sample, 1, optional=False)
+    seed = require_whole("seed", seed, 0, optional=False)
     require("report", "a report needs", "jinja2", "matplotlib")
     page = _Page(collection, sample, seed, removed)
     groups, drawn = page.groups(), page.charts()

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.method import ProgressCallback, number_of, outer_pairs
+from simdb.arguments import number_within, require_choice, short
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound, Threshold
@@ -51,6 +52,7 @@ LEAST_SCORE = Threshold(Fraction(1, 10**9))
 READ_AT_ONCE = 8_192  # pairs
 REPLICATES = 256  # in which items are resampled: variances are known to a tenth
 MUCH, MANY = 0.1, 100  # of matches, of pairs: too much for the lowest scores
+_LARGEST = 1e100  # differences and scores, whose squares can be computed
 SURE_BINS = 4  # of scores of pairs that surely match, which must not differ
 _SIDES = 0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F  # left and right items are drawn apart
 STEPS = tuple(Fraction(step, 20) for step in range(1, 21))
@@ -281,10 +283,9 @@ class Calibration:
         Raises:
             ConfigurationError: the precision is not in (0, 1].
         """
-        if not 0 < precision <= 1:
-            raise ConfigurationError(
-                f"the precision must be above 0 and at most 1, not {precision!r}"
-            )
+        precision = number_within("the precision", precision, 0, 1)
+        if not precision:
+            raise ConfigurationError("the precision must be above 0 and at most 1, not 0")
         lowest: float | None = None
         pairs, total = 0, 0.0
         for bucket in reversed([bucket for bucket in self.buckets if bucket.pairs]):
@@ -350,13 +351,22 @@ def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
     """Return the edges of buckets of scores; ConfigurationError unless two or more ascend."""
     try:
         bounds = np.asarray(edges, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         bounds = np.empty(0)
-    if bounds.ndim != 1 or bounds.size < 2 or not (np.diff(bounds) > 0).all():
+    ascend = bounds.ndim == 1 and bounds.size > 1 and (np.diff(bounds) > 0).all()
+    if not ascend or not np.isfinite(bounds).all():
         raise ConfigurationError(
-            f"edges must be at least two numbers in ascending order, not {edges!r}"
+            f"edges must be at least two numbers in ascending order, not {short(edges)}"
         )
     return bounds
+
+
+def require_confidence(confidence: float) -> float:
+    """Return a confidence of intervals; ConfigurationError unless it is between 0 and 1."""
+    number = number_within("the confidence", confidence, 0, 1)
+    if not 0 < number < 1:
+        raise ConfigurationError(f"the confidence must be between 0 and 1, not {number:g}")
+    return number
 
 
 def assumption_test(sure: Sequence[Sums]) -> AssumptionTest | None:
@@ -397,8 +407,7 @@ def calibrate_sums(
     The intervals are by Student's distribution and the propagation of errors; that of a bucket of
     one pair is all of [0, 1]. ``sure`` are bins of pairs that surely match, by score.
     """
-    if not 0 < confidence < 1:
-        raise ConfigurationError(f"the confidence must be between 0 and 1, not {confidence!r}")
+    confidence = require_confidence(confidence)
     buckets = [
         _bucket(low, high, own, matched=matched, random=random, confidence=confidence)
         for own, (low, high) in zip(sums, pairwise(edges.tolist()), strict=True)
@@ -467,6 +476,22 @@ class Wanted:
     sample: int
     seed: int
     confidence: float
+
+    def checked(self) -> Wanted:
+        """Return the same in plain numbers; ConfigurationError: one is out of its range."""
+        matched, random = self.matched, self.random
+        if isinstance(matched, str):
+            require_choice("matched", matched, "labelled")
+        elif matched is not None:
+            matched = number_within("matched", matched, 0, _LARGEST)
+        return replace(
+            self,
+            edges=None if self.edges is None else require_edges(self.edges).tolist(),
+            certain=number_within("certain", self.certain, 0, _LARGEST),
+            matched=matched,
+            random=None if random is None else number_within("random", random, 0, _LARGEST),
+            confidence=require_confidence(self.confidence),
+        )
 
 
 class Sides(NamedTuple):
@@ -564,7 +589,7 @@ def calibrate(
             "a lower score from which on pairs surely match, or matched=, their mean difference"
         )
     if isinstance(wanted.matched, str):
-        matched = _labelled_mean(sides, between, wanted.matched)
+        matched = _labelled_mean(sides, between)
     else:
         matched = surely.mean if wanted.matched is None else Mean(wanted.matched)
     random = _random_mean(sides, between, wanted) if wanted.random is None else Mean(wanted.random)
@@ -587,10 +612,8 @@ def _add_to(
         tallies[place].add(differences[own], signs[own])
 
 
-def _labelled_mean(sides: Sides, between: Between, which: str) -> Mean:
+def _labelled_mean(sides: Sides, between: Between) -> Mean:
     """Return the mean difference of the pairs that are labelled as matches."""
-    if which != "labelled":
-        raise ConfigurationError(f"matched must be a number or 'labelled', not {which!r}")
     said = labelling.stored(*sides).require()
     lefts, rights = (
         np.array([number_of(side, pair[place]) for pair in said if pair[2]], np.uint32)

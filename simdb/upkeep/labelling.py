@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from simdb.answers.method import number_of
+from simdb.arguments import is_whole, several, short
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.opened.labels import Label, of_collection
 from simdb.opened.opened import Opened
@@ -16,6 +17,7 @@ from simdb.results import Key
 from simdb.storage.tables.layout import encode_user_key
 
 Labelled = tuple[Key, Key, bool]
+_OF = "triples of two keys and True or False"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def said(
     other = other_name(left, right)
     kept: dict[bytes, Label] = {}
     forgotten: dict[bytes, Label] = {}
-    for one, another, match in map(_read, _several(given)):
+    for one, another, match in map(_read, several("labels", given, _OF)):
         label = Label.of(other, one, another, match=bool(match))
         if match is None:
             kept.pop(label.name, None)
@@ -109,10 +111,10 @@ def to_learn_from(given: Iterable[tuple[Key, Key, bool]], *, is_one: bool) -> It
     WrongTypeError: something is no label. ConfigurationError: two labels contradict each other.
     """
     known: dict[tuple[Key, Key] | frozenset[Key], bool] = {}
-    for label in _several(given):
+    for label in several("labels", given, _OF):
         one, another, match = _read(label)
         if match is None:
-            raise WrongTypeError(f"a label to learn from must be True or False, not {label!r}")
+            raise WrongTypeError(f"a label to learn from must be True or False, not {short(label)}")
         pair = frozenset((one, another)) if is_one else (one, another)
         if known.setdefault(pair, match) != match:
             raise ConfigurationError(
@@ -122,21 +124,15 @@ def to_learn_from(given: Iterable[tuple[Key, Key, bool]], *, is_one: bool) -> It
         yield one, another, match
 
 
-def _several(given: Any) -> Iterable[Any]:
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
-        return given
-    raise WrongTypeError(f"labels must be triples of two keys and True or False, not {given!r}")
-
-
 def _read(given: Any) -> tuple[Key, Key, bool | None]:
     try:
         left, right, match = given
     except (TypeError, ValueError):
         left = right = match = given
-    is_number = isinstance(match, int | np.integer) and match in (0, 1)
-    if match is not None and not is_number and not isinstance(match, np.bool_):
+    is_number = is_whole(match) and match in (0, 1)
+    if match is not None and not is_number and not isinstance(match, bool | np.bool_):
         raise WrongTypeError(
-            f"a label must be two keys and True or False, or None to forget it, not {given!r}"
+            f"a label must be two keys and True or False, or None to forget it, not {short(given)}"
         )
     for key in (left, right):
         encode_user_key(key)

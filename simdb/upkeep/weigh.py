@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simdb.answers.method import ProgressCallback, number_of
-from simdb.arguments import number_within
+from simdb.arguments import number_within, short
 from simdb.arrays import Bools, Float64s, UInt32s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.extras import require
@@ -150,7 +150,7 @@ class Weights:
         wanted = number_within("the probability", probability, 0, 1)
         if wanted in (0, 1):
             raise ConfigurationError(
-                f"the probability must be above 0 and below 1, not {probability!r}"
+                f"the probability must be above 0 and below 1, not {short(probability)}"
             )
         bits = math.log2(wanted / (1 - wanted)) - self.prior
         least, most = self._range
@@ -494,7 +494,7 @@ def _stored(labels: str, sides: Sides) -> tuple[labelling.Labels, list[str]]:
     """Return the labels that the store keeps, and what is to be warned of."""
     if labels != "stored":
         raise ConfigurationError(
-            f"labels must be triples of two keys and a bool, or 'stored', not {labels!r}"
+            f"labels must be triples of two keys and a bool, or 'stored', not {short(labels)}"
         )
     found = labelling.stored(*sides).require()
     return found, found.doubts

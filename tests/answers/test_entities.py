@@ -169,7 +169,7 @@ def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
         chained.join(chained, 0.7, **other)
     with pytest.raises(simdb.ConfigurationError, match="resume"):
         chained.join(chained, 0.7, one_to_one=True, resume="x")
-    with pytest.raises(simdb.ConfigurationError, match="method must be one of chain, star"):
+    with pytest.raises(simdb.ConfigurationError, match="method must be one of 'chain', 'star'"):
         chained.groups(0.7, method="stars")
     with pytest.raises(simdb.ConfigurationError, match="hold no pairs"):
         chained.groups(0.7, earlier=chained.groups(0.7))

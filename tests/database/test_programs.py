@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 
 import simdb
 from simdb.ingest import add as loading
+from simdb.kinds import distances
 from tests.support.processes import Child, forked, started
 from tests.support.strategies import set_text
 
@@ -72,6 +74,52 @@ def test_numpy_and_pandas_keys_are_plain_keys(tmp_path):
         assert type(news.get("c").item) is str
         assert news.delete_many(np.array(["a", "b"])) == 2
         assert news.delete_many(pandas.Series([0, 1])) == 2
+
+
+class Streamed:
+    """A table that can do nothing but give its rows as a stream of Arrow."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+class Batch:
+    """A batch that can do nothing but give its rows as an array of Arrow."""
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = batch
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> object:
+        return self._batch.__arrow_c_array__(requested_schema)
+
+
+# The type checker reads this, too: what can be given is annotated so.
+def test_tables_and_answers_are_given_as_they_are(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = {"key": [1, 2, 3], "text": ["one two three", "one two three", "other words"]}
+    table, batch = Streamed(pyarrow.table(columns)), Batch(pyarrow.record_batch(columns))
+    with simdb.open(tmp_path / "s.simdb") as db:
+        news: simdb.Collection = db.collection("news", WORDS, threshold=0.6, seed=1)
+        assert news.add_many(table, key="key", item="text").added == 3
+        assert news.dedupe(batch, key="key", item="text", on_existing="keep").rows == 3
+        assert len(news.search_many(batch, item="text")) == 3
+        pairs: simdb.Pairs = news.pairs()
+        found: list[simdb.Pair] = list(news.score(pairs))
+        assert [(pair.left, pair.right) for pair in found] == [(1, 2)]
+        assert list(news.score(found)) == list(news.score([(1, 2)])) == found
+        assert list(news.score(Streamed(pairs.to_arrow()))) == found
+        shares: list[float] = news.shares_met(found)
+        assert shares == news.shares_met(pairs) == news.shares_met(Streamed(pairs.to_arrow()))
+
+
+def test_distances_are_of_lists_and_of_arrays() -> None:
+    one, other = np.array([1.0, 0.0]), np.array([0, 1])
+    assert distances.angle(one, other) == distances.angle([1, 0], [0, 1]) == 90
+    assert distances.lr_distance(one, other, 1) == distances.lr_distance([1, 0], [0, 1], 1) == 2
+    assert distances.hamming_distance(one, other) == 2
 
 
 # ------------------------------------------------------------------------ changing while reading

@@ -397,7 +397,7 @@ def test_hashes_of_removed_keys_are_found_in_any_run(monkeypatch):
 def test_a_choice_that_there_is_not_is_refused(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, **TIGHT)
-        with pytest.raises(simdb.ConfigurationError, match="error, keep, replace"):
+        with pytest.raises(simdb.ConfigurationError, match="'error', 'keep', 'replace'"):
             run(collection, [], on_existing="skip")
 
 

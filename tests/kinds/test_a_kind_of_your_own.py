@@ -334,6 +334,68 @@ def test_a_package_that_cannot_be_loaded_is_named_where_it_is_asked_for(tmp_path
         assert (ran.returncode, told in ran.stderr) == (code, True), ran.stderr
 
 
+@kinds.register
+class Letters(kinds.SymbolKind, frozen=True):
+    """Texts by their letters; made wrongly where ``wrong`` says so."""
+
+    wrong: str = ""
+
+    def make_items(self, secret: bytes) -> kinds.Items:
+        return LettersItems(self.wrong)
+
+
+class LettersItems(kinds.Items):
+    def __init__(self, wrong: str) -> None:
+        self._wrong = wrong
+
+    def encode(self, item: str) -> Any:
+        return item if self._wrong == "text" else item.encode()
+
+    def decode(self, data: bytes | memoryview) -> str:
+        return str(data, "utf-8")
+
+    def features(self, items: Sequence[bytes | memoryview]) -> Any:
+        if self._wrong == "list":
+            return [list(item) for item in items]
+        if self._wrong == "nothing":
+            return None
+        values = np.frombuffer(b"".join(items), np.uint8)
+        offsets = np.cumsum([0, *map(len, items)])
+        if self._wrong == "few":
+            offsets = offsets[:: len(items)]
+        if self._wrong == "beyond":
+            offsets = offsets + 1
+        return kinds.SymbolSets(values.astype("i8" if self._wrong == "signed" else "u8"), offsets)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("text", "LettersItems.encode must return bytes, not str"),
+        ("list", "the kind Letters.* must have SymbolSets as features, not list"),
+        ("nothing", "LettersItems.features must return a batch of 1 items, not no length"),
+        ("few", "LettersItems.features must return a batch of 2 items, not 1"),
+        ("beyond", "LettersItems.features must return offsets of SymbolSets from 0"),
+        ("signed", "LettersItems.features must return values of SymbolSets .* of uint64"),
+    ],
+)
+def test_what_breaks_the_contract_is_named(tmp_path, wrong, message):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        collection = database.collection("c", Letters(wrong), seed=1)
+        with pytest.raises(simdb.UsageError, match=message):
+            collection.add_many([("a", "abc"), ("b", "abd")][: 1 if wrong == "nothing" else 2])
+        assert not len(collection)
+
+
+def test_a_kind_that_names_no_symbols_tells_none(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        collection = database.collection("c", Letters(), exact_floor=0.5, seed=1)
+        collection.add_many([("a", "abc"), ("b", "abcd")])
+        told = collection.explain_pair("a", "b")
+        assert "None" not in str(told)
+        assert "rare symbols" in told.met_by
+
+
 def test_what_is_not_a_whole_kind_is_refused():
     class Half(kinds.Kind, frozen=True):
         pass

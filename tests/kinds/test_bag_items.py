@@ -179,6 +179,12 @@ def test_a_bag_of_a_million_occurrences_is_taken_and_one_more_is_refused_with_th
         ITEMS.encode({"a": 10**30})
 
 
+@pytest.mark.parametrize("count", [10**12, 10**30])
+def test_what_counts_more_elements_than_any_bag_has_is_refused_before_it_is_read(count):
+    with pytest.raises(BadItemError, match="a bag must have at most 33,554,432 elements, not"):
+        ITEMS.encode(range(count))
+
+
 def test_a_bag_longer_than_an_item_may_be_is_refused():
     with pytest.raises(BadItemError, match=r"the bag of 2 elements takes .* bytes, more than"):
         ITEMS.encode({"x" * MAXIMUM_ITEM_BYTES: 1, "y": 1})

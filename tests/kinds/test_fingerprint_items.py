@@ -62,12 +62,18 @@ def test_what_rounds_to_the_far_border_stays_on_the_plate():
         ("a print", "sequence of minutiae"),
         ({ONE}, "sequence of minutiae"),
         (None, "sequence of minutiae"),
+        (range(10**12), "at most 1,024 elements, not 1,000,000,000,000"),
         (np.ones((MAXIMUM_MINUTIAE + 1, 3)), "at most 1,024 minutiae, not 1,025"),
     ],
 )
 def test_bad_minutiae_are_refused_with_what_is_wrong(item: Any, words: str) -> None:
     with pytest.raises(BadItemError, match=words):
         FingerprintItems(PLATE).encode(item)
+
+
+def test_what_counts_more_squares_than_any_print_has_is_refused_before_it_is_read() -> None:
+    with pytest.raises(BadItemError, match="at most 33,554,432 elements, not 1,000,000,000,000"):
+        FingerprintItems(SQUARES).encode(range(10**12))
 
 
 def test_squares_come_back_as_a_set():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import struct
+from http import HTTPStatus
 from typing import Any
 
 import numpy as np
@@ -112,6 +113,22 @@ def test_numpy_values_are_taken_as_pythons():
 def test_what_is_no_record_is_refused_and_the_field_is_named(record, message):
     with pytest.raises(BadItemError, match=message):
         ITEMS.encode(record)
+
+
+class Whole(int):
+    pass
+
+
+@pytest.mark.parametrize("value", [HTTPStatus.OK, Whole(200), np.int16(200)])
+def test_whole_numbers_of_other_classes_are_taken_as_pythons(value):
+    assert ITEMS.encode({"name": value}) == ITEMS.encode({"name": 200})
+    assert type(ITEMS.decode(ITEMS.encode({"name": value}))["name"]) is int
+
+
+@pytest.mark.parametrize("value", [Whole(2**63), Whole(-(2**63) - 1)])
+def test_whole_numbers_of_other_classes_have_64_bits(value):
+    with pytest.raises(BadItemError, match="beyond 64 bits"):
+        ITEMS.encode({"name": value})
 
 
 def test_a_value_that_cannot_be_read_is_stored_and_missing_if_the_settings_say_so():

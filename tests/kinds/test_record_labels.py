@@ -47,7 +47,7 @@ def test_bad_labels_are_refused_whole(tables):
         ([(1, 1, True), (1, 9_999, True)], KeyNotFoundError, "9999 is not stored in 'c1'"),
         ([(1, 1, "yes")], WrongTypeError, "True or False"),
         ([(1, 1)], WrongTypeError, "two keys"),
-        (3, WrongTypeError, "two keys and True or False, not 3"),
+        (3, WrongTypeError, "two keys and True or False, not int"),
         ([(1.5, 1, True)], WrongTypeError, "key"),
     ):
         with pytest.raises(error, match=told):

@@ -239,6 +239,12 @@ def test_a_set_of_the_maximum_size_is_taken_and_a_larger_one_is_not():
         ITEMS.encode(["x" * (MAXIMUM_ITEM_BYTES + 1)])
 
 
+@pytest.mark.parametrize("count", [MAXIMUM_ITEM_BYTES + 1, 10**12, 10**30])
+def test_what_counts_more_elements_than_any_set_has_is_refused_before_it_is_read(count):
+    with pytest.raises(BadItemError, match="a set must have at most 33,554,432 elements, not"):
+        ITEMS.encode(range(count))
+
+
 def test_no_items_have_no_symbols():
     sets_of_nothing = ITEMS.symbols([])
     assert sets_of_nothing.offsets.tolist() == [0]

@@ -201,7 +201,7 @@ def test_the_budgets_that_a_refusal_names_are_the_least_that_are_enough(threshol
             "reach 0.1479: lower the recall, give a row budget of 3688, or of 90 for bands of a",
         ),
         ({"threshold": Fraction(1, 1_000)}, "reach 0.0000: lower the recall, or give bands"),
-        ({"row_budget": 5_000}, "row_budget is 5,000, more than the 4,096"),
+        ({"row_budget": 5_000}, "row_budget is 5000, more than the 4,096"),
         ({"row_budget": 2}, r"recall 0\.99 at threshold 0\.8 cannot be reached .* row budget of "),
         ({"false_candidates": Fraction(1, 50)}, r"16 bands of 6 rows have 0\.2741: ask for more"),
         ({"threshold": 0.5, "recall": 0.9999}, r"64 bands of 2 rows reach 0\.9998: lower"),

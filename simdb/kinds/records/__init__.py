@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 from msgspec import Meta
 
+from simdb.arguments import short
 from simdb.arrays import Bools, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.evidence import Evidence, Facet
@@ -153,7 +154,7 @@ class Field(Settings, frozen=True):
     frequent: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=0)]]] = ()
 
     def __post_init__(self) -> None:
-        prepare = require_transformations(f"field {self.name!r}: prepare", self.prepare)
+        prepare = require_transformations(f"{self._title}: prepare", self.prepare)
         self._set("prepare", prepare)
         self._set("equivalents", self._require_equivalents())
         super().__post_init__()
@@ -163,37 +164,40 @@ class Field(Settings, frozen=True):
         self._set("frequent", less)
         if not all(0 <= points <= self.weight for _, points in less):
             raise ConfigurationError(
-                f"field {self.name!r}: frequent takes points from 0 up to the weight of "
-                f"{self.weight}"
+                f"{self._title}: frequent takes points from 0 up to the weight of {self.weight}"
             )
         if self.compare == "relative" and self.tolerance > 1:
             raise ConfigurationError(
-                f"field {self.name!r}: the tolerance of 'relative' must be a share of at most 1, "
-                f"not {self.tolerance!r}"
+                f"{self._title}: the tolerance of 'relative' must be a share of at most 1, "
+                f"not {short(self.tolerance)}"
             )
         for setting in ("separator", "frequencies"):
             if getattr(self, setting) and self.compare not in SET_COMPARISONS:
                 raise ConfigurationError(
-                    f"field {self.name!r}: {setting} is for words, not for compare={self.compare!r}"
+                    f"{self._title}: {setting} is for words, not for compare={self.compare!r}"
                 )
         whole = math.trunc(self.tolerance) == self.tolerance <= LARGEST_WHOLE_TOLERANCE
         if self.compare not in ANY_TOLERANCE and not whole:
             raise ConfigurationError(
-                f"field {self.name!r}: the tolerance of {self.compare!r} must be a whole number of "
-                f"at most {LARGEST_WHOLE_TOLERANCE:,}, not {self.tolerance!r}"
+                f"{self._title}: the tolerance of {self.compare!r} must be a whole number of "
+                f"at most {LARGEST_WHOLE_TOLERANCE:,}, not {short(self.tolerance)}"
             )
         if self.missing != "ignore" and self.missing > self.weight:
             raise ConfigurationError(
-                f"field {self.name!r}: missing must be 'ignore' or points from 0 to the weight of "
-                f"{self.weight}, not {self.missing!r}"
+                f"{self._title}: missing must be 'ignore' or points from 0 to the weight of "
+                f"{self.weight}, not {short(self.missing)}"
             )
         if self.equivalents and not self.is_text:
             raise ConfigurationError(
-                f"field {self.name!r}: equivalents are for texts, not for compare={self.compare!r}"
+                f"{self._title}: equivalents are for texts, not for compare={self.compare!r}"
             )
 
     def _named(self, setting: str) -> str:
-        return "Field.name" if setting == "name" else f"field {self.name!r}: {setting}"
+        return "Field.name" if setting == "name" else f"{self._title}: {setting}"
+
+    @property
+    def _title(self) -> str:
+        return f"field {short(self.name)}"
 
     @property
     def is_text(self) -> bool:
@@ -224,9 +228,9 @@ class Field(Settings, frozen=True):
 
     def _require_levels(self) -> tuple[tuple[float | str, int], ...]:
         problem = (
-            f"field {self.name!r}: levels must be pairs of a share, above 0 and up to 1, and of "
+            f"{self._title}: levels must be pairs of a share, above 0 and up to 1, and of "
             "whole points up to the weight that fall with it, such as [(1, 100), (0.8, 60)], not "
-            f"{self.levels!r}"
+            f"{short(self.levels)}"
         )
         levels = tuple(listed(level, problem) for level in listed(self.levels, problem))
         try:
@@ -243,8 +247,8 @@ class Field(Settings, frozen=True):
 
     def _require_equivalents(self) -> tuple[tuple[str, ...], ...]:
         problem = (
-            f"field {self.name!r}: equivalents must be groups of two strings or more that stand "
-            f"for each other, such as [('william', 'bill')], not {self.equivalents!r}"
+            f"{self._title}: equivalents must be groups of two strings or more that stand "
+            f"for each other, such as [('william', 'bill')], not {short(self.equivalents)}"
         )
         groups = tuple(listed(group, problem) for group in listed(self.equivalents, problem))
         for group in groups:
@@ -299,7 +303,9 @@ class Record(Kind, frozen=True):
         fields: object = self.fields
         kept = tuple(fields) if isinstance(fields, Iterable) else ()
         if not kept or not all(isinstance(field, Field) for field in kept):
-            raise ConfigurationError(f"Record.fields must be a sequence of Field, not {fields!r}")
+            raise ConfigurationError(
+                f"Record.fields must be a sequence of Field, not {short(fields)}"
+            )
         if len(kept) > MOST_FIELDS:
             raise ConfigurationError(
                 f"Record.fields has {len(kept)} fields, but a record has at most {MOST_FIELDS}"
@@ -327,7 +333,7 @@ class Record(Kind, frozen=True):
     def _require_rules(self) -> tuple[Rule, ...]:
         given = self.candidates
         problem = (
-            f"Record.candidates must be a sequence of rules, not {given!r}; put it into a list"
+            f"Record.candidates must be a sequence of rules, not {short(given)}; put it into a list"
         )
         rules = tuple(rule_of(one) for one in listed(given, problem))
         if not rules:

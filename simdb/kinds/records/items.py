@@ -13,7 +13,6 @@ from __future__ import annotations
 import datetime
 import math
 import re
-import reprlib
 import struct
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
+from simdb.arguments import short
 from simdb.arrays import Float64s, Int64s
 from simdb.errors import (
     BadItemError,
@@ -45,7 +45,6 @@ Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]
 
 MAXIMUM_VALUE_BYTES = 65_535
-_INTEGERS = range(-(2**63), 2**63)
 _DEGREES = r"[-+]?\d{1,3}(?:\.\d{1,18})?"
 _SEPARATORS = re.compile(r"[\W_]+")
 _SEPARATORS_OF_LINE = re.compile(r"[^a-z0-9\n]+")  # of small ASCII letters
@@ -205,9 +204,9 @@ def plain_value(name: str, value: object) -> Value | None:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, int) and not isinstance(value, bool):
-        if value not in _INTEGERS:
+        if not -(2**63) <= value < 2**63:
             raise BadItemError(
-                f"the field {name!r} is {reprlib.repr(value)}, beyond 64 bits; give a string"
+                f"the field {name!r} is {short(value)}, beyond 64 bits; give a string"
             )
         return int(value)
     if isinstance(value, float):
@@ -274,7 +273,7 @@ def read_number(name: str, value: Value) -> Fraction | None:
             return exact_fraction(value.strip() if isinstance(value, str) else value)
         return Fraction(number)
     raise BadItemError(
-        f"the field {name!r} is compared as a number, but {reprlib.repr(value)} is not a number"
+        f"the field {name!r} is compared as a number, but {short(value)} is not a number"
     )
 
 
@@ -302,14 +301,14 @@ def read_day(name: str, value: Value) -> Fraction | None:
     found = None if isinstance(value, float) else _DATE.fullmatch(str(value))
     if found is None:
         raise BadItemError(
-            f"the field {name!r} is compared as a date, but {reprlib.repr(value)} is not one; "
+            f"the field {name!r} is compared as a date, but {short(value)} is not one; "
             "write 2001-12-31 or 20011231"
         )
     try:
         return Fraction(datetime.date(int(found[1]), int(found[3]), int(found[4])).toordinal())
     except ValueError as error:
         raise BadItemError(
-            f"the field {name!r} is {reprlib.repr(value)}, which is not a valid date: {error}"
+            f"the field {name!r} is {short(value)}, which is not a valid date: {error}"
         ) from None
 
 
@@ -324,7 +323,7 @@ def read_place(name: str, value: Value) -> Place | None:
             if abs(place.north) <= 90 and abs(place.east) <= 180:
                 return place
     raise BadItemError(
-        f"the field {name!r} is compared as a place, but {reprlib.repr(value)} is not one; write "
+        f"the field {name!r} is compared as a place, but {short(value)} is not one; write "
         "degrees to the north, -90 to 90, and to the east, -180 to 180: '47.38, 8.54'"
     )
 

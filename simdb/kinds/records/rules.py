@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 import numpy as np
 from msgspec import Meta
 
+from simdb.arguments import short
 from simdb.arrays import Bools, Int64s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold, exact_fraction
@@ -45,6 +46,8 @@ MOST_KEYS = 1_024  # of a record, by all rules
 MOST_EDITS = 3
 WORDS_A_KEY = 4
 ROWS_OF_ALIKE = 128  # of minhashes, more below the similarity where two rows a band are too many
+_WIDEST = 10**18  # windows
+_LEAST_PLANNED = 1e-9  # of less similar ones far more rows are needed than there may be
 TWO_ROWS_FROM = 0.3
 RAREST_WORDS = 32
 SAMPLED_MEETINGS = 32_768
@@ -78,7 +81,7 @@ def sorted_pairs(
 
 def require_transformations(owner: str, given: object) -> tuple[str, ...]:
     """Return the names of transformations, one alone as a tuple of one."""
-    kept = listed(given, f"{owner} must be a sequence of names, not {given!r}", one=str)
+    kept = listed(given, f"{owner} must be a sequence of names, not {short(given)}", one=str)
     for name in kept:
         if isinstance(name, str) and (name in TRANSFORMATIONS or COUNTED.fullmatch(name)):
             continue
@@ -141,7 +144,7 @@ class Equal(Part, frozen=True):
     transformations: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        names = require_transformations(f"Equal({self.field!r})", self.transformations)
+        names = require_transformations(f"Equal({short(self.field)})", self.transformations)
         self._set("transformations", names)
         super().__post_init__()
 
@@ -178,7 +181,7 @@ class Within(Part, frozen=True, tag_field="by", tag="within"):
     """
 
     field: str
-    window: Annotated[int, Meta(gt=0)] | Annotated[float, Meta(gt=0)]
+    window: Annotated[int, Meta(gt=0, le=_WIDEST)] | Annotated[float, Meta(gt=0, le=_WIDEST)]
 
     def __str__(self) -> str:
         return f"{self.field} within {self.window:g}"
@@ -194,8 +197,8 @@ class Within(Part, frozen=True, tag_field="by", tag="within"):
     def require_fitting(self, fields: Fields) -> None:
         if fields[self.field].compare not in ("numeric", "relative", "date"):
             raise ConfigurationError(
-                f"Within({self.field!r}) is for numbers and dates, but the field is compared by "
-                f"{fields[self.field].compare!r}"
+                f"Within({short(self.field)}) is for numbers and dates, but the field is compared "
+                f"by {fields[self.field].compare!r}"
             )
 
     def hasher(self, fields: Fields, secret: UInt64s) -> Hasher:
@@ -246,7 +249,7 @@ class Near(Part, frozen=True, tag_field="by", tag="near"):
     def require_fitting(self, fields: Fields) -> None:
         if fields[self.field].compare != "place":
             raise ConfigurationError(
-                f"Near({self.field!r}) is for places, but the field is compared by "
+                f"Near({short(self.field)}) is for places, but the field is compared by "
                 f"{fields[self.field].compare!r}"
             )
 
@@ -372,7 +375,7 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
     frequencies: Mapping[str, int] | Sequence[tuple[str, Annotated[int, Meta(ge=1)]]] = ()
 
     def __post_init__(self) -> None:
-        problem = f"Alike.fields must be a field's name or several, not {self.fields!r}"
+        problem = f"Alike.fields must be a field's name or several, not {short(self.fields)}"
         names = listed(self.fields, problem, one=str)
         if not names:
             raise ConfigurationError(problem)
@@ -407,7 +410,8 @@ class Alike(Part, frozen=True, tag_field="by", tag="alike"):
     def plan(self) -> Plan:
         """The bands and rows, and the probability that pairs of any similarity agree."""
         least = exact_fraction(self.similarity)
-        times = math.ceil(max(1.0, (TWO_ROWS_FROM / float(least)) ** 2))
+        share = max(float(least), _LEAST_PLANNED)
+        times = math.ceil(max(1.0, (TWO_ROWS_FROM / share) ** 2))
         request = PlanRequest(exact_fraction(self.recall), row_budget=times * ROWS_OF_ALIKE)
         return plan(least, request)
 
@@ -509,7 +513,7 @@ Rule: TypeAlias = tuple[Part, ...]
 
 def rule_of(given: object) -> Rule:
     """Return a rule as the tuple of all its parts, which may be in their plain form."""
-    problem = f"a rule must be an Equal, a field's name or a tuple of them, not {given!r}"
+    problem = f"a rule must be an Equal, a field's name or a tuple of them, not {short(given)}"
     rule = []
     for part in listed(given, problem, one=str | Part | Mapping):
         made = part
@@ -520,7 +524,7 @@ def rule_of(given: object) -> Rule:
         if not isinstance(made, Part):
             raise ConfigurationError(
                 "a rule consists of Equal, Within, Near, Edits, Alike and field names, "
-                f"not {part!r}"
+                f"not {short(part)}"
             )
         rule.append(made)
     if not rule:

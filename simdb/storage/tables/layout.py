@@ -44,6 +44,7 @@ import struct
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 from itertools import chain, pairwise
+from operator import index
 from typing import Any, NamedTuple, cast
 
 import msgpack
@@ -51,6 +52,7 @@ import numpy as np
 import xxhash
 
 from simdb import kernels
+from simdb.arguments import short
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
 from simdb.ragged import ByteStrings, cut_rows, picked, read_only, sizes_of
@@ -142,13 +144,14 @@ def encode_user_key(key: object) -> bytes:
     """
     if isinstance(key, str):
         return TEXT_TAG + _encode_text(key)
-    if isinstance(key, bool) or not hasattr(key, "__index__"):
-        raise WrongTypeError(
-            f"a key must be str or int, not {type(key).__name__}: {str(key)[:60]!r}"
-        )
-    number: int = key.__index__()
+    given: Any = None if isinstance(key, bool) else key
+    try:
+        number = index(given)
+    except TypeError:
+        problem = f"a key must be str or int, not {type(key).__name__}: {short(key)}"
+        raise WrongTypeError(problem) from None
     if not SMALLEST_INTEGER <= number <= LARGEST_INTEGER:
-        raise BadItemError(f"key {number} does not fit into 64 bits; store it as text")
+        raise BadItemError(f"key {short(number)} does not fit into 64 bits; store it as text")
     return INTEGER_TAG + _INTEGER.pack(number - SMALLEST_INTEGER)
 
 
