@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
+from fractions import Fraction
 from math import inf, nan
 from numbers import Real
 from operator import index
@@ -16,6 +17,7 @@ import numpy as np
 from simdb.errors import ConfigurationError, WrongTypeError
 
 _WHOLE = (int, np.integer)
+_NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 _NOT_WHOLE = (bool, np.timedelta64)  # which are of the classes above, too
 _LONGEST_SHOWN = 60  # characters of a text, or of what is not Python's own
 
@@ -36,6 +38,11 @@ class _Shown(reprlib.Repr):
 
 
 short = _Shown().repr  # of any value, short
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number of Python or NumPy, and no truth value or time."""
+    return isinstance(value, _NUMBERS) and not isinstance(value, _NOT_WHOLE)
 
 
 def is_whole(value: object) -> TypeGuard[int | np.integer]:

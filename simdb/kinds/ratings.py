@@ -18,10 +18,9 @@ from fractions import Fraction
 from operator import index
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
-from simdb.arguments import is_whole, require_choice, short
+from simdb.arguments import is_number, is_whole, require_choice, short
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.base import shown
 from simdb.results import Key
@@ -136,8 +135,11 @@ def _require_number(name: str, value: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    numbers = int | float | Fraction | Decimal | np.integer | np.floating
-    return isinstance(value, numbers) and not isinstance(value, bool) and math.isfinite(value)
+    given: Any = value
+    try:
+        return is_number(given) and math.isfinite(given)
+    except (OverflowError, ValueError):  # beyond what a float holds; a signalling NaN
+        return False
 
 
 def _table(ratings: Iterable[Rated], treatment: Treatment, by: By) -> RatingTable:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from simdb import kernels
-from simdb.arguments import short
+from simdb.arguments import is_number, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, CorruptionError
 from simdb.evidence import Evidence, facets_of_amounts
@@ -51,7 +51,6 @@ LIGHTEST, HEAVIEST = 2.0**-32, 2.0**32
 _FORM = ElementForm("weighted set")
 _COUNT_BYTES = 4
 _WEIGHT_BYTES = 8
-_NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 
 
 class WeightedSet(Kind, frozen=True, tag="weighted"):
@@ -216,9 +215,9 @@ def _pairs_of(item: object) -> tuple[list[Any], list[Any]]:
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
-def _weight(element: object, given: object) -> float:
+def _weight(element: object, given: Any) -> float:
     named = f"the weight of {short(element)}"
-    if not isinstance(given, _NUMBERS) or isinstance(given, bool):
+    if not is_number(given):
         raise BadItemError(f"{named} must be a number, not {shown(given)}")
     try:
         weight = float(given)

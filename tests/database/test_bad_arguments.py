@@ -125,6 +125,7 @@ REFUSED: list[Use] = [
     lambda s: s.texts.pairs(since=SPAN),
     lambda s: s.sets.group(SPAN),
     lambda s: s.sets.add(1, [SPAN]),
+    lambda s: s.made(simdb.WeightedSet()).add(1, {"a": SPAN}),
     lambda s: s.made(simdb.Bits(8)).add(1, SPAN),
     lambda s: s.made(simdb.Bits(8)).add(1, [SPAN] * 8),
     lambda s: s.made(seed=SPAN),

@@ -113,6 +113,8 @@ def test_numbers_of_every_class_are_ratings_and_whole_numbers_are_keys():
         (("ann", "Dune", "4"), "a rating must be a number, not '4'"),
         (("ann", "Dune", float("nan")), "a rating must be a number, not nan"),
         (("ann", "Dune", None), "a rating must be a number"),
+        (("ann", "Dune", 10**400), "a rating must be a number"),
+        (("ann", "Dune", np.timedelta64(4, "s")), "a rating must be a number"),
         (("ann", "Dune", True), "a rating must be a number"),
         (("ann", "Dune", 3.5), "must be a whole number from 0 on, not 3.5: multiply half stars"),
         (("ann", "Dune", -1), "must be a whole number from 0 on, not -1"),

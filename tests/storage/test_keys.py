@@ -106,8 +106,8 @@ def test_keys_of_other_types_are_refused(key):
         encode_user_key(key)
 
 
-def test_a_message_shows_the_beginning_of_a_long_key():
-    with pytest.raises(TypeError, match=r"not bytes: \"b'x{58}\"$"):
+def test_a_message_shows_a_long_key_short():
+    with pytest.raises(TypeError, match=r"not bytes: b'x{26}\.\.\.x{28}'$"):
         encode_user_key(b"x" * 100)
 
 
