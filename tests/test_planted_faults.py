@@ -110,6 +110,8 @@ FAULTS = (
         "            if present is not under:\n",
         "            if present is not known:\n",
         "tests/upkeep/test_two_at_once.py -k signed_ahead",
+    ),
+    Fault(
         "kinds",
         "kinds/base.py",
         "        if not offsets.size or offsets[0] or offsets[-1] != values.size:\n",

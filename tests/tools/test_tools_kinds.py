@@ -303,6 +303,7 @@ def test_names_within_few_edits_are_searched_and_joined_beside_their_peers(
     assert set(found) == {
         *(f"{what}, 18 names within 1" for what in ("search", "pairs", "insert")),
         *(f"{what}, 18 names within 3" for what in ("search", "insert")),
+        *(f"the 10 nearest of 18 names within {edits}" for edits in (1, 3)),
     }
     for edits in (1, 3):
         assert bench.details[f"names within {edits}"]["recall"] == 1
