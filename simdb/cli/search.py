@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -212,7 +212,7 @@ def search(
             {**({} if probe is None else {"probe": probe}), "key": match.key, **_told(match, why)}
             for probe, match, why in found()
         )
-        count = telling.write(lines, lambda: _reader(list(lines), kind))
+        count = telling.write(lines, lambda: _reader(list(lines), kind, answers))
         if count is None and telling.as_json:
             count = 0
             for line in lines:
@@ -228,8 +228,11 @@ def search(
     tell_unmet(wanted, telling.note)
 
 
-def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
-    """Return an Arrow reader of matches; it has their columns even if there are none."""
+def _reader(lines: list[dict[str, Any]], kind: Kind, answers: Sequence[simdb.Matches]) -> Any:
+    """Return an Arrow reader of matches; it has their columns even if there are none.
+
+    What the answers promise stands in the schema, as for tables of pairs.
+    """
     measure = "distance" if kind.is_distance else "similarity"
     columns: dict[str, Any] = {
         name: arrow.keys_column([line[name] for line in lines])
@@ -239,7 +242,7 @@ def _reader(lines: list[dict[str, Any]], kind: Kind) -> Any:
     columns[measure] = np.array([line[measure] for line in lines], np.float64)
     if any("metadata" in line for line in lines):
         columns["metadata"] = arrow.json_column([line.get("metadata") for line in lines])
-    return arrow.table(columns).to_reader()
+    return arrow.table(columns, promised(answers[0]) if answers else None).to_reader()
 
 
 def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:

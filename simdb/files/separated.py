@@ -96,7 +96,9 @@ def iter_records(
             parts.append(part)
             if length > longest:
                 parts.clear()
-            place = _place_after(place, part, mark)
+            # A byte order mark is no character of the first field.
+            seen = part.removeprefix(BYTE_ORDER_MARK) if length == len(part) and line == 1 else part
+            place = _place_after(place, seen, mark)
             line += ends and part.endswith((b"\n", b"\r"))
             if ends and place != _IN_QUOTED:
                 yield record()

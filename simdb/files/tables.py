@@ -559,9 +559,11 @@ def require_same_columns(sources: Sequence[str], columns: AbstractSet[str] | Non
                 f"{source}: its columns differ from those of {sources[0]}: it {side} "
                 f"{name!r} of {kind}"
             )
-        raise BadItemError(
-            f"{source}: its columns are in a different order from those of {sources[0]}"
-        )
+        how = "are in a different order from"
+        if schema.names == first.names:
+            unlike = (one.name for one, other in zip(schema, first, strict=True) if one != other)
+            how = f"differ, {next(unlike)!r} by whether it may be null, from"
+        raise BadItemError(f"{source}: its columns {how} those of {sources[0]}")
 
 
 def _narrowed(schema: Any, columns: AbstractSet[str] | None) -> Any:

@@ -33,6 +33,10 @@ _PROMISED = {
     ".feather": "arrow",
     ".npy": "an array",
     ".npz": "an array",
+    ".bz2": "bzip2",
+    ".xz": "xz",
+    ".lz4": "LZ4",
+    ".zip": "zip",
 }
 # Besides those below a blank, which JSON escapes anyway: DEL, the C1 controls, marks of direction.
 _OBEYED = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -307,3 +307,10 @@ def test_what_is_stored_meanwhile_lies_beside_the_file_that_a_link_leads_to(tmp_
     monkeypatch.setattr("simdb.cli.dedupe.tempfile.TemporaryDirectory", noted)
     done("dedupe", source, "-o", here / "link.jsonl", "--id-field", "id")
     assert folders == [there]
+
+
+@pytest.mark.parametrize("name", ["k.jsonl.bz2", "k.csv.xz", "k.zip"])
+def test_a_name_of_a_compression_that_is_not_written_is_refused(tmp_path, name):
+    source = write_rows(tmp_path / "in.jsonl", [{"id": 1, "text": "some words"}])
+    told = failed("dedupe", source, "-o", tmp_path / name, "--id-field", "id")
+    assert "but jsonl would be written" in told

@@ -354,6 +354,28 @@ def test_what_is_told_beside_the_schema_of_arrow_is_kept(tmp_path):
     assert pa.ipc.open_file(tmp_path / "kept.arrow").schema.metadata == {b"geo": b"{}"}
 
 
+def test_a_table_that_differs_by_what_may_be_null_is_told_so(tmp_path):
+    for name, may_be in (("one", False), ("two", True)):
+        fields = [pa.field("id", pa.string(), nullable=may_be), ("text", pa.string())]
+        table = pa.table({"id": [name], "text": [A]}, schema=pa.schema(fields))
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    inputs = [tmp_path / "one.parquet", tmp_path / "two.parquet"]
+    ran = run("dedupe", *inputs, "-o", tmp_path / "k.parquet", *FIELDS)
+    assert "its columns differ, 'id' by whether it may be null, from" in ran.stderr
+
+
+def test_matches_in_a_table_tell_what_is_promised_of_them(tmp_path):
+    store, found = tmp_path / "s.simdb", tmp_path / "found.parquet"
+    done("create", store, "c")
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    done("add", store, "c", tmp_path / "in.parquet", *FIELDS)
+    for text in (A, "nothing is like this"):
+        done("search", store, "c", "--text", text, "-o", found)
+        promise = json.loads(pq.read_schema(found).metadata[b"simdb"])
+        assert promise["guarantee"] == "probable"
+        assert 0.99 <= promise["expected_recall"] <= 1
+
+
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([3, 4], pa.int32()), pa.array(["x", "y"]))
 
 

@@ -237,6 +237,14 @@ def test_a_csv_header_may_follow_a_byte_order_mark_and_be_quoted():
     assert (row.item, row.metadata, row.raw) == ("x", {"id": "1"}, b"1,x")
 
 
+def test_a_header_may_begin_with_a_mark_and_hold_the_end_of_a_line() -> None:
+    reader = SeparatedReader(
+        stream_of(b'\xef\xbb\xbf"id\nx",text\n1,"some\nwords"\n'),
+        ReadingOptions(("text",), id_field="id\nx"),
+    )
+    assert [(row.key, row.item, row.line) for row in reader] == [("1", "some\nwords", 3)]
+
+
 @pytest.mark.parametrize(
     ("record", "part"),
     [
