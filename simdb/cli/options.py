@@ -191,8 +191,8 @@ class Question(Bound, frozen=True):
         Literal["auto", "exact", "probable"],
         typer.Option(
             "--guarantee",
-            help="exact: nothing is missing; probable: the index may miss some; auto: exact if "
-            "that costs no more.",
+            help="exact: nothing is missing; probable: the index may miss some; auto: exact where "
+            "an exact index serves, or saves much time.",
         ),
     ] = "auto"
     exact: Annotated[bool, typer.Option("--exact", help="The same as --guarantee exact.")] = False

@@ -102,7 +102,8 @@ class Plan(Brief, Tabular):
         Fast sketches find more than the formula says, the fewer different symbols two sets have
         together. With that number as ``union`` the exact law is used (``lsh.fast_sketches``). The
         formula is its limit, and a lower bound at the threshold of every plan that is chosen for a
-        recall of 0.8 and above; of one band that was asked for it may be 0.02 too high.
+        recall of 0.8 and above; of bands and rows that were asked for it may be too high for sets
+        of few symbols: of one band by 0.125, of two by 0.06.
 
         Raises:
             ConfigurationError: a similarity that is not between 0 and 1, a distance below 0; a
