@@ -26,7 +26,7 @@ _HIGHEST = np.uint64(63)
 _WORD_BITS = 64
 _UNREACHED = np.int64(-2)
 _BESIDE = 5  # places of a row of diagonals beside two for each edit
-_MOST_WORDS = 2**16  # of the places of characters
+_MOST_WORDS = 2**21  # of the places of characters: 16 MiB
 _SPREAD = np.uint32(0x9E3779B1)
 _WORTH_BITS = 2  # words looked at for what a diagonal takes, about
 
