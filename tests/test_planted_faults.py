@@ -106,6 +106,13 @@ FAULTS = (
     ),
     Fault(
         "upkeep",
+        "upkeep/audit.py",
+        "errors = [found[item] * total - found.total() * pairs for item, pairs in true.items()]",
+        "errors = [found[item] - found.total() / total * pairs for item, pairs in true.items()]",
+        "tests/upkeep/test_audit.py -k single_item",
+    ),
+    Fault(
+        "upkeep",
         "upkeep/survey.py",
         "is_told = curve.is_exact and not isinstance(curve, WithinCurve)",
         "is_told = True",
