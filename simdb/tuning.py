@@ -31,7 +31,6 @@ LOWEST = 0.5
 EXAMPLES = 10  # pairs on each side of a threshold
 BIN = 0.05
 _LAST_BIN = round((1 - LOWEST) / BIN) - 1
-RESAMPLED = 1_000  # times, for an interval
 FEW = 10  # rows removed, whose number says little of what other rows would do
 TRIED: tuple[tuple[str, Text], ...] = (
     ("character:9", Text()),
@@ -141,9 +140,7 @@ class Judged:
         threshold: from which on texts are similar.
         precision, recall: of the pairs from there on the share that are true, and of the true
             pairs of at least 0.5 the share from there on; None where nothing is known.
-        precision_interval, recall_interval: 95 %, by resampling texts, not pairs: one text is in
-            several pairs. Where no sample differs, such as where all answers are yes, the exact
-            interval of as many independent pairs as were judged.
+        precision_interval, recall_interval: 95 %. Pairs that have a text in common count as one.
     """
 
     threshold: float
@@ -332,7 +329,6 @@ def judge(
     answers: Mapping[tuple[int, int], bool],
     *,
     thresholds: Sequence[float] = THRESHOLDS,
-    seed: int = 0,
 ) -> list[Judged]:
     """Say what precision and recall follow from yes and no on some pairs of a trial.
 
@@ -340,91 +336,87 @@ def judge(
         trial: whose pairs were judged, as ``to_judge`` drew them.
         answers: whether two texts are the same, by their places, left and right.
         thresholds: about which it is said.
-        seed: of resampling.
     """
     judged = [pair for pair in trial.pairs if (pair.left, pair.right) in answers]
-    truth = np.array([answers[pair.left, pair.right] for pair in judged], np.float64)
-    bins = np.array([_bin(pair) for pair in judged], np.int64)
-    places = {text: n for n, text in enumerate({t for p in judged for t in (p.left, p.right)})}
-    ones, others = (
-        np.array([places[getattr(pair, side)] for pair in judged], np.int64)
-        for side in ("left", "right")
-    )
-    count = len(places)
-    generator = np.random.default_rng(seed)
-    drawn = [np.ones(count)]
-    drawn += [
-        np.bincount(generator.integers(0, count, count), minlength=count).astype(np.float64)
-        for _ in range(RESAMPLED if count else 0)
-    ]
-    by_weights = [_shares(truth, bins, copies[ones] * copies[others]) for copies in drawn]
-    if 0 < truth.sum() < truth.size:  # where all answers are alike the interval is the exact one
-        for shares in by_weights[1:]:
-            _doubt(shares, truth, bins, generator)
     told = []
     for threshold in thresholds:
         of_bins = [_bin(pair) for pair in trial.pairs if pair.similarity >= threshold - 1e-9]
         above = np.bincount(of_bins, minlength=_LAST_BIN + 1)
-        columns = list(zip(*(_rates(trial, shares, above) for shares in by_weights), strict=True))
-        beyond = [pair for pair in judged if pair.similarity >= threshold - 1e-9]
-        true = [pair for pair in judged if answers[pair.left, pair.right]]
-        intervals = [
-            _interval(column, some) for column, some in zip(columns, (beyond, true), strict=True)
-        ]
-        told.append(Judged(threshold, columns[0][0], columns[1][0], *intervals))
+        true = [_true_pairs(judged, answers, pairs) for pairs in (above, trial.histogram - above)]
+        (found, found_interval, pairs), (missed, missed_interval, _) = true
+        precision = precision_interval = recall = recall_interval = None
+        if pairs:
+            precision = found / pairs
+            precision_interval = found_interval[0] / pairs, found_interval[1] / pairs
+        if found + missed:
+            recall = found / (found + missed)
+            recall_interval = (
+                1 - _largest_share(missed, missed_interval, found, found_interval),
+                _largest_share(found, found_interval, missed, missed_interval),
+            )
+        told.append(Judged(threshold, precision, recall, precision_interval, recall_interval))
     return told
 
 
-def _interval(
-    shares: Sequence[float | None], pairs: Iterable[Example]
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of a share, which comes first, by those of resampled texts."""
-    known = [share for share in shares[1:] if share is not None]
-    if shares[0] is None or not known:
-        return None
-    low, high = np.quantile(known, (0.025, 0.975)).tolist()
-    if low == high:
-        seen: set[int] = set()
-        independent = 0  # pairs none of which have a text in common
-        for pair in pairs:
-            if seen.isdisjoint((pair.left, pair.right)):
-                independent += 1
-                seen.update((pair.left, pair.right))
-        return exact_interval(shares[0], independent)
-    return min(low, shares[0]), max(high, shares[0])
+def _true_pairs(
+    judged: Sequence[Example], answers: Mapping[tuple[int, int], bool], pairs: Int64s
+) -> tuple[float, tuple[float, float], int]:
+    """Return how many pairs are true, the 95 % interval of it, and of how many pairs.
 
+    ``pairs`` counts them by ranges of similarities; ranges of which none was judged are left out.
 
-def _shares(truth: Float64s, bins: Int64s, weights: Float64s) -> dict[int, float]:
-    """Return the share of yes in each range of similarities of which some pair counts."""
-    asked = np.bincount(bins, weights, _LAST_BIN + 1)
-    yes = np.bincount(bins, weights * truth, _LAST_BIN + 1)
-    return {place: float(yes[place] / asked[place]) for place in np.flatnonzero(asked).tolist()}
-
-
-def _doubt(
-    shares: dict[int, float], truth: Float64s, bins: Int64s, generator: np.random.Generator
-) -> None:
-    """Draw the shares of ranges whose answers are all alike, which resampling would leave certain.
-
-    From the posterior of Jeffreys' prior, Beta(yes + 1/2, no + 1/2).
+    The interval is the exact one of as many independent answers as would make the share as
+    uncertain as these do (E. L. Korn and B. I. Graubard, Survey Methodology 1998). Of a few answers
+    of a range that are all alike it does not follow that the others are, too: a range counts as no
+    more certain than with one more answer, half yes and half no, or, if that is less, than all
+    ranges together.
     """
-    for place in shares:
-        own = truth[bins == place]
-        if own.min() == own.max():
-            shares[place] = float(generator.beta(own.sum() + 0.5, (1 - own).sum() + 0.5))
+    chosen = [pair for pair in judged if pairs[_bin(pair)]]
+    if not chosen:
+        return 0.0, (0.0, float(pairs.sum())), 0
+    bins = [_bin(pair) for pair in chosen]
+    asked = np.bincount(bins, minlength=_LAST_BIN + 1)
+    yes = np.bincount(bins, [answers[pair.left, pair.right] for pair in chosen], _LAST_BIN + 1)
+    known = asked > 0
+    asked, yes, pairs = asked[known], yes[known], pairs[known]
+    total = int(pairs.sum())
+    share = float(yes @ (pairs / asked)) / total
+    weights = (pairs / total) ** 2 / asked
+    pooled = share * (1 - share)
+    independent = 1 / weights.sum()
+    if pooled:
+        shares, doubted = yes / asked, (yes + 0.5) / (asked + 1)
+        measured = weights @ (shares * (1 - shares) * asked / np.maximum(asked - 1, 1))
+        supposed = weights @ np.minimum(doubted * (1 - doubted), pooled)
+        independent = pooled / max(measured, supposed)
+    low, high = exact_interval(share, independent * _apart(chosen) / len(chosen))
+    return share * total, (low * total, high * total), total
 
 
-def _rates(
-    trial: Trial, shares: Mapping[int, float], above: Int64s
-) -> tuple[float | None, float | None]:
-    """Return precision and recall; each range of similarities counts by how many pairs it has.
+def _apart(pairs: Iterable[Example]) -> int:
+    """Count pairs none of which have a text in common: one text is in several pairs."""
+    seen: set[int] = set()
+    apart = 0
+    for pair in pairs:
+        if seen.isdisjoint((pair.left, pair.right)):
+            apart += 1
+            seen.update((pair.left, pair.right))
+    return apart
 
-    ``above`` is how many of these are as similar as the threshold says.
+
+def _largest_share(
+    one: float, of_one: tuple[float, float], other: float, of_other: tuple[float, float]
+) -> float:
+    """Return the upper end of the interval of one / (one + other), by the intervals of both.
+
+    As a ratio of the two (A. Donner and G. Y. Zou, Statistical Methods in Medical Research 2012).
     """
-    true = sum(share * int(above[place]) for place, share in shares.items())
-    pairs = sum(int(above[place]) for place in shares)
-    all_true = sum(share * trial.histogram[place] for place, share in shares.items())
-    return (true / pairs if pairs else None), (true / all_true if all_true else None)
+    high, low = of_one[1], of_other[0]
+    if not low:
+        return 1.0
+    product, rest = one * other, low * (2 * other - low)
+    root = sqrt(max(0.0, product**2 + high * (high - 2 * one) * rest))
+    return (product + root) / (product + root + rest)
 
 
 def _bin(pair: Example) -> int:

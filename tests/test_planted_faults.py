@@ -121,9 +121,23 @@ FAULTS = (
     Fault(
         "tuning",
         "tuning.py",
-        "            _doubt(shares, truth, bins, generator)\n",
-        "            pass\n",
+        "independent = pooled / max(measured, supposed)",
+        "independent = pooled / measured",
         "tests/cli/test_tune.py -k hold_the_truth",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
+        "supposed = weights @ np.minimum(doubted * (1 - doubted), pooled)",
+        "supposed = weights @ (doubted * (1 - doubted))",
+        "tests/cli/test_tune.py -k hold_the_truth",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
+        "return 0.0, (0.0, float(pairs.sum())), 0",
+        "return 0.0, (0.0, 0.0), 0",
+        "tests/cli/test_tune.py -k not_judged",
     ),
     Fault(
         "linkage",

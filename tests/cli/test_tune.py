@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -238,6 +239,57 @@ def test_pairs_at_an_edge_are_in_the_range_that_begins_there() -> None:
     assert [one.rows for one in trial.removals] == [80, 30, 0, 0]
 
 
+def shares_held(ask: int, likely: Callable[[float], float], threshold: float) -> tuple[int, float]:
+    """Of 100 samples of 400 pairs, how many intervals hold the precision; their mean width."""
+    held, width = 0, 0.0
+    for seed in range(100):
+        generator = random.Random(seed)
+        similar = sorted(round(generator.uniform(0.5, 1), 4) for _ in range(400))
+        pairs = [Example(2 * n, 2 * n + 1, similarity) for n, similarity in enumerate(similar)]
+        truth = {
+            (one.left, one.right): generator.random() < likely(one.similarity) for one in pairs
+        }
+        histogram = tuple(np.bincount([tuning._bin(one) for one in pairs]).tolist())
+        trial = tuning.Trial("", simdb.Text(), (), histogram, 1, 1.0, tuple(pairs))
+        drawn = [(one.left, one.right) for one in to_judge(trial, ask, seed=seed)]
+        (told,) = judge(trial, {one: truth[one] for one in drawn}, thresholds=[threshold])
+        above = [truth[one.left, one.right] for one in pairs if one.similarity >= threshold]
+        assert told.precision is not None
+        assert told.precision_interval is not None
+        low, high = told.precision_interval
+        assert low <= told.precision <= high
+        held += low <= sum(above) / len(above) <= high
+        width += (high - low) / 100
+    return held, width
+
+
+@pytest.mark.parametrize(
+    ("ask", "above", "below", "widest"),
+    [
+        (40, 0.99, 0.99, 0.15),
+        (40, 0.97, 0.97, 0.17),
+        (20, 0.97, 0.97, 0.28),
+        (40, 0.7, 0.7, 0.36),
+        (40, 0.99, 0.01, 0.26),
+    ],
+)
+def test_intervals_of_precision_hold_the_truth(
+    ask: int, above: float, below: float, widest: float
+) -> None:
+    held, width = shares_held(ask, lambda value: above if value >= 0.7 else below, 0.6)
+    assert held >= 93
+    assert width < widest
+
+
+def test_what_was_not_judged_may_be_true(found: simdb.Tuning) -> None:
+    trial = found.trials[0]
+    best = trial.pairs[-1]
+    (told,) = judge(trial, {(best.left, best.right): True}, thresholds=[0.95])
+    assert told.recall == 1
+    assert told.recall_interval is not None
+    assert told.recall_interval[0] < 0.5
+
+
 def test_intervals_hold_the_truth_where_few_of_a_large_range_are_asked() -> None:
     below = (1_000, 12, 17), (40, 12, 15)  # 0.55 and 0.67
     texts = of_similarities(*below, (60, 22, 25), (60, 48, 50))  # 0.79, 0.92
@@ -257,7 +309,7 @@ def test_intervals_hold_the_truth_where_few_of_a_large_range_are_asked() -> None
             (pair.left, pair.right): truth[pair.left, pair.right]
             for pair in to_judge(trial, 16, seed=seed)
         }
-        (told,) = judge(trial, asked, thresholds=[0.7], seed=seed)
+        (told,) = judge(trial, asked, thresholds=[0.7])
         if told.recall is None or told.recall_interval is None:
             continue
         low, high = told.recall_interval
