@@ -136,7 +136,7 @@ def _print_trials(found: Tuning) -> None:
     print(f"{counted(found.rows, 'row', 'rows')} of {found.bytes:,} bytes; removed:")
     rows = []
     for trial in found.trials:
-        cells = [f"{one.rows:,} ({one.bytes / found.bytes:.1%})" for one in trial.removals]
+        cells = [f"{one.rows:,} ({one.bytes / max(found.bytes, 1):.1%})" for one in trial.removals]
         cells += [f"{len(trial.pairs):,}", f"{trial.keys}", f"{trial.seconds:.2f}"]
         rows.append(["*" if trial is found.proposed else "", trial.name, *cells])
     named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]

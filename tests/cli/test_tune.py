@@ -184,6 +184,14 @@ def test_the_command_proposes_another_and_asks(
     assert "asks questions" in failed("tune", source, "--ask", 4, "--json")
 
 
+def test_texts_that_are_all_empty_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "TRIED", TRIED)
+    source = write_rows(tmp_path / "in.jsonl", [{"text": ""}] * 3)
+    assert "3 rows of 0 bytes" in done("tune", source).stdout
+
+
 def test_what_cannot_be_tried_is_refused() -> None:
     tune: Any = simdb.tune
     with pytest.raises(simdb.BadItemError, match="row 1 is not a text, but int"):
