@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -23,12 +25,14 @@ from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
 from simdb.kinds import Kind, Text
 from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
-from simdb.results import Progress
+from simdb.results import Pairs, Progress
 from simdb.upkeep.audit import exact_interval
 
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
 LOWEST = 0.5
 EXAMPLES = 10  # pairs on each side of a threshold
+MOST_KEPT = 50_000  # pairs of a trial, if there are more
+_MATRIX = 2**26  # bytes
 BIN = 0.05
 _LAST_BIN = round((1 - LOWEST) / BIN) - 1
 FEW = 10  # rows removed, whose number says little of what other rows would do
@@ -60,7 +64,7 @@ class Removal:
         threshold: from which on texts are similar.
         rows, bytes: that would be removed, by ``dedupe``: those similar to one kept before.
         beside: pairs less than 0.05 away from the threshold, which another one would take or leave.
-        above, below: the nearest pairs on either side.
+        above, below: the nearest pairs on either side, of those that the trial keeps.
     """
 
     threshold: float
@@ -82,7 +86,8 @@ class Trial:
         histogram: pairs by similarity, 0.05 apart from 0.5 on.
         keys: bucket keys of a text at a threshold of 0.8.
         seconds: of processor time to add 1,000 texts with that index.
-        pairs: all pairs of at least 0.5.
+        pairs: those of at least 0.5; if there are more than 50,000, some of each range of the
+            histogram, which counts them all.
     """
 
     name: str
@@ -276,36 +281,108 @@ def _tried(
         begun = time.process_time()
         collection.add_many(enumerate(texts))
         seconds = (time.process_time() - begun) * 1_000 / len(texts)
-        found = [
-            Example(int(pair.left), int(pair.right), pair.value)
-            for pair in collection.pairs(LOWEST - BIN, guarantee="exact")
-        ]
+        found = _Found(partial(collection.pairs, guarantee="exact"), len(texts), thresholds)
         keys = collection.plan.keys
-    found.sort(key=lambda one: (one.similarity, one.left, one.right))
-    values = np.array([one.similarity for one in found], np.float64)
-    removals = tuple(_removal(found, values, sizes, threshold) for threshold in thresholds)
-    shown = tuple(found[int(np.searchsorted(values, LOWEST)) :])
-    histogram = tuple(np.bincount(list(map(_bin, shown)), minlength=_LAST_BIN + 1).tolist())
+        removals = tuple(_removal(found, sizes, place) for place in range(len(thresholds)))
+    shown = tuple(pair for pair in found.kept if pair.similarity >= LOWEST)
+    histogram = tuple(found.histogram[-_LAST_BIN - 1 :].tolist())
     return Trial(name, kind, removals, histogram, keys, seconds, shown)
 
 
-def _removal(
-    pairs: Sequence[Example], values: Float64s, sizes: np.ndarray, threshold: float
-) -> Removal:
-    cut = int(np.searchsorted(values, threshold - 1e-12))
-    earlier: dict[int, list[int]] = {}
-    for pair in pairs[cut:]:
-        earlier.setdefault(pair.right, []).append(pair.left)
-    removed: set[int] = set()
-    for right in sorted(earlier):  # the first kept before it decides
-        if any(left not in removed for left in earlier[right]):
-            removed.add(right)
-    beside = np.abs(values - threshold) < BIN
+class _Found:
+    """The pairs of so many texts, which are found anew each time: counted, and some kept."""
+
+    def __init__(
+        self, find: Callable[[float], Pairs], texts: int, thresholds: Sequence[float]
+    ) -> None:
+        self.thresholds = thresholds
+        self.histogram = np.zeros(_LAST_BIN + 2, np.int64)  # from LOWEST - BIN on
+        self.beside = [0] * len(thresholds)
+        self._find = find
+        self._occurs = np.zeros(texts, np.bool_)  # in a pair that counts
+        kept = _NO_PAIRS
+        for values, places in self._batches(LOWEST - BIN):
+            self.histogram += np.bincount(_ranges(values), minlength=_LAST_BIN + 2)
+            for number, threshold in enumerate(thresholds):
+                self.beside[number] += int(np.count_nonzero(np.abs(values - threshold) < BIN))
+            self._occurs[places[values >= min(thresholds) - 1e-12]] = True
+            kept = np.concatenate((kept[0], values)), np.concatenate((kept[1], places))
+            if kept[0].size > 2 * MOST_KEPT:
+                kept = _some(*kept)
+        if self.histogram.sum() > MOST_KEPT:
+            kept = _some(*kept)
+        values, places = kept
+        self.kept = [
+            Example(left, right, value)
+            for value, (left, right) in zip(values.tolist(), places.tolist(), strict=True)
+        ]
+        self.kept.sort(key=lambda one: (one.similarity, one.left, one.right))
+
+    def removed(self, threshold: float) -> list[int]:
+        """Return the texts that are similar to one kept before them, rising."""
+        if len(self.kept) == self.histogram.sum():
+            earlier: dict[int, list[int]] = {}
+            for pair in self.kept:
+                if pair.similarity >= threshold - 1e-12:
+                    earlier.setdefault(pair.right, []).append(pair.left)
+            removed: set[int] = set()
+            for right in sorted(earlier):  # the first kept before it decides
+                if any(left not in removed for left in earlier[right]):
+                    removed.add(right)
+            return sorted(removed)
+        texts = np.flatnonzero(self._occurs)
+        place_of = np.cumsum(self._occurs) - 1
+        is_kept = np.ones(texts.size, np.bool_)
+        height = max(1, _MATRIX // texts.size)
+        for first in range(0, texts.size, height):  # pairs are too many to hold: texts by texts
+            similar = np.zeros((min(height, texts.size - first), texts.size), np.bool_)
+            for values, places in self._batches(threshold):
+                left, right = place_of[places[values >= threshold - 1e-12]].T
+                inside = (right >= first) & (right < first + height)
+                similar[right[inside] - first, left[inside]] = True
+            for row, lefts in enumerate(similar, first):
+                is_kept[row] = not np.any(lefts & is_kept)
+        found: list[int] = texts[~is_kept].tolist()
+        return found
+
+    def _batches(self, threshold: float) -> Iterator[tuple[Float64s, Int64s]]:
+        """Yield similarities of pairs, and the places of their texts."""
+        for batch in self._find(threshold).batches():
+            assert batch.similarity is not None
+            sides = [np.asarray(side, np.int64) for side in (batch.left, batch.right)]
+            yield np.asarray(batch.similarity, np.float64), np.column_stack(sides)
+
+
+_NO_PAIRS: tuple[Float64s, Int64s] = np.empty(0), np.empty((0, 2), np.int64)
+
+
+def _ranges(values: Float64s) -> Int64s:
+    """Return the range of each similarity, of which the first is that below the lowest."""
+    return np.clip(((values - LOWEST) / BIN + 1e-9 + 1).astype(np.int64), 0, _LAST_BIN + 1)
+
+
+def _some(values: Float64s, places: Int64s) -> tuple[Float64s, Int64s]:
+    """Return at most so many pairs of each range of similarities, the same ones of any trial."""
+    ranges = _ranges(values)
+    left, right = places.astype(np.uint64).T
+    mixed = ((left << np.uint64(32)) ^ right) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    order = np.lexsort((mixed, ranges))
+    firsts = np.searchsorted(ranges[order], np.arange(_LAST_BIN + 2))
+    within = np.arange(order.size) - firsts[ranges[order]]
+    chosen = order[within < MOST_KEPT // (_LAST_BIN + 2)]
+    return values[chosen], places[chosen]
+
+
+def _removal(found: _Found, sizes: np.ndarray, number: int) -> Removal:
+    threshold, pairs = found.thresholds[number], found.kept
+    cut = bisect_left(pairs, threshold - 1e-12, key=lambda one: one.similarity)
+    removed = found.removed(threshold)
     return Removal(
         threshold,
         len(removed),
-        int(sizes[sorted(removed)].sum()) if removed else 0,
-        int(np.count_nonzero(beside)),
+        int(sizes[removed].sum()) if removed else 0,
+        found.beside[number],
         tuple(pairs[cut : cut + EXAMPLES]),
         tuple(pairs[max(0, cut - EXAMPLES) : cut][::-1]),
     )
@@ -338,10 +415,12 @@ def judge(
         thresholds: about which it is said.
     """
     judged = [pair for pair in trial.pairs if (pair.left, pair.right) in answers]
+    kept = np.maximum(1, np.bincount(list(map(_bin, trial.pairs)), minlength=_LAST_BIN + 1))
     told = []
     for threshold in thresholds:
         of_bins = [_bin(pair) for pair in trial.pairs if pair.similarity >= threshold - 1e-9]
         above = np.bincount(of_bins, minlength=_LAST_BIN + 1)
+        above = np.rint(above * trial.histogram / kept).astype(np.int64)
         true = [_true_pairs(judged, answers, pairs) for pairs in (above, trial.histogram - above)]
         (found, found_interval, pairs), (missed, missed_interval, _) = true
         precision = precision_interval = recall = recall_interval = None

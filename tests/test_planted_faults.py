@@ -128,6 +128,20 @@ FAULTS = (
     Fault(
         "tuning",
         "tuning.py",
+        "is_kept[row] = not np.any(lefts & is_kept)",
+        "is_kept[row] = not np.any(lefts)",
+        "tests/cli/test_tune.py -k too_many",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
+        "above = np.rint(above * trial.histogram / kept).astype(np.int64)",
+        "pass",
+        "tests/cli/test_tune.py -k too_many",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
         "independent = pooled / max(measured, supposed)",
         "independent = pooled / measured",
         "tests/cli/test_tune.py -k hold_the_truth",

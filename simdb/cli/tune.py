@@ -137,7 +137,7 @@ def _print_trials(found: Tuning) -> None:
     rows = []
     for trial in found.trials:
         cells = [f"{one.rows:,} ({one.bytes / max(found.bytes, 1):.1%})" for one in trial.removals]
-        cells += [f"{len(trial.pairs):,}", f"{trial.keys}", f"{trial.seconds:.2f}"]
+        cells += [f"{sum(trial.histogram):,}", f"{trial.keys}", f"{trial.seconds:.2f}"]
         rows.append(["*" if trial is found.proposed else "", trial.name, *cells])
     named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]
     costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
@@ -228,7 +228,7 @@ def _plain(found: Tuning, examples: int, texts: list[str]) -> dict[str, Any]:
         "trials": [
             {
                 "shingles": trial.name,
-                "pairs": len(trial.pairs),
+                "pairs": sum(trial.histogram),
                 "histogram": list(trial.histogram),
                 "keys": trial.keys,
                 "seconds": trial.seconds,

@@ -227,6 +227,24 @@ def test_pairs_below_the_lowest_threshold_count_as_beside_it() -> None:
     assert sum(trial.histogram) == 0
 
 
+def test_pairs_that_are_too_many_to_keep_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [" ".join(WORDS[place : place + 30]) for place in range(60)] + ["the same"] * 20
+    (every,) = simdb.tune(texts, tried=TRIED[:1]).trials
+    monkeypatch.setattr(tuning, "MOST_KEPT", 55)
+    monkeypatch.setattr(tuning, "_MATRIX", 1_000)
+    (some,) = simdb.tune(texts, tried=TRIED[:1]).trials
+    assert sum(every.histogram) == len(every.pairs) > 500
+    assert some.histogram == every.histogram
+    for one, other in zip(some.removals, every.removals, strict=True):
+        assert (one.rows, one.bytes, one.beside) == (other.rows, other.bytes, other.beside)
+    assert set(some.pairs) < set(every.pairs)
+    kept = np.bincount([tuning._bin(one) for one in some.pairs]).tolist()
+    assert kept == [min(5, many) for many in every.histogram]
+    answers = {(one.left, one.right): one.similarity >= 0.8 for one in every.pairs}
+    for told, known in zip(judge(some, answers), judge(every, answers), strict=True):
+        assert told.precision == pytest.approx(known.precision)
+
+
 def of_similarities(*counts: tuple[int, int, int]) -> list[str]:
     """Pairs of texts of so many words, of which so many are common, so many times."""
     texts = []
