@@ -304,7 +304,8 @@ class _Found:
         for values, places in self._batches(LOWEST - BIN):
             self.histogram += np.bincount(_ranges(values), minlength=_LAST_BIN + 2)
             for number, threshold in enumerate(thresholds):
-                self.beside[number] += int(np.count_nonzero(np.abs(values - threshold) < BIN))
+                is_beside = np.abs(values - threshold) < BIN - 1e-9
+                self.beside[number] += int(np.count_nonzero(is_beside))
             self._occurs[places[values >= min(thresholds) - 1e-12]] = True
             kept = np.concatenate((kept[0], values)), np.concatenate((kept[1], places))
             if kept[0].size > 2 * MOST_KEPT:

@@ -128,6 +128,13 @@ FAULTS = (
     Fault(
         "tuning",
         "tuning.py",
+        "np.abs(values - threshold) < BIN - 1e-9",
+        "np.abs(values - threshold) < BIN",
+        "tests/cli/test_tune.py -k whole_range_away",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
         "is_kept[row] = not np.any(lefts & is_kept)",
         "is_kept[row] = not np.any(lefts)",
         "tests/cli/test_tune.py -k too_many",

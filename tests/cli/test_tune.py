@@ -68,7 +68,7 @@ def test_each_threshold_removes_what_dedupe_would(found: simdb.Tuning) -> None:
         for one in trial.removals:
             assert all(pair.similarity >= one.threshold for pair in one.above)
             assert all(LOWEST <= pair.similarity < one.threshold for pair in one.below)
-            near = [abs(pair.similarity - one.threshold) < 0.05 for pair in trial.pairs]
+            near = [abs(pair.similarity - one.threshold) < 0.05 - 1e-9 for pair in trial.pairs]
             assert one.beside == sum(near)
             assert one.bytes <= found.bytes
     choices = [(trial, one) for trial in found.trials for one in trial.removals if one.rows]
@@ -287,6 +287,13 @@ def shares_held(ask: int, likely: Callable[[float], float], threshold: float) ->
         held += low <= sum(above) / len(above) <= high
         width += (high - low) / 100
     return held, width
+
+
+def test_pairs_a_whole_range_away_are_not_beside_a_threshold() -> None:
+    texts = of_similarities((3, 34, 37), (4, 46, 50), (1, 8, 9))  # 34 / 40, 46 / 54, 8 / 10
+    (trial,) = simdb.tune(texts, thresholds=[0.8, 0.9], tried=WORD).trials
+    assert 0.85 - 0.8 < 0.05 < 0.9 - 0.85  # by floats they are on one side
+    assert [one.beside for one in trial.removals] == [1, 4]
 
 
 @pytest.mark.parametrize(
