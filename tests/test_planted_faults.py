@@ -126,6 +126,13 @@ FAULTS = (
         "tests/cli/test_tune.py -k all_empty",
     ),
     Fault(
+        "cli",
+        "cli/tune.py",
+        "form = promised if promised in common else common[0]",
+        'form = promised or "jsonl"',
+        "tests/cli/test_tune.py -k proposed_command",
+    ),
+    Fault(
         "tuning",
         "tuning.py",
         "np.abs(values - threshold) < BIN - 1e-9",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -190,6 +191,45 @@ def test_texts_that_are_all_empty_are_tried(
     monkeypatch.setattr(tuning, "TRIED", TRIED)
     source = write_rows(tmp_path / "in.jsonl", [{"text": ""}] * 3)
     assert "3 rows of 0 bytes" in done("tune", source).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["a.tsv"], "kept.tsv"),
+        (["a.dat", "--format", "csv", "--delimiter", ";"], "kept.csv"),
+        (["latin.csv", "--encoding", "latin-1"], "kept.csv"),
+        (["a.txt", "--format", "lines"], "kept.txt"),
+        (["texts", "--pattern", "*.md"], "kept.txt"),
+        (["part-*.jsonl"], "kept.jsonl"),
+        (["part-1.jsonl", "a.tsv"], "kept/"),
+    ],
+)
+def test_the_proposed_command_runs(
+    arguments: list[str], output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "TRIED", TRIED[:1])
+    monkeypatch.chdir(tmp_path)
+    texts = [f"{text} é" for text in corpus(8)]
+    write_rows(tmp_path / "part-1.jsonl", [{"text": text} for text in texts[:4]])
+    write_rows(tmp_path / "part-2.jsonl", [{"text": text} for text in texts[4:]])
+    rows = ["text{}n", *(f"{text}{{}}1" for text in texts), ""]
+    for name, between, encoding in (
+        ("a.tsv", "\t", "utf-8"),
+        ("a.dat", ";", "utf-8"),
+        ("latin.csv", ",", "latin-1"),
+        ("a.txt", "", "utf-8"),
+    ):
+        content = "\n".join(rows).format(*[between] * (len(rows) - 1))
+        (tmp_path / name).write_text(content, encoding=encoding)
+    (tmp_path / "texts").mkdir()
+    for number, text in enumerate(texts):
+        (tmp_path / "texts" / f"{number}.md").write_text(text, encoding="utf-8")
+        (tmp_path / "texts" / f"{number}.txt").write_text("another", encoding="utf-8")
+    command = shlex.split(json.loads(done("tune", *arguments, "--json").stdout)["command"])
+    assert command[-1] == output
+    done(*command[1:])
+    assert (tmp_path / output).exists()
 
 
 def test_what_cannot_be_tried_is_refused() -> None:
