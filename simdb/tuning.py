@@ -227,9 +227,14 @@ def _settings(tried: Any) -> list[tuple[str, Text]]:
     settings = [*tried] if isinstance(tried, Iterable) else [tried]
     for one in settings or [tried]:
         pair = one if isinstance(one, tuple | list) else ()
-        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Kind):
+        if len(pair) != 2 or not isinstance(pair[0], str) or not _is_of_texts(pair[1]):
             raise WrongTypeError(f"tried must be pairs of a name and a simdb.Text, not {one!r}")
     return settings
+
+
+def _is_of_texts(kind: object) -> bool:
+    """Whether items of a kind are texts that are cut, so that a similarity counts their symbols."""
+    return isinstance(kind, Kind) and kind.json_form == Text.json_form and kind.has_symbols
 
 
 def _proposed(

@@ -133,6 +133,20 @@ FAULTS = (
         "tests/cli/test_tune.py -k proposed_command",
     ),
     Fault(
+        "lsh",
+        "lsh/planning.py",
+        '        require_whole("items", items, 0, optional=False)\n',
+        "",
+        "tests/lsh/test_planning.py -k points_and_of_items",
+    ),
+    Fault(
+        "tuning",
+        "tuning.py",
+        "isinstance(kind, Kind) and kind.json_form == Text.json_form and kind.has_symbols",
+        "isinstance(kind, Kind)",
+        "tests/database/test_bad_settings.py -k names_and_settings",
+    ),
+    Fault(
         "tuning",
         "tuning.py",
         "np.abs(values - threshold) < BIN - 1e-9",

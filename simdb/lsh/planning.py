@@ -32,6 +32,7 @@ MOST_BY_CHANCE = 2  # items that an item meets, where their number is known: one
 _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
 _MOST_COUNTED = 2_048  # rows of which all choices are counted, in half a second
+_MOST_POINTS = 1_000_000  # of a curve
 _MOST_SYMBOLS = 2**32  # of two sets; of so many the law is that of independent rows
 
 # What a byte of index an item is worth in probability that a dissimilar pair is a candidate. It
@@ -154,7 +155,11 @@ class Plan(Brief, Tabular):
         """Return the S-curve, float64 (points, 2): collision and candidate probability.
 
         For Jaccard similarity the collision probability is the similarity itself.
+
+        Raises:
+            ConfigurationError: ``points`` is no whole number of at least 1.
         """
+        require_whole("points", points, 1, _MOST_POINTS, optional=False)
         return s_curve(self.construction, points)
 
     def to_arrow(self) -> Any:
@@ -205,7 +210,11 @@ class Plan(Brief, Tabular):
         A base function of unrelated items agrees as ``Curve.chance`` says; for sets these share a
         twentieth. The number grows with the number of items, and each meeting costs a comparison in
         vain. nan if the family states no probability.
+
+        Raises:
+            ConfigurationError: ``items`` is no whole number, or below 0.
         """
+        require_whole("items", items, 0, optional=False)
         chance = self.family.chance(float(self.threshold))
         return items * float(self.construction.probability(chance))
 
