@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from math import sqrt
 from pathlib import Path
@@ -31,15 +33,16 @@ from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
 from simdb.kinds import Kind, Text
 from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
-from simdb.results import Progress
+from simdb.results import Pairs, Progress
 from simdb.upkeep.audit import exact_interval
 
 THRESHOLDS = (0.6, 0.7, 0.8, 0.9)
 LOWEST = 0.5
 EXAMPLES = 10  # pairs on each side of a threshold
+MOST_KEPT = 50_000  # pairs of a trial, if there are more
+_MATRIX = 2**26  # bytes
 BIN = 0.05
 _LAST_BIN = round((1 - LOWEST) / BIN) - 1
-RESAMPLED = 1_000  # times, for an interval
 FEW = 10  # rows removed, whose number says little of what other rows would do
 TRIED: tuple[tuple[str, Text], ...] = (
     ("character:9", Text()),
@@ -69,7 +72,7 @@ class Removal:
         threshold: from which on texts are similar.
         rows, bytes: that would be removed, by ``dedupe``: those similar to one kept before.
         beside: pairs less than 0.05 away from the threshold, which another one would take or leave.
-        above, below: the nearest pairs on either side.
+        above, below: the nearest pairs on either side, of those that the trial keeps.
     """
 
     threshold: float
@@ -91,7 +94,8 @@ class Trial:
         histogram: pairs by similarity, 0.05 apart from 0.5 on.
         keys: bucket keys of a text at a threshold of 0.8.
         seconds: of processor time to add 1,000 texts with that index.
-        pairs: all pairs of at least 0.5.
+        pairs: those of at least 0.5; if there are more than 50,000, some of each range of the
+            histogram, which counts them all.
     """
 
     name: str
@@ -149,9 +153,7 @@ class Judged:
         threshold: from which on texts are similar.
         precision, recall: of the pairs from there on the share that are true, and of the true
             pairs of at least 0.5 the share from there on; None where nothing is known.
-        precision_interval, recall_interval: 95 %, by resampling texts, not pairs: one text is in
-            several pairs. Where no sample differs, such as where all answers are yes, the exact
-            interval of as many independent pairs as were judged.
+        precision_interval, recall_interval: 95 %. Pairs that have a text in common count as one.
     """
 
     threshold: float
@@ -232,11 +234,16 @@ def _settings(tried: Any) -> list[tuple[str, Text]]:
     settings = [*tried] if can_be_iterated(tried) else [tried]
     for one in settings or [tried]:
         pair = one if isinstance(one, tuple | list) else ()
-        if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], Kind):
+        if len(pair) != 2 or not isinstance(pair[0], str) or not _is_of_texts(pair[1]):
             raise WrongTypeError(
                 f"tried must be pairs of a name and a simdb.Text, not {short(one)}"
             )
     return settings
+
+
+def _is_of_texts(kind: object) -> bool:
+    """Whether items of a kind are texts that are cut, so that a similarity counts their symbols."""
+    return isinstance(kind, Kind) and kind.json_form == Text.json_form and kind.has_symbols
 
 
 def _proposed(
@@ -288,36 +295,109 @@ def _tried(
         begun = time.process_time()
         collection.add_many(enumerate(texts))
         seconds = (time.process_time() - begun) * 1_000 / len(texts)
-        found = [
-            Example(int(pair.left), int(pair.right), pair.value)
-            for pair in collection.pairs(LOWEST - BIN, guarantee="exact")
-        ]
+        found = _Found(partial(collection.pairs, guarantee="exact"), len(texts), thresholds)
         keys = collection.plan.keys
-    found.sort(key=lambda one: (one.similarity, one.left, one.right))
-    values = np.array([one.similarity for one in found], np.float64)
-    removals = tuple(_removal(found, values, sizes, threshold) for threshold in thresholds)
-    shown = tuple(found[int(np.searchsorted(values, LOWEST)) :])
-    histogram = tuple(np.bincount(list(map(_bin, shown)), minlength=_LAST_BIN + 1).tolist())
+        removals = tuple(_removal(found, sizes, place) for place in range(len(thresholds)))
+    shown = tuple(pair for pair in found.kept if pair.similarity >= LOWEST)
+    histogram = tuple(found.histogram[-_LAST_BIN - 1 :].tolist())
     return Trial(name, kind, removals, histogram, keys, seconds, shown)
 
 
-def _removal(
-    pairs: Sequence[Example], values: Float64s, sizes: np.ndarray, threshold: float
-) -> Removal:
-    cut = int(np.searchsorted(values, threshold - 1e-12))
-    earlier: dict[int, list[int]] = {}
-    for pair in pairs[cut:]:
-        earlier.setdefault(pair.right, []).append(pair.left)
-    removed: set[int] = set()
-    for right in sorted(earlier):  # the first kept before it decides
-        if any(left not in removed for left in earlier[right]):
-            removed.add(right)
-    beside = np.abs(values - threshold) < BIN
+class _Found:
+    """The pairs of so many texts, which are found anew each time: counted, and some kept."""
+
+    def __init__(
+        self, find: Callable[[float], Pairs], texts: int, thresholds: Sequence[float]
+    ) -> None:
+        self.thresholds = thresholds
+        self.histogram = np.zeros(_LAST_BIN + 2, np.int64)  # from LOWEST - BIN on
+        self.beside = [0] * len(thresholds)
+        self._find = find
+        self._occurs = np.zeros(texts, np.bool_)  # in a pair that counts
+        kept = _NO_PAIRS
+        for values, places in self._batches(LOWEST - BIN):
+            self.histogram += np.bincount(_ranges(values), minlength=_LAST_BIN + 2)
+            for number, threshold in enumerate(thresholds):
+                is_beside = np.abs(values - threshold) < BIN - 1e-9
+                self.beside[number] += int(np.count_nonzero(is_beside))
+            self._occurs[places[values >= min(thresholds) - 1e-12]] = True
+            kept = np.concatenate((kept[0], values)), np.concatenate((kept[1], places))
+            if kept[0].size > 2 * MOST_KEPT:
+                kept = _some(*kept)
+        if self.histogram.sum() > MOST_KEPT:
+            kept = _some(*kept)
+        values, places = kept
+        self.kept = [
+            Example(left, right, value)
+            for value, (left, right) in zip(values.tolist(), places.tolist(), strict=True)
+        ]
+        self.kept.sort(key=lambda one: (one.similarity, one.left, one.right))
+
+    def removed(self, threshold: float) -> list[int]:
+        """Return the texts that are similar to one kept before them, rising."""
+        if len(self.kept) == self.histogram.sum():
+            earlier: dict[int, list[int]] = {}
+            for pair in self.kept:
+                if pair.similarity >= threshold - 1e-12:
+                    earlier.setdefault(pair.right, []).append(pair.left)
+            removed: set[int] = set()
+            for right in sorted(earlier):  # the first kept before it decides
+                if any(left not in removed for left in earlier[right]):
+                    removed.add(right)
+            return sorted(removed)
+        texts = np.flatnonzero(self._occurs)
+        place_of = np.cumsum(self._occurs) - 1
+        is_kept = np.ones(texts.size, np.bool_)
+        height = max(1, _MATRIX // texts.size)
+        for first in range(0, texts.size, height):  # pairs are too many to hold: texts by texts
+            similar = np.zeros((min(height, texts.size - first), texts.size), np.bool_)
+            for values, places in self._batches(threshold):
+                left, right = place_of[places[values >= threshold - 1e-12]].T
+                inside = (right >= first) & (right < first + height)
+                similar[right[inside] - first, left[inside]] = True
+            for row, lefts in enumerate(similar, first):
+                is_kept[row] = not np.any(lefts & is_kept)
+        found: list[int] = texts[~is_kept].tolist()
+        return found
+
+    def _batches(self, threshold: float) -> Iterator[tuple[Float64s, Int64s]]:
+        """Yield similarities of pairs, and the places of their texts."""
+        for batch in self._find(threshold).batches():
+            assert batch.similarity is not None
+            sides = [np.asarray(side, np.int64) for side in (batch.left, batch.right)]
+            yield np.asarray(batch.similarity, np.float64), np.column_stack(sides)
+
+
+_NO_PAIRS: tuple[Float64s, Int64s] = np.empty(0), np.empty((0, 2), np.int64)
+
+
+def _ranges(values: Float64s) -> Int64s:
+    """Return the range of each similarity, of which the first is that below the lowest."""
+    return np.clip(((values - LOWEST) / BIN + 1e-9 + 1).astype(np.int64), 0, _LAST_BIN + 1)
+
+
+def _some(values: Float64s, places: Int64s) -> tuple[Float64s, Int64s]:
+    """Return at most so many pairs of each range of similarities, the same ones of any trial."""
+    ranges = _ranges(values)
+    left, right = places.astype(np.uint64).T
+    mixed = ((left << np.uint64(32)) ^ right) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    order = np.lexsort((mixed, ranges))
+    firsts = np.searchsorted(ranges[order], np.arange(_LAST_BIN + 2))
+    within = np.arange(order.size) - firsts[ranges[order]]
+    chosen = order[within < MOST_KEPT // (_LAST_BIN + 2)]
+    return values[chosen], places[chosen]
+
+
+def _removal(found: _Found, sizes: np.ndarray, number: int) -> Removal:
+    threshold, pairs = found.thresholds[number], found.kept
+    cut = bisect_left(pairs, threshold - 1e-12, key=lambda one: one.similarity)
+    removed = found.removed(threshold)
     return Removal(
         threshold,
         len(removed),
-        int(sizes[sorted(removed)].sum()) if removed else 0,
-        int(np.count_nonzero(beside)),
+        int(sizes[removed].sum()) if removed else 0,
+        found.beside[number],
         tuple(pairs[cut : cut + EXAMPLES]),
         tuple(pairs[max(0, cut - EXAMPLES) : cut][::-1]),
     )
@@ -341,7 +421,6 @@ def judge(
     answers: Mapping[tuple[int, int], bool],
     *,
     thresholds: Sequence[float] = THRESHOLDS,
-    seed: int = 0,
 ) -> list[Judged]:
     """Say what precision and recall follow from yes and no on some pairs of a trial.
 
@@ -349,91 +428,89 @@ def judge(
         trial: whose pairs were judged, as ``to_judge`` drew them.
         answers: whether two texts are the same, by their places, left and right.
         thresholds: about which it is said.
-        seed: of resampling.
     """
     judged = [pair for pair in trial.pairs if (pair.left, pair.right) in answers]
-    truth = np.array([answers[pair.left, pair.right] for pair in judged], np.float64)
-    bins = np.array([_bin(pair) for pair in judged], np.int64)
-    places = {text: n for n, text in enumerate({t for p in judged for t in (p.left, p.right)})}
-    ones, others = (
-        np.array([places[getattr(pair, side)] for pair in judged], np.int64)
-        for side in ("left", "right")
-    )
-    count = len(places)
-    generator = np.random.default_rng(seed)
-    drawn = [np.ones(count)]
-    drawn += [
-        np.bincount(generator.integers(0, count, count), minlength=count).astype(np.float64)
-        for _ in range(RESAMPLED if count else 0)
-    ]
-    by_weights = [_shares(truth, bins, copies[ones] * copies[others]) for copies in drawn]
-    if 0 < truth.sum() < truth.size:  # where all answers are alike the interval is the exact one
-        for shares in by_weights[1:]:
-            _doubt(shares, truth, bins, generator)
+    kept = np.maximum(1, np.bincount(list(map(_bin, trial.pairs)), minlength=_LAST_BIN + 1))
     told = []
     for threshold in thresholds:
         of_bins = [_bin(pair) for pair in trial.pairs if pair.similarity >= threshold - 1e-9]
         above = np.bincount(of_bins, minlength=_LAST_BIN + 1)
-        columns = list(zip(*(_rates(trial, shares, above) for shares in by_weights), strict=True))
-        beyond = [pair for pair in judged if pair.similarity >= threshold - 1e-9]
-        true = [pair for pair in judged if answers[pair.left, pair.right]]
-        intervals = [
-            _interval(column, some) for column, some in zip(columns, (beyond, true), strict=True)
-        ]
-        told.append(Judged(threshold, columns[0][0], columns[1][0], *intervals))
+        above = np.rint(above * trial.histogram / kept).astype(np.int64)
+        true = [_true_pairs(judged, answers, pairs) for pairs in (above, trial.histogram - above)]
+        (found, found_interval, pairs), (missed, missed_interval, _) = true
+        precision = precision_interval = recall = recall_interval = None
+        if pairs:
+            precision = found / pairs
+            precision_interval = found_interval[0] / pairs, found_interval[1] / pairs
+        if found + missed:
+            recall = found / (found + missed)
+            recall_interval = (
+                1 - _largest_share(missed, missed_interval, found, found_interval),
+                _largest_share(found, found_interval, missed, missed_interval),
+            )
+        told.append(Judged(threshold, precision, recall, precision_interval, recall_interval))
     return told
 
 
-def _interval(
-    shares: Sequence[float | None], pairs: Iterable[Example]
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of a share, which comes first, by those of resampled texts."""
-    known = [share for share in shares[1:] if share is not None]
-    if shares[0] is None or not known:
-        return None
-    low, high = np.quantile(known, (0.025, 0.975)).tolist()
-    if low == high:
-        seen: set[int] = set()
-        independent = 0  # pairs none of which have a text in common
-        for pair in pairs:
-            if seen.isdisjoint((pair.left, pair.right)):
-                independent += 1
-                seen.update((pair.left, pair.right))
-        return exact_interval(shares[0], independent)
-    return min(low, shares[0]), max(high, shares[0])
+def _true_pairs(
+    judged: Sequence[Example], answers: Mapping[tuple[int, int], bool], pairs: Int64s
+) -> tuple[float, tuple[float, float], int]:
+    """Return how many pairs are true, the 95 % interval of it, and of how many pairs.
 
+    ``pairs`` counts them by ranges of similarities; ranges of which none was judged are left out.
 
-def _shares(truth: Float64s, bins: Int64s, weights: Float64s) -> dict[int, float]:
-    """Return the share of yes in each range of similarities of which some pair counts."""
-    asked = np.bincount(bins, weights, _LAST_BIN + 1)
-    yes = np.bincount(bins, weights * truth, _LAST_BIN + 1)
-    return {place: float(yes[place] / asked[place]) for place in np.flatnonzero(asked).tolist()}
-
-
-def _doubt(
-    shares: dict[int, float], truth: Float64s, bins: Int64s, generator: np.random.Generator
-) -> None:
-    """Draw the shares of ranges whose answers are all alike, which resampling would leave certain.
-
-    From the posterior of Jeffreys' prior, Beta(yes + 1/2, no + 1/2).
+    The interval is the exact one of as many independent answers as would make the share as
+    uncertain as these do (E. L. Korn and B. I. Graubard, Survey Methodology 1998). Of a few answers
+    of a range that are all alike it does not follow that the others are, too: a range counts as no
+    more certain than with one more answer, half yes and half no, or, if that is less, than all
+    ranges together.
     """
-    for place in shares:
-        own = truth[bins == place]
-        if own.min() == own.max():
-            shares[place] = float(generator.beta(own.sum() + 0.5, (1 - own).sum() + 0.5))
+    chosen = [pair for pair in judged if pairs[_bin(pair)]]
+    if not chosen:
+        return 0.0, (0.0, float(pairs.sum())), 0
+    bins = [_bin(pair) for pair in chosen]
+    asked = np.bincount(bins, minlength=_LAST_BIN + 1)
+    yes = np.bincount(bins, [answers[pair.left, pair.right] for pair in chosen], _LAST_BIN + 1)
+    known = asked > 0
+    asked, yes, pairs = asked[known], yes[known], pairs[known]
+    total = int(pairs.sum())
+    share = float(yes @ (pairs / asked)) / total
+    weights = (pairs / total) ** 2 / asked
+    pooled = share * (1 - share)
+    independent = 1 / weights.sum()
+    if pooled:
+        shares, doubted = yes / asked, (yes + 0.5) / (asked + 1)
+        measured = weights @ (shares * (1 - shares) * asked / np.maximum(asked - 1, 1))
+        supposed = weights @ np.minimum(doubted * (1 - doubted), pooled)
+        independent = pooled / max(measured, supposed)
+    low, high = exact_interval(share, independent * _apart(chosen) / len(chosen))
+    return share * total, (low * total, high * total), total
 
 
-def _rates(
-    trial: Trial, shares: Mapping[int, float], above: Int64s
-) -> tuple[float | None, float | None]:
-    """Return precision and recall; each range of similarities counts by how many pairs it has.
+def _apart(pairs: Iterable[Example]) -> int:
+    """Count pairs none of which have a text in common: one text is in several pairs."""
+    seen: set[int] = set()
+    apart = 0
+    for pair in pairs:
+        if seen.isdisjoint((pair.left, pair.right)):
+            apart += 1
+            seen.update((pair.left, pair.right))
+    return apart
 
-    ``above`` is how many of these are as similar as the threshold says.
+
+def _largest_share(
+    one: float, of_one: tuple[float, float], other: float, of_other: tuple[float, float]
+) -> float:
+    """Return the upper end of the interval of one / (one + other), by the intervals of both.
+
+    As a ratio of the two (A. Donner and G. Y. Zou, Statistical Methods in Medical Research 2012).
     """
-    true = sum(share * int(above[place]) for place, share in shares.items())
-    pairs = sum(int(above[place]) for place in shares)
-    all_true = sum(share * trial.histogram[place] for place, share in shares.items())
-    return (true / pairs if pairs else None), (true / all_true if all_true else None)
+    high, low = of_one[1], of_other[0]
+    if not low:
+        return 1.0
+    product, rest = one * other, low * (2 * other - low)
+    root = sqrt(max(0.0, product**2 + high * (high - 2 * one) * rest))
+    return (product + root) / (product + root + rest)
 
 
 def _bin(pair: Example) -> int:

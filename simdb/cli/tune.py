@@ -19,7 +19,7 @@ from simdb.cli.output import Working, console, counted, note, print_json, print_
 from simdb.cli.report import require_page, write_page
 from simdb.errors import UsageError
 from simdb.extras import require
-from simdb.files.inputs import require_there
+from simdb.files.inputs import require_there, written_forms
 from simdb.files.writing import promised_form
 from simdb.kinds import Text
 from simdb.tuning import BIN, LOWEST, THRESHOLDS, Example, Judged, Trial, Tuning, judge, to_judge
@@ -117,27 +117,48 @@ def _texts(inputs: list[str], reading: UnstoredInputs, sample: int) -> Iterator[
 
 
 def _command(inputs: list[str], reading: UnstoredInputs, found: Tuning) -> str:
+    """Return the command that removes what the proposed setting does, read as for the trials."""
     shingles, _, rest = found.proposed.name.partition(" ")
     words = ["simdb", "dedupe", *inputs]
     for field in reading.text_field or ():
         words += ["--text-field", field]
-    if reading.id_field is not None:
-        words += ["--id-field", reading.id_field]
+    for option, value in (
+        ("--id-field", reading.id_field),
+        ("--format", reading.format_name),
+        ("--pattern", reading.pattern),
+        ("--delimiter", reading.delimiter),
+        ("--encoding", reading.encoding),
+    ):
+        if value is not None:
+            words += [option, value]
     if shingles == "profile":
         words += ["--profile", rest]
     else:
         words += ["--shingles", shingles, *["--lowercase"] * (rest == "lowercase")]
-    form = promised_form(inputs[0])
-    output = f"kept.{form}" if form in ("parquet", "csv") else "kept.jsonl"
-    return shlex.join([*words, "--threshold", f"{found.threshold:g}", "-o", output])
+    return shlex.join(
+        [*words, "--threshold", f"{found.threshold:g}", "-o", _output(inputs, reading)]
+    )
+
+
+def _output(inputs: list[str], reading: UnstoredInputs) -> str:
+    """Return a name for the rows kept that their format allows; of several formats, a folder."""
+    options = reading.of(Text())
+    sources = list(reading.sources(inputs, options))
+    first, *others = [written_forms(source, options) for source in sources]
+    common = [form for form in first if all(form in forms for forms in others)]
+    if not common:
+        return "kept/"
+    promised = promised_form(sources[0])
+    form = promised if promised in common else common[0]
+    return f"kept.{form}" if promised_form(f"kept.{form}") == form else "kept.txt"
 
 
 def _print_trials(found: Tuning) -> None:
     print(f"{counted(found.rows, 'row', 'rows')} of {found.bytes:,} bytes; removed:")
     rows = []
     for trial in found.trials:
-        cells = [f"{one.rows:,} ({one.bytes / found.bytes:.1%})" for one in trial.removals]
-        cells += [f"{len(trial.pairs):,}", f"{trial.keys}", f"{trial.seconds:.2f}"]
+        cells = [f"{one.rows:,} ({one.bytes / max(found.bytes, 1):.1%})" for one in trial.removals]
+        cells += [f"{sum(trial.histogram):,}", f"{trial.keys}", f"{trial.seconds:.2f}"]
         rows.append(["*" if trial is found.proposed else "", trial.name, *cells])
     named = [f"at {threshold:g} (bytes) " for threshold in THRESHOLDS]
     costs = ("pairs from 0.5 ", "keys ", "s / 1,000 ")
@@ -228,7 +249,7 @@ def _plain(found: Tuning, examples: int, texts: list[str]) -> dict[str, Any]:
         "trials": [
             {
                 "shingles": trial.name,
-                "pairs": len(trial.pairs),
+                "pairs": sum(trial.histogram),
                 "histogram": list(trial.histogram),
                 "keys": trial.keys,
                 "seconds": trial.seconds,

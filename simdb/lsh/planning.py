@@ -33,6 +33,7 @@ _BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
 _MOST_COUNTED = 2_048  # rows of which all choices are counted, in half a second
 _MOST_ITEMS = 10**18
+_MOST_POINTS = 1_000_000  # of a curve
 _MOST_SYMBOLS = 2**32  # of two sets; of so many the law is that of independent rows
 
 # What a byte of index an item is worth in probability that a dissimilar pair is a candidate. It
@@ -164,7 +165,11 @@ class Plan(Brief, Tabular):
         """Return the S-curve, float64 (points, 2): collision and candidate probability.
 
         For Jaccard similarity the collision probability is the similarity itself.
+
+        Raises:
+            ConfigurationError: ``points`` is no whole number of at least 1.
         """
+        require_whole("points", points, 1, _MOST_POINTS, optional=False)
         return s_curve(self.construction, points)
 
     def to_arrow(self) -> Any:
@@ -215,6 +220,9 @@ class Plan(Brief, Tabular):
         A base function of unrelated items agrees as ``Curve.chance`` says; for sets these share a
         twentieth. The number grows with the number of items, and each meeting costs a comparison in
         vain. nan if the family states no probability.
+
+        Raises:
+            ConfigurationError: ``items`` is no number, or below 0.
         """
         chance = self.family.chance(float(self.threshold))
         count = number_within("items", items, 0)

@@ -50,7 +50,7 @@ def tuning_report(found: Tuning, *, title: str | None = None, command: str | Non
                         f"{one.rows:,} ({one.bytes / max(1, found.bytes):.1%})"
                         for one in trial.removals
                     ),
-                    *(f"{len(trial.pairs):,}", f"{trial.keys}", f"{trial.seconds:.2f}"),
+                    *(f"{sum(trial.histogram):,}", f"{trial.keys}", f"{trial.seconds:.2f}"),
                 ],
             }
             for trial in found.trials
@@ -73,7 +73,7 @@ def _histogram(found: Tuning, number: int, trial: Trial) -> tuple[str, str, str]
         below=False,
         name=f"histogram-{number}",
     )
-    return trial.name, f"{len(trial.pairs):,} pairs", svg
+    return trial.name, f"{sum(trial.histogram):,} pairs", svg
 
 
 def _beside_threshold(found: Tuning, removal: Removal) -> Section:
@@ -92,6 +92,8 @@ def _disagreements(found: Tuning) -> list[Section]:
     own = _taken(proposed, threshold)
     shown: list[Shown] = []
     for trial in found.trials:
+        if any(sum(one.histogram) > len(one.pairs) for one in (trial, proposed)):
+            continue  # of a pair that is not kept it is not known who takes it
         others = _taken(trial, threshold)
         for words, some, rest in (
             (f"taken by {trial.name} alone, ", others, own),

@@ -333,6 +333,7 @@ def test_a_report_is_of_a_collection_and_settings_of_a_tuning(database, collecti
 
 def test_what_is_tried_are_names_and_settings():
     texts, wrong = ["a b c d"] * 2, [{"x": simdb.Text()}, [simdb.Text()], 5, [], ["ab"], [("a", 1)]]
+    wrong += [[("set", simdb.Set())], [("string", simdb.String())]]
     for tried in wrong:
         with pytest.raises(simdb.WrongTypeError, match="tried must be pairs of a name and a"):
             simdb.tune(texts, tried=tried)  # type: ignore[arg-type]

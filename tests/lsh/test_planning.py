@@ -133,6 +133,17 @@ def test_the_curve_is_data():
     assert curve[5, 1] == pytest.approx(exact_recall(Fraction(1, 2), 20, 5))
 
 
+def test_numbers_of_points_and_of_items_are_whole():
+    chosen: Any = Plan(Fraction(4, 5), 20, 5)
+    assert chosen.curve(np.int64(3)).shape == (3, 2)
+    assert chosen.chance_meetings(0) == 0
+    for wrong in (-3, "x", None, 2.5, True):
+        with pytest.raises(ConfigurationError, match="points must be a whole number"):
+            chosen.curve(points=wrong)
+        with pytest.raises(ConfigurationError, match="items must be a whole number"):
+            chosen.chance_meetings(wrong)
+
+
 def test_threshold_one_needs_one_band():
     chosen = plan(Fraction(1))
     assert chosen.bands == 1

@@ -155,3 +155,9 @@ def test_where_all_is_found_the_interval_is_that_of_the_items():
     single = audit.recall_interval(Counter(dict.fromkeys(range(100), 1)), Counter())
     assert single[0] == 0
     assert 0.03 < single[1] < 0.05
+
+
+def test_a_single_item_with_pairs_has_an_interval():
+    assert 15 - 15 / 22 * 22 != 0  # what is rounded varies
+    low, high = audit.recall_interval(Counter({7: 22}), Counter({7: 15}))
+    assert 0 <= low < 15 / 22 < high <= 1
