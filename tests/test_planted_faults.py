@@ -170,8 +170,8 @@ FAULTS = (
     Fault(
         "lsh",
         "lsh/planning.py",
-        '        require_whole("items", items, 0, optional=False)\n',
-        "",
+        'count = require_whole("items", items, 0, _MOST_ITEMS, optional=False)',
+        "count = items",
         "tests/lsh/test_planning.py -k points_and_of_items",
     ),
     Fault(

@@ -222,10 +222,10 @@ class Plan(Brief, Tabular):
         vain. nan if the family states no probability.
 
         Raises:
-            ConfigurationError: ``items`` is no number, or below 0.
+            ConfigurationError: ``items`` is no whole number, or below 0.
         """
         chance = self.family.chance(float(self.threshold))
-        count = number_within("items", items, 0)
+        count = require_whole("items", items, 0, _MOST_ITEMS, optional=False)
         return count * float(self.construction.probability(chance))
 
     def false_candidates(self) -> float:
