@@ -219,6 +219,8 @@ class ByteStrings(Sequence[memoryview]):
     @classmethod
     def concatenated(cls, parts: Sequence[ByteStrings]) -> ByteStrings:
         """Put several columns of byte strings, at least one, together."""
+        if len(parts) == 1:
+            return parts[0]
         sizes = np.concatenate([sizes_of(part.offsets) for part in parts])
         return cls(np.concatenate([part.values for part in parts]), offsets_of(sizes))
 

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
-import xxhash
 
 from simdb.answers.method import (
     AnsweredBatch,
@@ -30,7 +29,7 @@ from simdb.answers.method import (
     number_of,
 )
 from simdb.arguments import can_be_iterated, short
-from simdb.arrays import Float64s, UInt32s, UInt64s
+from simdb.arrays import Float64s, UInt32s
 from simdb.errors import ConfigurationError, Remedy, WrongTypeError
 from simdb.exact.measures import SetSimilarity
 from simdb.kinds import Kind
@@ -42,7 +41,6 @@ from simdb.opened.opened import Opened
 from simdb.results import Groups, Key, Pair, PairBatch, Progress
 
 STATE_VERSION = 2
-WITNESSES = 32  # items by which a collection is known again
 METHODS: dict[str, Clusters] = {name: name for name in WAYS}
 NOT_A_STATE = "what is to be gone on from is not the state of groups that this version keeps"
 BYTES_A_PAIR = 64  # while pairs are held and sorted
@@ -75,49 +73,17 @@ class Scale(NamedTuple):
         return None, (1.0 - weight) * 2.0 * self.farthest
 
 
-class Witnesses(NamedTuple):
-    """Some items by which numbers are known to mean what they meant.
-
-    Where one of them has other content now, the store has been loaded, repaired or restored since.
-    """
-
-    numbers: UInt32s
-    digests: UInt64s  # of the key and the item of each
-
-    @classmethod
-    def of(cls, opened: Opened, numbers: UInt32s) -> Witnesses:
-        """Read those of some numbers, ascending, that are stored."""
-        found, digests = [], []
-        for place, document in opened.reader.documents_of(numbers):
-            found.append(place)
-            digests.append(xxhash.xxh3_64_intdigest(b"\0".join((document.key, document.item))))
-        return cls(numbers[np.array(found, np.int64)], np.array(digests, np.uint64))
-
-    @classmethod
-    def drawn(cls, opened: Opened) -> Witnesses:
-        """Take some of the items that there are, the last one too."""
-        live = opened.reader.live_numbers()
-        places = np.linspace(0, live.size - 1, min(live.size, WITNESSES)).astype(np.int64)
-        return cls.of(opened, live[places])
-
-    def agree(self, opened: Opened) -> bool:
-        """Whether those that are still stored are what they were."""
-        now = Witnesses.of(opened, self.numbers)
-        known = np.isin(self.numbers, now.numbers)
-        return bool(np.array_equal(self.digests[known], now.digests))
-
-
 @dataclass(frozen=True, slots=True)
 class Grouped:
     """What groups were made of, to go on from.
 
     Attributes:
-        settings: of the collection, as they are stored, without where keys come from.
+        settings: the history of the store, and the settings of the collection as they are stored,
+            without where keys come from.
         scale: of the pairs.
         method: by which the entities were made.
         entities: these.
         before: the number that the next item had.
-        witnesses: some of the items.
     """
 
     settings: bytes
@@ -125,7 +91,6 @@ class Grouped:
     method: Clusters
     entities: Entities
     before: int
-    witnesses: Witnesses
 
     def state(self) -> bytes:
         """Return all of it, as an archive of NumPy arrays."""
@@ -138,8 +103,6 @@ class Grouped:
             scale=np.array([farthest, self.scale.least]),
             method=np.array(self.method),
             before=np.array(self.before),
-            witnesses=self.witnesses.numbers,
-            digests=self.witnesses.digests,
             pairs=SimilarPairs.packed_of(made.pairs.left, made.pairs.right),
             weights=made.pairs.weights,
             apart=made.apart.packed,
@@ -155,13 +118,8 @@ class Grouped:
                 pairs = SimilarPairs.of(*unpacked(kept["pairs"]), kept["weights"])
                 items = np.unique(np.concatenate([pairs.left, pairs.right]))
                 representatives = kept["representatives"].astype(np.uint32)
-                witnesses = Witnesses(
-                    kept["witnesses"].astype(np.uint32), kept["digests"].astype(np.uint64)
-                )
                 is_whole = (
                     int(kept["version"]) == STATE_VERSION
-                    and witnesses.numbers.shape == witnesses.digests.shape
-                    and bool((witnesses.numbers[1:] > witnesses.numbers[:-1]).all())
                     and representatives.shape == items.shape
                     and bool(np.isin(representatives, items).all())
                 )
@@ -178,7 +136,6 @@ class Grouped:
                         0,
                     ),
                     int(kept["before"]),
-                    witnesses,
                 )
         except (
             ValueError,
@@ -252,7 +209,8 @@ def grouped(
     """
     kind, reader = opened.settings.kind, opened.reader
     scale = Scale.of(method, kind)
-    settings = opened.settings.identity
+    # Of another history numbers may mean other items.
+    settings = reader.transaction.environment.history + opened.settings.identity
     never = SimilarPairs.between(*numbers_of(opened, opened, apart))
     since, pairs, before = 0, SimilarPairs.none(), None
     if earlier is not None:
@@ -265,16 +223,12 @@ def grouped(
         own = settings, scale, clusters
         if not isinstance(made, Grouped) or (made.settings, made.scale, made.method) != own:
             raise ConfigurationError(
-                "the earlier groups are not from this collection, bound and method, or "
-                "hold no pairs, like groups that chain"
+                "the earlier groups are not from this collection, bound and method, or from before "
+                "the store was loaded, repaired or restored, or hold no pairs, like groups that "
+                "chain"
             )
         if made.before > reader.manifest.next_number:
             raise ConfigurationError("the earlier groups come from a later state of the collection")
-        if not made.witnesses.agree(opened):
-            raise ConfigurationError(
-                "the earlier groups are of items that the collection does not have under these "
-                "numbers: it was loaded, repaired or restored since; make the groups anew"
-            )
         since, before = made.before, made.entities
         live = reader.live_numbers()
         pairs = before.pairs.select(
@@ -287,8 +241,7 @@ def grouped(
     pairs = pairs.plus(SimilarPairs(batch.left, batch.right, scale.weights(batch)))
     clustering = Clustering(clusters, scale.least, opened.resources.memory // SHARE_OF_CELLS)
     entities = cluster(pairs, never, clustering, before)
-    drawn = Witnesses.drawn(opened)
-    return Grouped(settings, scale, clusters, entities, reader.manifest.next_number, drawn)
+    return Grouped(settings, scale, clusters, entities, reader.manifest.next_number)
 
 
 def groups(made: Grouped, method: Method, opened: Opened) -> Groups:

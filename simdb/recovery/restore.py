@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
+from uuid import uuid4
 
 from simdb.errors import (
     ConfigurationError,
@@ -20,6 +21,7 @@ from simdb.errors import (
 from simdb.results import Progress
 from simdb.storage.file import creation, environment, preflight
 from simdb.storage.file.errors import translated
+from simdb.storage.tables.layout import HEADER_KEY, Table
 from simdb.unfinished import sync_folder
 
 _AT_ONCE = 2**20  # bytes
@@ -34,7 +36,8 @@ def restore(
     """Replace a store by a copy of a backup, completely or not at all.
 
     The copy is first verified page by page. The store may be damaged, or not exist; an existing
-    store keeps its permissions. The backup does not change.
+    store keeps its permissions. The backup does not change. States of groups and tokens to resume
+    after, made before, are refused from then on: the numbers in them may mean other items.
 
     Args:
         backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
@@ -65,12 +68,29 @@ def restore(
         with translated(source):
             _verify(source, temporary)
         with translated(target):
+            temporary.chmod(mode | 0o600)
+            _begin_history(temporary)
+            temporary.chmod(mode)
             if target.exists():
                 with preflight.held_alone(target):
                     temporary.replace(target)
                 sync_folder(target.parent)
             else:
                 creation.link_into_place(temporary, target)
+
+
+def _begin_history(temporary: Path) -> None:
+    """Draw what tells states and tokens of another history: numbers may mean other items now."""
+    opened = environment.acquire(temporary, read_only=False, sync="full", map_size=None)
+    try:
+        with opened.write(None) as transaction:
+            transaction.fold()  # the header is read without the log
+            header = transaction.get(Table.META, HEADER_KEY)
+            assert header is not None
+            made = creation.changed_header(header, history=uuid4().bytes)
+            transaction.put(Table.META, HEADER_KEY, made)
+    finally:
+        environment.release(opened)
 
 
 def _read(source: Path, file: IO[bytes]) -> bytes:

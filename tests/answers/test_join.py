@@ -126,6 +126,16 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
         for sides in ((other, one), (one, third), (third, other)):
             with pytest.raises(ConfigurationError, match="of other ones"):
                 list(sides[0].join(sides[1], 0.5, resume=pairs.token))
+        with simdb.open(tmp_path / "elsewhere") as elsewhere:
+            twins = [
+                elsewhere.collection(name, simdb.Set(), threshold=None, exact_floor=0.5)
+                for name in ("one", "other")
+            ]
+            for begin in range(0, len(left), 9):
+                twins[0].add_many(list(enumerate(left))[begin : begin + 9])
+            twins[1].add_many(list(enumerate(right)))
+            with pytest.raises(ConfigurationError, match="of other ones"):
+                list(twins[0].join(twins[1], 0.5, resume=pairs.token))
         other.add("new", {1})
         with pytest.raises(ConfigurationError, match="has changed"):
             list(one.join(other, 0.5, resume=pairs.token))

@@ -165,7 +165,7 @@ def test_progress_tells_of_all_bytes_and_may_end_the_work_without_a_trace(store,
         told: list[simdb.Progress] = []
         calls[call](told.append)
         if call != "repair":
-            size = new.stat().st_size
+            size = (new if call == "backup" else backup).stat().st_size
             assert told[-1] == simdb.Progress("copying", size, size)
         assert {step.task for step in told} >= ({"adding"} if call == "repair" else set())
         database["c"].add("more", [7])

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 from math import inf
 from typing import ClassVar
+from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -315,13 +316,20 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
 # -- resuming ----------------------------------------------------------------------------------
 
 
+def _state_of(opened: Opened) -> tuple[int, int, int]:
+    """Return what tells a state of a collection from all others, but for one of a file copied."""
+    reader = opened.reader
+    history = crc32(reader.transaction.environment.history)
+    return reader.number, reader.manifest.changes, history
+
+
 class Token(Struct, frozen=True):
     """Where pairs that were left off go on. The same state gives the same ranges and batches."""
 
     way: str  # how they were found: ``MEMORY``, ``SWEPT``, ``NEW``, ``JOINED`` or ``LOOKED_UP``
     threshold: Threshold
-    # What they are pairs of: the number of the collection (if swept, of the epoch) and of the
-    # commits that had changed it; of a join, both numbers of either side.
+    # What they are pairs of: the number of the collection (if swept, of the epoch), of the commits
+    # that had changed it, and of the history of the store; of a join, of both sides.
     state: tuple[int, ...]
     since: int = 0  # pairs of two items of lower numbers are left out
     place: Place = BEGINNING  # of items looked up, those of numbers lower than its range are done
@@ -359,14 +367,13 @@ class Token(Struct, frozen=True):
         cls, way: str, threshold: Threshold, left: Opened, right: Opened, since: int = 0
     ) -> Token:
         """Make the token of the beginning; of the pairs of one collection both are the same."""
-        one, other = left.reader.manifest, right.reader.manifest
-        number = left.reader.number
+        exact = left.reader.manifest.index.exact
         if way in (JOINED, LOOKED_UP):
-            state = number, one.changes, right.reader.number, other.changes
-            return cls(way, threshold, state)
+            return cls(way, threshold, (*_state_of(left), *_state_of(right)))
+        number, *others = _state_of(left)
         if way == SWEPT:
-            number = -1 if one.index.exact is None else one.index.exact.current.number
-        return cls(way, threshold, (number, one.changes), since)
+            number = -1 if exact is None else exact.current.number
+        return cls(way, threshold, (number, *others), since)
 
     def after(self, place: Place) -> Token:
         """The token when more is done."""

@@ -1,4 +1,6 @@
-"""Exact answers by Dice, cosine, containment and overlap where no exact index serves: all is read.
+"""Exact answers by Dice, cosine, containment and overlap by reading all sets.
+
+Where no exact index serves, and where to look each item of a join up in one would take longer.
 
 A search compares its item with all. A join by containment loads the side whose items are to be
 contained, posts their first symbols, and reads the other side once (``exact.containment``): so few
@@ -17,7 +19,7 @@ from simdb.answers import costs
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.memory import Loaded, join_order, live_sets, load, sampled_order
-from simdb.answers.exact.method import Exact
+from simdb.answers.exact.method import Exact, serves_exactly
 from simdb.answers.method import Batches
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
@@ -84,7 +86,7 @@ class WholeSets(Exact):
                 yield batch, None
 
     def join(self, left: Opened, right: Opened) -> Batches:
-        """Load what is to be contained, or refuse if that is too much; look all others up.
+        """Load what is to be contained, and look all others up; if that is too much, use an index.
 
         By overlap that is either side: the left sets are looked for in those as large or larger,
         then the right ones in larger ones.
@@ -100,7 +102,8 @@ class WholeSets(Exact):
                 sampled_order(left.reader, right.signer.items) if of_right else join_order(right)
             )
             loaded = load(inner, order, memory=left.resources.memory)
-            if loaded is None:
+            if loaded is None:  # of a join by overlap no index serves, or it would answer
+                assert not is_overlap or not serves_exactly(right.settings, self.criterion)
                 yield from super().join(left, right)
                 return
             for found in self._contained(loaded, outer, order, left):

@@ -220,8 +220,11 @@ def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
-    """Return the identifier of a store from its header, given the handle of table ``meta``.
+def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, bytes]:
+    """Return the identifier of a store, and that of its history, by the handle of table ``meta``.
+
+    Copies share both, until one is put in the place of a store: from there on its commits, and the
+    numbers of its items, are others than those that bore them before.
 
     Raises:
         NotADatabaseError, FormatVersionError, CorruptionError: it is not a header of this format.
@@ -239,16 +242,19 @@ def read_uuid(path: Path, environment: Any, meta: Any) -> uuid.UUID:
             f"{FORMAT_WITHOUT_LOG} and {FORMAT_VERSION}; use the simdb that wrote it "
             f"({header.get('created_by')})"
         )
-    return uuid.UUID(bytes=header["uuid"])
+    return uuid.UUID(bytes=header["uuid"]), header.get("history", header["uuid"])
 
 
 def note_log(transaction: Any, meta: Any) -> None:
     """Note in the header that the file has a log, so that no version before reads past it."""
     record = transaction.get(HEADER_KEY, None, meta)
+    transaction.put(HEADER_KEY, changed_header(record, format=FORMAT_VERSION), db=meta)
+
+
+def changed_header(record: memoryview, **fields: object) -> bytes:
+    """Return the record of a header with other fields."""
     header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
-    header["format"] = FORMAT_VERSION
-    sealed = layout.seal(Table.META, HEADER_KEY, layout.pack(header))
-    transaction.put(HEADER_KEY, sealed, db=meta)
+    return layout.seal(Table.META, HEADER_KEY, layout.pack({**header, **fields}))
 
 
 def create(path: Path, mode: int | None = None) -> None:

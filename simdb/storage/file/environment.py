@@ -668,6 +668,7 @@ class Environment:
         self.generation = 0  # counts how often this process has opened or mapped the file
         self.handles: list[Any] = []
         self.uuid = uuid.UUID(int=0)  # drawn when the file was created
+        self.history = b""  # drawn when it was, or was put in the place of another one
         self.users = Users()
         self.identity = (0, 0)
         self.caches: dict[str, Any] = {}
@@ -708,7 +709,7 @@ class Environment:
                 watch = self._map_watched()
                 self._matching(write=False).abort()
                 self.handles = self._open_tables(timeout)
-                self.uuid = creation.read_uuid(
+                self.uuid, self.history = creation.read_identity(
                     self.path, self._environment, self.handles[Table.META]
                 )
             except BaseException as error:
