@@ -118,6 +118,11 @@ class ArrowArray(Protocol):
 Table: TypeAlias = ArrowStream | ArrowArray
 
 
+def is_polars(data: object) -> bool:
+    """Whether an object is a frame of polars; nothing is imported to tell."""
+    return type(data).__module__.startswith("polars.") and type(data).__name__ == "DataFrame"
+
+
 def is_table(data: object) -> bool:
     """Whether an object gives Arrow columns."""
     kind = type(data)
@@ -191,16 +196,18 @@ def _is_changed_by_arrow(kind: Any) -> bool:
 
 
 def narrowed(frame: Any, columns: Columns) -> Any:
-    """Return the columns that are named of a frame of pandas; others may not fit into Arrow.
+    """Return the columns that are named of a frame of pandas or polars; others may not fit.
 
-    If some of these do not, because values are of several types, the rows are dicts in a list.
+    If some of pandas do not, because values are of several types, the rows are dicts in a list.
 
     Raises:
-        UsageError: a column is missing, or stands twice.
+        UsageError: a column is missing, or stands twice; or one of polars does not fit into Arrow.
     """
     known = list(map(str, frame.columns))
     columns.require_among(known)
     names = list(dict.fromkeys(columns.names()))
+    if is_polars(frame):
+        return library().table({name: _column_of_polars(frame, name) for name in names})
     # A name need not be a text.
     chosen = frame.iloc[:, list(map(known.index, names))].set_axis(names, axis=1)
     try:
@@ -208,6 +215,16 @@ def narrowed(frame: Any, columns: Columns) -> Any:
     except (library().ArrowException, TypeError, ValueError, OverflowError):
         rows = zip(*(chosen[name].tolist() for name in names), strict=True)
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _column_of_polars(frame: Any, name: str) -> Any:
+    try:
+        return read(frame.select(name)).column(0)
+    except UsageError as error:
+        kind = frame.schema[name]
+        raise UsageError(
+            f"Arrow has no place for the column {name!r} of {kind}: make another type of it"
+        ) from error
 
 
 def read(data: Any) -> Any:
@@ -408,7 +425,7 @@ def rows_of(
     """
     if is_table(data):
         columns = Columns.named(key, item, metadata)
-        data = narrowed(data, columns) if is_pandas(data) else data
+        data = narrowed(data, columns) if is_pandas(data) or is_polars(data) else data
         return rows_of_dicts(data, columns) if isinstance(data, list) else Rows(data, columns)
     if key is not None or item is not None or metadata:
         raise UsageError(
@@ -602,6 +619,8 @@ class _TablePart(Part):
     def _sound(self, row: tuple[Any, ...]) -> Any:
         """Return the row, or what is wrong with it."""
         for value, name in zip(row, (self.named.key, self.named.item), strict=False):
+            if isinstance(value, BadItemError):
+                return value
             if value is None:
                 return BadItemError(f"the column {name!r} is null")
             if isinstance(value, UnicodeDecodeError):
@@ -803,7 +822,7 @@ def values(column: Any) -> list[Any]:
     if arrow.types.is_dictionary(kind):
         return values(decoded(column))
     if arrow.types.is_map(kind):
-        return [None if value is None else dict(value) for value in column.to_pylist()]
+        return [None if value is None else _mapping(value) for value in column.to_pylist()]
     if _is_list(kind) and arrow.types.is_primitive(kind.value_type):
         inner = column.flatten()  # without what lies under a null
         if inner.null_count == 0 and not arrow.types.is_temporal(kind.value_type):
@@ -818,6 +837,14 @@ def values(column: Any) -> list[Any]:
                 ]
             return parts
     return _listed(column)
+
+
+def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any] | BadItemError:
+    """Return the pairs of a map as a mapping, or what is wrong with them."""
+    found = dict(pairs)
+    if len(found) == len(pairs):
+        return found
+    return BadItemError("an element of the map is there twice: add its weights up")
 
 
 def _listed(column: Any) -> list[Any]:
@@ -1198,8 +1225,8 @@ def reader_of(
     """Return a reader of rows that are read twice: once for the types of their columns.
 
     A field that a row lacks is null. Columns of whole numbers and of fractions are of the latter.
-    Columns of the names given are there also without rows. Those named by ``maps`` have weights of
-    elements in each row, as mappings or lists of pairs.
+    Columns of the names given are there also without rows, as texts. Those named by ``maps`` have
+    weights of elements in each row, as mappings or lists of pairs.
 
     Raises:
         UsageError: the values of a field have types that no column holds.
@@ -1219,6 +1246,9 @@ def reader_of(
     for name in maps:
         place = schema.get_field_index(name)
         schema = schema.set(place, arrow.field(name, _map_of(schema.field(place).type)))
+    for place, field in enumerate(schema):
+        if field.name in names and arrow.types.is_null(field.type):
+            schema = schema.set(place, field.with_type(arrow.string()))
 
     def batches() -> Iterator[Any]:
         for columns in _columns_of(rows()):

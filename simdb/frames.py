@@ -437,8 +437,9 @@ class _Table:
         self._read: Any
         if arrow.is_table(data):
             self._library = type(data).__module__.partition(".")[0].lstrip("_")
-            if arrow.is_pandas(data):
-                self._library = "pandas"
+            is_pandas = arrow.is_pandas(data)
+            if is_pandas or arrow.is_polars(data):
+                self._library = "pandas" if is_pandas else "polars"
                 self._choose(list(map(str, data.columns)), order)
                 self._read = arrow.narrowed(data, self.columns)
             else:
@@ -646,6 +647,8 @@ class _Table:
                 types_mapper=lambda kind: whole_numbers if kind == "int64" else None
             )
             return self._data.assign(**{name: made[name].array for name in added})
+        if arrow.is_polars(self._data):
+            return self._data.hstack(self._like(columns))
         whole = self._read
         for name in added:
             whole = whole.append_column(name, columns[name])

@@ -66,6 +66,7 @@ def test_every_answer_may_go_to_a_file(store, tmp_path, command, columns, count)
     done(name, store, *others, "-o", tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")
     assert (found.schema.names, found.num_rows) == (columns, count)
+    assert json.loads(found.schema.metadata[b"simdb"]).keys() >= PROMISE.keys()
     done(name, store, *others, "-o", tmp_path / "out.jsonl")
     printed = done(name, store, *others, "--json").stdout
     assert (tmp_path / "out.jsonl").read_text() == printed
@@ -90,6 +91,12 @@ def test_exported_tables_have_a_column_a_field_and_can_be_added(store, tmp_path)
     done("create", store, "again")
     done("add", store, "again", tmp_path / "out.parquet", "--id-field", "id")
     assert json.loads(done("get", store, "again", "c", "--json").stdout)["item"] == TEXTS["c"]
+
+
+def test_an_exported_table_without_rows_has_texts(tmp_path):
+    done("create", tmp_path / "s.simdb", "none")
+    done("export", tmp_path / "s.simdb", "none", "-o", tmp_path / "out.parquet")
+    assert pq.read_schema(tmp_path / "out.parquet").types == [pa.string(), pa.string()]
 
 
 @pytest.mark.parametrize(

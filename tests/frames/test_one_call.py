@@ -567,6 +567,28 @@ def test_a_bound_that_no_index_finds_says_what_takes_its_remedies():
         simdb.pairs(ROWS, item="text", threshold=0.1)
 
 
+def test_a_map_with_an_element_twice_is_a_bad_row():
+    maps = [[("a", 1), ("b", 2)], [("a", 1), ("a", 5)]]
+    table = pa.table({"m": pa.array(maps, pa.map_(pa.string(), pa.int64()))})
+    for kind in (simdb.Bag(), simdb.WeightedSet()):
+        with pytest.raises(simdb.BadItemError, match="row 1: an element of the map is there twice"):
+            simdb.dedupe(table, item="m", kind=kind)
+
+
+def test_columns_of_polars_that_arrow_does_not_have_are_left_alone():
+    numbers = pl.Series("big", [2**100, 1, 2, 3], dtype=pl.Int128)
+    frame = pl.DataFrame({"text": TEXTS, "key": list("abcd")}).with_columns(numbers)
+    kept = simdb.dedupe(frame, item="text", key="key")
+    assert kept.equals(frame[:2])
+    marked = simdb.dedupe(frame, item="text", key="key", show="all")
+    assert marked.select(frame.columns).equals(frame)
+    assert marked["duplicate_of"].to_list() == [None, None, "a", "b"]
+    asked: list[dict[str, Any]] = [{"key": "big"}, {"policy": "big desc"}]
+    for columns in asked:
+        with pytest.raises(simdb.UsageError, match="no place for the column 'big' of Int128"):
+            simdb.dedupe(frame, item="text", **columns)
+
+
 def test_the_same_texts_give_the_same_answer_in_any_table():
     """Whatever their pieces and types are, their hash functions are the same."""
     texts = [None if place % 50 == 7 else f"some words é {place % 90}" for place in range(200)]
