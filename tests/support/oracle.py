@@ -28,7 +28,7 @@ _MARKUP = re.compile(
     r"<(?P<hidden>script|style|template)(?![a-z0-9])[^<>]*>.*?(?=</(?P=hidden)(?![a-z0-9]))"
     r"|(?P<silent><!--.*?-->|<[!?][^<>]*>)"
     r"|</?(?P<name>[a-z][a-z0-9]*)[^<>]*>",
-    re.IGNORECASE | re.DOTALL,
+    re.ASCII | re.IGNORECASE | re.DOTALL,  # else İ is an i
 )
 
 
