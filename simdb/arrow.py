@@ -12,7 +12,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -43,6 +43,7 @@ _AS_JSON = frozenset((str, int, bool))
 # Types of DuckDB: those that come as numbers of fewer bits, as bytes and without their zone.
 _CHANGED_OF_DUCKDB = frozenset(("uhugeint", "bit", "time with time zone"))
 _NESTED_IN_DUCKDB = frozenset(("struct", "list", "array", "map", "union"))
+_ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _WIDE = 32  # bits of the numbers of a dictionary
 _PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
 _DEEPEST = 4  # parts of parts; what lies deeper is told as Python prints it
@@ -264,13 +265,23 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
                 ) from error
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
-    whole, places = whole.cast(without_views(whole.schema)), np.flatnonzero(kept)
-    try:
-        return whole.take(numbers(places))
-    except library().ArrowNotImplementedError:  # as of run-ends within a struct
-        runs = np.split(places, np.flatnonzero(np.diff(places) != 1) + 1)
-        pieces = [whole.slice(int(run[0]), run.size) for run in runs if run.size]
-        return library().concat_tables(pieces or [whole.slice(0, 0)])
+    return rows_at(whole.cast(without_views(whole.schema)), np.flatnonzero(kept))
+
+
+def rows_at(table: Any, places: Int64s) -> Any:
+    """Return the rows of a table at rising places; as they lie there, where they are most of it.
+
+    pyarrow cannot pick rows of columns that tell how often a value follows itself.
+    """
+    breaks = np.flatnonzero(np.diff(places) != 1) + 1
+    are_scattered = breaks.size * _ROWS_A_PIECE > places.size
+    if are_scattered:
+        with suppress(library().ArrowNotImplementedError):
+            return table.take(numbers(places))
+    runs = (run for run in np.split(places, breaks) if run.size)
+    pieces = [table.slice(int(run[0]), run.size) for run in runs] or [table.slice(0, 0)]
+    found = library().concat_tables(pieces)
+    return found.combine_chunks() if are_scattered else found
 
 
 def without_views(schema: Any) -> Any:

@@ -36,7 +36,6 @@ BATCH_ROWS = 10_000
 GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
 _READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
-_ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ENCRYPTED = b"PARE"  # with which one begins whose metadata are encrypted, too
 _OWN_SCHEMA = b"ARROW:schema"  # under which Parquet keeps that of Arrow
@@ -678,21 +677,11 @@ class CopiedRows:
             first = after
 
     def _picked(self, batch: Any, places: Int64s) -> Any:
-        """Return the rows of a batch; as they lie there, where they are most of it."""
-        library = arrow.library()
-        rows = library.Table.from_batches([batch])
+        """Return some rows of a batch, with the columns that folders say."""
+        rows = arrow.library().Table.from_batches([batch])
         if not rows.schema.equals(self._own):
             rows = rows.cast(self._own)
-        breaks = np.flatnonzero(np.diff(places) != 1) + 1
-        if breaks.size * _ROWS_A_PIECE > places.size:
-            # Of columns that tell how often a value follows itself, Arrow cannot pick rows.
-            with suppress(library.ArrowNotImplementedError):
-                return _with_columns(rows.take(arrow.numbers(places)), self._added)
-        runs = [(run[0], run.size) for run in np.split(places, breaks)]
-        pieces = library.concat_tables([rows.slice(begin, size) for begin, size in runs])
-        if breaks.size * _ROWS_A_PIECE > places.size:
-            pieces = pieces.combine_chunks()
-        return _with_columns(pieces, self._added)
+        return _with_columns(arrow.rows_at(rows, places), self._added)
 
     def writer(
         self,
