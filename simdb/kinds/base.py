@@ -525,7 +525,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         plural: what messages call several items.
         is_slow_to_read: symbols are computed anew from items, at more cost than reading postings.
         slice_bytes: of items whose features are made and signed in one go: enough that threads
-            seldom wait for the interpreter's lock between two kernels.
+            seldom wait for the interpreter's lock between two kernels, and not so many that the
+            allocator gives the features' memory back to the system after each.
         in_the_name: the settings that may follow the name on the command line, in their order:
             ``bits:1024:tanimoto``.
         added: settings that stores of earlier versions lack, with what holds there; they are stored
@@ -546,7 +547,7 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
     plural: ClassVar[str] = "items"
     is_slow_to_read: ClassVar[bool] = False
-    slice_bytes: ClassVar[int] = 2**20
+    slice_bytes: ClassVar[int] = 2**19
     in_the_name: ClassVar[tuple[str, ...]] = ()
     added: ClassVar[Mapping[str, object]] = {}
     options: ClassVar[Mapping[str, SettingOption]] = {}

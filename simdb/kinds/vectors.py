@@ -85,8 +85,6 @@ class Vector(Kind, frozen=True):
     bucket_width: int | float | None = None
 
     plural = "vectors"
-    # The features are the bytes themselves, and a matrix product of few vectors is slow.
-    slice_bytes = 524_288
     in_the_name = ("dimension", "measure")
     suffixes = ROWS_OF_NUMBERS
     json_form = "a list of numbers"

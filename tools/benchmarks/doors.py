@@ -54,12 +54,17 @@ def table_of(files: list[str], *, mixed: bool = False) -> Any:
     return pyarrow.table({"key": [key for key, _ in rows], "text": texts})
 
 
-def stored(folder: str, work: Callable[[simdb.Collection], Any], threads: int | None) -> None:
-    """Do some work on a new store, which is deleted again."""
+def timed(
+    folder: str, work: Callable[[simdb.Collection], Any], threads: int | None
+) -> dict[str, float]:
+    """Time some work on a new store, again and again; to delete the store is no part of it."""
     path = Path(folder) / f"{os.getpid()}.simdb"
-    with simdb.open(path, threads=threads) as database:
-        work(stores.open_collection(database))
-    stores.remove(path)
+
+    def done() -> None:
+        with simdb.open(path, threads=threads) as database:
+            work(stores.open_collection(database))
+
+    return repeated(done, after=lambda: stores.remove(path))
 
 
 def ways_in(files: list[str], work: str) -> dict[str, Any]:
@@ -69,14 +74,12 @@ def ways_in(files: list[str], work: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=work) as folder:
         stores.warm_up(Path(folder))
 
-        def timed(way: Callable[[simdb.Collection], Any]) -> dict[str, float]:
-            return repeated(lambda: stored(folder, way, 1))
-
-        answer: dict[str, Any] = {
-            "a table": timed(lambda one: one.add_many(table, key="key", item="text")),
-            "a list": timed(lambda one: one.add_many(rows)),
-            "a table, dedupe": timed(lambda one: one.dedupe(table, key="key", item="text")),
+        ways: dict[str, Callable[[simdb.Collection], Any]] = {
+            "a table": lambda one: one.add_many(table, key="key", item="text"),
+            "a list": lambda one: one.add_many(rows),
+            "a table, dedupe": lambda one: one.dedupe(table, key="key", item="text"),
         }
+        answer: dict[str, Any] = {name: timed(folder, way, 1) for name, way in ways.items()}
     items, sketcher = stores.text_items(), stores.sketcher()
     encoded = [text.encode() for _, text in rows]
     parts = [encoded[start : start + 100] for start in range(0, len(encoded), 100)]
@@ -92,8 +95,12 @@ def dropped(files: list[str], work: str) -> dict[str, Any]:
         found.extend(one.row for one in outcomes if one.action == "duplicate")
 
     table = table_of(files)
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-        stored(folder, lambda one: one.dedupe(table, key="key", item="text", outcomes=note), 1)
+    with (
+        tempfile.TemporaryDirectory(dir=work) as folder,
+        simdb.open(Path(folder) / "s.simdb", threads=1) as database,
+    ):
+        collection = stores.open_collection(database)
+        collection.dedupe(table, key="key", item="text", outcomes=note)
     return {"dropped": found}
 
 
@@ -102,9 +109,7 @@ def on_cores(files: list[str], work: str, threads: int | None, *, mixed: bool) -
     table = table_of(files, mixed=mixed)
     with tempfile.TemporaryDirectory(dir=work) as folder:
         stores.warm_up(Path(folder))
-        return repeated(
-            lambda: stored(folder, lambda one: one.add_many(table, key="key", item="text"), threads)
-        )
+        return timed(folder, lambda one: one.add_many(table, key="key", item="text"), threads)
 
 
 def _timed(owner: Any, name: str, seconds: dict[str, float], stage: str) -> None:
@@ -131,10 +136,10 @@ def stages(files: list[str], work: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory(dir=work) as folder:
         stores.warm_up(Path(folder))
 
-        def add() -> None:
-            stored(folder, lambda one: one.add_many(table, key="key", item="text"), 1)
+        def adding() -> dict[str, float]:
+            return timed(folder, lambda one: one.add_many(table, key="key", item="text"), 1)
 
-        whole = repeated(add)["processor"]
+        whole = adding()["processor"]
         seconds = dict.fromkeys(
             ("signing", "records", "documents", *(one for one, *_ in SERIAL)), 0.0
         )
@@ -145,7 +150,7 @@ def stages(files: list[str], work: str) -> dict[str, float]:
         _timed(CollectionWriter, "insert", seconds, "documents")
         for stage, owner, name in SERIAL:
             _timed(owner, name, seconds, stage)
-        repeats = int(repeated(add)["repeats"])
+        repeats = int(adding()["repeats"])
         answer = {stage: spent / repeats for stage, spent in seconds.items()}
         answer["documents"] -= answer["records"]  # which it waits for, or makes
         answer["rest"] = max(0.0, whole - sum(answer.values()))

@@ -17,12 +17,18 @@ MOST_REPEATS = 15
 LONG_ENOUGH = 2.0  # seconds, after which nothing is done again
 
 
-def repeated(work: Callable[[], Any], *, least: int = LEAST_REPEATS) -> dict[str, float]:
+def repeated(
+    work: Callable[[], Any],
+    *,
+    least: int = LEAST_REPEATS,
+    after: Callable[[], Any] | None = None,
+) -> dict[str, float]:
     """Time a call and return the medians of its seconds.
 
     Args:
         work: what to call.
         least: how often at least; a call of more than 2 seconds is done so often and no more.
+        after: what to do after each call, which is not timed.
 
     Returns:
         ``seconds`` by the clock, ``processor`` seconds of the process and ``repeats``.
@@ -34,6 +40,8 @@ def repeated(work: Callable[[], Any], *, least: int = LEAST_REPEATS) -> dict[str
         work()
         working.append(time.process_time() - worked)
         seconds.append(time.perf_counter() - began)
+        if after is not None:
+            after()
     return {
         "seconds": float(np.median(seconds)),
         "processor": float(np.median(working)),

@@ -381,9 +381,8 @@ class BlockWriter(BlockReader):
         key = pack_numbered(self._owner, int(numbers[0]))
         padding = b"\0" * (4 * (numbers.size % 2))
         header = HEADER.pack(0, numbers.size, self._width)[8:]
-        covered = b"".join((header, numbers.tobytes(), padding, records.tobytes()))
-        checksum = layout.checksum(self._table, key, covered)
-        return self._write(key, layout.CHECKSUM.pack(checksum) + covered)
+        columns = np.ascontiguousarray(numbers).data, padding, np.ascontiguousarray(records).data
+        return self._write(key, layout.seal_parts(self._table, key, header, *columns))
 
     def _put(
         self, numbers: UInt32s, records: ByteStrings, most: int, checksums: UInt64s = _NONE

@@ -263,6 +263,14 @@ def seal(table: int, key: bytes, payload: bytes) -> bytes:
     return CHECKSUM.pack(checksum(table, key, payload)) + payload
 
 
+def seal_parts(table: int, key: bytes, *parts: bytes | memoryview) -> bytes:
+    """Return ``seal`` of what contiguous parts are one behind the other, which it copies once."""
+    digest = xxhash.xxh3_64(seed=xxhash.xxh3_64_intdigest(key, seed=table))
+    for part in parts:
+        digest.update(part)
+    return b"".join((CHECKSUM.pack(digest.intdigest()), *parts))
+
+
 def seal_numbers(table: int, keys: ByteStrings, numbers: UInt32s) -> list[bytes]:
     """Return ``seal`` of item numbers, each under a key."""
     seeds = checksums_of(keys, np.array([table], np.uint64).repeat(numbers.size))

@@ -80,10 +80,9 @@ class Chunk(NamedTuple):
 
 
 def encode_chunk(table: Table, key: bytes, keys: UInt64s, columns: UInt32s) -> bytes:
-    """Return the value of a chunk; ``columns`` has the shape (columns, entries)."""
+    """Return the value of a chunk; ``columns`` has the shape (columns, entries), contiguous."""
     summary = _SUMMARY.pack(keys.size, columns.shape[0], int(keys[0]))
-    payload = b"".join((layout.seal(table, key, summary), keys.tobytes(), columns.tobytes()))
-    return layout.seal(table, key, payload)
+    return layout.seal_parts(table, key, layout.seal(table, key, summary), keys.data, columns.data)
 
 
 def decode_chunk(table: Table, key: bytes, value: memoryview, column_count: int) -> Chunk:
