@@ -1,10 +1,29 @@
-"""Packages whose modules are imported when they are asked for: a program uses few of them."""
+"""What is made when it is asked for: modules of packages, of which a program uses few, and values.
+
+A process may fork while one of its threads is at that. The child has no such thread, so what that
+holds would never be free there: modules are imported by one thread at a time, which a fork waits
+for, and nothing is locked while a value is computed.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+import threading
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
+from typing import Any, Self, TypeVar, overload
+
+T_co = TypeVar("T_co", covariant=True)
+
+# Registered here, before those of open files: at a fork it is taken after what these take.
+_importing = threading.RLock()
+os.register_at_fork(
+    before=_importing.acquire,
+    after_in_parent=_importing.release,
+    after_in_child=_importing.release,
+)
 
 
 def modules_of(package: str, names: Sequence[str]) -> Callable[[str], ModuleType]:
@@ -12,7 +31,27 @@ def modules_of(package: str, names: Sequence[str]) -> Callable[[str], ModuleType
 
     def imported(name: str) -> ModuleType:
         if name in names:
-            return import_module(f"{package}.{name}")
+            with _importing:
+                return import_module(f"{package}.{name}")
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return imported
+
+
+class cached_property(functools.cached_property[T_co]):  # noqa: N801 - as Python names it
+    """A property that is computed once; by two threads at a time, perhaps, as from Python 3.12 on.
+
+    Before, Python holds one lock for all objects of a class while it computes.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T_co: ...
+
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.attrname] = self.func(instance)
+        return value

@@ -10,10 +10,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from simdb.errors import CorruptionError
+from simdb.late import cached_property
 
 LEVEL = 3
 WINDOW_LOG = 21  # of all frames: so reading one takes so little beside the record itself

@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
 BOTTOM |= {"arguments", "differences", "evidence", "extras", "forest", "late", "metadata"}
-BOTTOM |= {"notebooks", "zstandard"}
+BOTTOM |= {"notebooks", "threads", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -35,10 +35,11 @@ ALLOWED_IMPORTS = {
     "arrays": set(),
     "late": set(),
     "metadata": set(),
+    "threads": set(),
     "differences": set(),
     "notebooks": set(),
     "unfinished": set(),
-    "zstandard": {"errors"},
+    "zstandard": {"errors", "late"},
     "ragged": {"arrays", "kernels"},
     "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
     "evidence": {"results"},

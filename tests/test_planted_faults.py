@@ -43,6 +43,41 @@ class Fault:
 FAULTS = (
     Fault(
         "",
+        "threads.py",
+        "if left[-1].cancel() or left[-1].wait():",
+        "if left[-1].cancel() or True:",
+        "tests/answers/test_ahead.py -k ended_when_nobody",
+    ),
+    Fault(
+        "",
+        "threads.py",
+        'return not self._fate.setdefault("made", False)',
+        'return self._fate.setdefault("made", False) is False and self._fate.clear() is None',
+        "tests/storage/test_blocks.py -k without_them",
+    ),
+    Fault(
+        "answers",
+        "answers/ahead.py",
+        "    result = begun[0].result()\n    begun.popleft()\n    return result",
+        "    return begun.popleft().result()",
+        "tests/database/test_interrupts.py -k nothing_that_runs",
+    ),
+    Fault(
+        "",
+        "late.py",
+        "            with _importing:\n                return",
+        "            if True:\n                return",
+        "tests/test_late.py",
+    ),
+    Fault(
+        "storage",
+        "storage/file/locks.py",
+        "if error.errno is None:",
+        "if error.errno == 0:",
+        "tests/storage/test_locks.py -k goes_through",
+    ),
+    Fault(
+        "",
         "arrow.py",
         "    if len(found) == len(pairs):\n        return found\n",
         "    if len(found) <= len(pairs):\n        return found\n",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+from simdb.threads import Pool, Task, settle
 
 T = TypeVar("T")
 
 MOST_AHEAD = 2  # calls that are begun before their results are asked for
 
 
-def done_ahead(calls: Iterable[Callable[[], T]], pool: Executor | None) -> Generator[T, None, None]:
+def done_ahead(calls: Iterable[Callable[[], T]], pool: Pool | None) -> Generator[T, None, None]:
     """Yield the results of calls in their order; threads of a pool, if there is one, make them.
 
     The iterable is advanced in the caller's thread. What has begun has ended when this has, early
@@ -24,14 +23,21 @@ def done_ahead(calls: Iterable[Callable[[], T]], pool: Executor | None) -> Gener
         for call in calls:
             yield call()
         return
-    begun: deque[Future[T]] = deque()
+    begun: deque[Task[T]] = deque()
     try:
         for call in calls:
-            begun.append(pool.submit(call))
+            begun.append(Task(call))  # first: an interrupt leaves none that is not waited for
+            pool.start(begun[-1])
             if len(begun) > MOST_AHEAD:
-                yield begun.popleft().result()
+                yield _first_of(begun)
         while begun:
-            yield begun.popleft().result()
+            yield _first_of(begun)
     finally:
-        for future in [future for future in begun if not future.cancel()]:
-            future.exception()  # waits for its end
+        settle(begun)
+
+
+def _first_of(begun: deque[Task[T]]) -> T:
+    """Return the result of the first task, which is forgotten when it has ended."""
+    result = begun[0].result()
+    begun.popleft()
+    return result

@@ -60,7 +60,7 @@ from simdb.storage.tables.views import NO_LIMIT, KeyFilter
 from simdb.work import Work
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from simdb.threads import Pool
 
 
 SHARE_OF_MEMORY = 4_096  # bytes of the memory setting for one entry of a slice and all it needs
@@ -327,7 +327,7 @@ def _live_numbers(reader: CollectionReader, since: int, at_once: int) -> Iterato
 
 
 def _signed(
-    signer: Signer, items: Sequence[bytes | memoryview], pool: Executor | None = None
+    signer: Signer, items: Sequence[bytes | memoryview], pool: Pool | None = None
 ) -> tuple[Any, Signed]:
     """Sign probes; and keep their features, where both need the same."""
     if signer.kind.signs_what_it_compares and signer.measure.is_slow_to_prepare:

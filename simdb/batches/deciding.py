@@ -13,7 +13,6 @@ may be decided anywhere.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +29,7 @@ from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.kinds import Compared
 from simdb.kinds.base import Stored
+from simdb.late import cached_property
 from simdb.lsh.family import BucketKeys
 from simdb.ragged import ByteStrings, are_equal, as_bytes, picked, some_of
 from simdb.recipe import secret_of

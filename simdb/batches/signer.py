@@ -7,7 +7,6 @@ written in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,13 @@ from simdb.arrays import Bools, Int64s, UInt16s
 from simdb.errors import WrongTypeError
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
+from simdb.late import cached_property
 from simdb.lsh.family import BucketKeys, Family, SymbolSets
 from simdb.ragged import Ragged, slices_of
 from simdb.recipe import Recipe
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from simdb.threads import Pool, Task
 
 
 SORTED_ANEW = 8  # of so many items one or fewer: to sort their keys is quicker than to pick them
@@ -217,7 +217,7 @@ class Signer:
         parts = [epoch.prefixes(self.symbols(part), floor) for part in self._slices(items)]
         return Prefixes.concatenated(parts or [epoch.prefixes(self.symbols([]), floor)])
 
-    def sign(self, items: Sequence[bytes | memoryview], pool: Executor | None = None) -> Signed:
+    def sign(self, items: Sequence[bytes | memoryview], pool: Pool | None = None) -> Signed:
         """Sign a batch of items, spread over the threads of a pool if one is given."""
         return self.start(items, pool).result()
 
@@ -226,7 +226,7 @@ class Signer:
         parts = self._slices(items)
         return Signed.joined([self._sign_part(part, None) for part in parts] or [self.empty()])
 
-    def start(self, items: Sequence[bytes | memoryview], pool: Executor | None) -> Signing:
+    def start(self, items: Sequence[bytes | memoryview], pool: Pool | None) -> Signing:
         """Begin to sign a batch of items; without a pool, or of few, it is done on return."""
         parts, epoch = self._slices(items), self.epoch
         if not parts:
@@ -260,7 +260,7 @@ class Signing(NamedTuple):
     """A batch that is being signed."""
 
     done: Signed | None
-    running: Future[Signed] | None = None
+    running: Task[Signed] | None = None
 
     def result(self) -> Signed:
         """Wait for the signatures."""
@@ -270,6 +270,6 @@ class Signing(NamedTuple):
         return self.running.result()
 
 
-def _together(running: Sequence[Future[Signed]]) -> Signed:
+def _together(running: Sequence[Task[Signed]]) -> Signed:
     """Wait for the parts of a batch, and put them together."""
-    return Signed.together([future.result() for future in running])
+    return Signed.together([task.result() for task in running])

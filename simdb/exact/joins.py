@@ -24,10 +24,9 @@ from simdb.exact.thresholds import Threshold
 from simdb.work import Work
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
-
     from simdb.kernels.order import Classes
     from simdb.kernels.postings import Candidates, Postings, Sets
+    from simdb.threads import Pool, Task
 
 CHUNK = 65_536  # candidates, and pairs of a batch, at the most
 RANGES = 64
@@ -57,12 +56,12 @@ BEGINNING = Place(OWN_PAIRS, 0)
 class Workers(NamedTuple):
     """Who does the work."""
 
-    pool: Executor | None = None  # None does it in the caller's thread, when results are asked for
+    pool: Pool | None = None  # None does it in the caller's thread, when results are asked for
     ahead: int = 1  # ranges that may be under way or wait to be delivered
     most: int = 1  # results of a range that may wait; it goes on when they are delivered
 
     @classmethod
-    def within(cls, pool: Executor | None, memory: int) -> Workers:
+    def within(cls, pool: Pool | None, memory: int) -> Workers:
         """Let threads of a pool work ahead within an eighth of so many bytes."""
         share = memory // 8
         ahead = max(1, min(MOST_AHEAD, share // (2 * ROOM_BYTES)))
@@ -329,23 +328,23 @@ def in_order(works: Iterable[Portion[T]], workers: Workers) -> Iterator[T]:
                 yield work.advance(1)
         return
     waiting = iter(works)
-    started: deque[tuple[Portion[T], Future[T]]] = deque()
+    started: deque[tuple[Portion[T], Task[T]]] = deque()
     try:
         while True:
             for work in islice(waiting, workers.ahead - len(started)):
                 started.append((work, workers.pool.submit(work.advance, workers.most)))
             if not started:
                 return
-            work, future = started.popleft()
-            result = future.result()
+            work, task = started.popleft()
+            result = task.result()
             # Unfinished work goes to the front again: results come in the order of ranges, and what
             # waits beyond the first is bounded by ``ahead`` times ``most``.
             if not work.done:
                 started.appendleft((work, workers.pool.submit(work.advance, workers.most)))
             yield result
     finally:
-        for _, future in started:
-            future.cancel()
+        for _, task in started:
+            task.cancel()
 
 
 def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T, Place]]:

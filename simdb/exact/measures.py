@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +30,7 @@ from msgspec import Struct
 from simdb import kernels
 from simdb.arrays import Bools, Float64s, Int64s, UInt64s
 from simdb.exact.thresholds import Threshold
+from simdb.late import cached_property
 from simdb.ragged import Ragged
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ more than once is rare.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from msgspec import Struct, field
 from simdb import kernels
 from simdb.arrays import Int64s, UInt64s
 from simdb.errors import ConfigurationError
+from simdb.late import cached_property
 from simdb.ragged import Ragged
 
 if TYPE_CHECKING:

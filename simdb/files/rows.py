@@ -12,7 +12,6 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import islice
 from typing import Any, Literal, Self, TypeAlias
 
@@ -25,6 +24,7 @@ from simdb.kinds import Kind, Text
 from simdb.kinds.base import Format, shortened
 from simdb.kinds.ratings import Stars, Treatment
 from simdb.kinds.whole import WholeRows, whole_row
+from simdb.late import cached_property
 from simdb.ragged import Column
 from simdb.results import Key
 

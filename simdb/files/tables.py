@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self, overload
+from typing import IO, Any, Self, overload
 from urllib.parse import unquote
 
 import numpy as np
@@ -28,9 +28,7 @@ from simdb.files.rows import ColumnRows, Item, ReadingOptions, Row, RowProblemEr
 from simdb.files.spans import Spans
 from simdb.ragged import Column
 from simdb.results import Key
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+from simdb.threads import Pool, Task
 
 BATCH_ROWS = 10_000
 GROUP_ROWS = 100_000  # of a row group of a table that is made
@@ -911,12 +909,8 @@ class GroupWriter:
         self._most_bytes = most_bytes
         self._dictionaries = dictionaries
         self._waiting: list[Any] = []
-        self._thread: ThreadPoolExecutor | None = None
-        if in_background:
-            from concurrent.futures import ThreadPoolExecutor  # slow to load, with logging
-
-            self._thread = ThreadPoolExecutor(1, "simdb-writer")
-        self._begun: Future[None] | None = None
+        self._thread = Pool(1, "simdb-writer") if in_background else None
+        self._begun: Task[None] | None = None
         if not as_parquet:
             made = arrow.library().ipc
             self._writer = (made.new_stream if as_stream else made.new_file)(target, schema)
@@ -973,5 +967,5 @@ class GroupWriter:
                 self._require_written()
         finally:
             if self._thread is not None:
-                self._thread.shutdown()
+                self._thread.close()
             self._writer.close()  # forgotten it would write its end into a closed file

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -44,6 +43,7 @@ from simdb.ingest.rows import (
 )
 from simdb.ingest.standing import ItemNumbers, Standing
 from simdb.kinds.base import Stored
+from simdb.late import cached_property
 from simdb.metadata import are_equal
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
@@ -57,9 +57,8 @@ from simdb.storage.tables.layout import decoded_keys
 from simdb.storage.tables.views import KeyFilter
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from simdb.answers.method import ProgressCallback
+    from simdb.threads import Pool
 
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
@@ -572,7 +571,7 @@ def insert_rows(
     batch: RowBatch,
     signed: Signed,
     kept: list[int],
-    pool: Executor | None = None,
+    pool: Pool | None = None,
 ) -> int:
     """Store the given rows of a batch in all tables; return the first new item number."""
     keys, items, metadata = map(ByteStrings.of, (batch.keys, batch.items, batch.metadata))
@@ -733,7 +732,7 @@ def store(
     adder, tally = BatchAdder(access, known, policy), Tally()
     packer = Packer(access, known.settings)
 
-    def sign(batch: RowBatch, pool: Executor | None) -> tuple[Known, Signing]:
+    def sign(batch: RowBatch, pool: Pool | None) -> tuple[Known, Signing]:
         if given is not None:
             return known, given.start(batch, known.signer)
         present = adder.known
@@ -759,7 +758,7 @@ def store(
 
 def _made_ahead(
     batches: Iterator[RowBatch],
-    sign: Callable[[RowBatch, Executor | None], tuple[Known, Signing]],
+    sign: Callable[[RowBatch, Pool | None], tuple[Known, Signing]],
     packer: Packer,
     access: WriteAccess,
 ) -> Iterator[tuple[RowBatch, tuple[Known, Signing], Packing | None]]:

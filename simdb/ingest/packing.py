@@ -25,7 +25,7 @@ from simdb.storage.tables.layout import ALONE, BY_DICTIONARY, Packed
 from simdb.zstandard import Codec
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from simdb.threads import Pool, Task
 
 PART_BYTES = 2**18  # of items that one thread compresses at a time
 Bodies = tuple[list[bytes], UInt8s]
@@ -35,13 +35,13 @@ Bodies = tuple[list[bytes], UInt8s]
 class Packing:
     """A batch that is being compressed."""
 
-    running: list[Future[Bodies]]
+    running: list[Task[Bodies]]
     done: list[Bodies]
     collection: int
 
     def result(self) -> Packed:
         """Wait for the documents."""
-        parts = self.done + [future.result() for future in self.running]
+        parts = self.done + [task.result() for task in self.running]
         bodies = [body for some, _ in parts for body in some]
         flags = np.concatenate([np.empty(0, np.uint8), *(flags for _, flags in parts)])
         return Packed(ByteStrings.of(bodies), flags, self.collection)
@@ -55,7 +55,7 @@ class Packer:
         self._settings = settings
         self._codec: Codec | None = None
 
-    def start(self, batch: RowBatch, pool: Executor | None) -> Packing | None:
+    def start(self, batch: RowBatch, pool: Pool | None) -> Packing | None:
         """Begin to compress a batch; without a pool it is done on return."""
         if self._settings.compression is None or not len(batch.items):
             return None
@@ -75,9 +75,7 @@ class Packer:
             return CollectionReader(snapshot, self._settings.number).codec()
 
 
-def started(
-    batch: RowBatch, collection: int, codec: Codec, pool: Executor | None = None
-) -> Packing:
+def started(batch: RowBatch, collection: int, codec: Codec, pool: Pool | None = None) -> Packing:
     """Begin to compress documents for a collection."""
     sizes = np.fromiter(map(len, batch.items), np.int64, len(batch.items))
     parts = [batch.cut(some) for some in slices_of(sizes, PART_BYTES)]

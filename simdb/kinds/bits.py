@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from operator import index
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, NoReturn, Self
 
@@ -44,6 +44,7 @@ from simdb.kinds.base import (
     shown,
     unmasked,
 )
+from simdb.late import cached_property
 from simdb.lsh.chunks import QUICK, Chunks, plan_chunks, weighed
 from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words

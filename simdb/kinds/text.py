@@ -12,7 +12,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from itertools import groupby, islice
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
@@ -55,6 +54,7 @@ from simdb.kinds.characters import (
 from simdb.kinds.sets import stored_elements
 from simdb.kinds.tokenisers import TokenHashes, Tokens
 from simdb.kinds.words import breaks, words_of
+from simdb.late import cached_property
 from simdb.lsh.family import SymbolSets, polynomial_base, secret_words
 from simdb.ragged import ByteStrings, Column
 

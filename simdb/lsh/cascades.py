@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import product
 from math import isnan, prod
 from typing import Any
@@ -21,6 +20,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Int64s, UInt16s
 from simdb.errors import ConfigurationError
+from simdb.late import cached_property
 from simdb.lsh.amplification import (
     And,
     Construction,

@@ -13,7 +13,6 @@ Bits of a chunk that are left out change nothing of this: fewer bits differ in f
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property
 from itertools import combinations
 from math import comb
 
@@ -23,6 +22,7 @@ from msgspec.structs import replace
 from simdb import kernels
 from simdb.arrays import Int64s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
+from simdb.late import cached_property
 from simdb.lsh.curves import WithinCurve
 from simdb.lsh.family import BandedFamily, BucketKeys, derived_words
 from simdb.lsh.planning import Plan, PlanRequest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ from simdb.errors import (
 from simdb.exact.thresholds import decimal
 from simdb.kinds import named
 from simdb.kinds.contrast import contrast
+from simdb.late import cached_property
 from simdb.recipe import Recipe, fraction, restored
 from simdb.storage.collection.manifest import EpochManifest, ExactManifest, IndexManifest, Manifest
 from simdb.storage.collection.reader import CollectionReader, stored_settings

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -25,10 +25,8 @@ from simdb.storage.file.environment import (
     WriteTransaction,
 )
 from simdb.storage.file.locks import User
+from simdb.threads import Pool
 from simdb.work import Work
-
-if TYPE_CHECKING:
-    from concurrent.futures import Executor, ThreadPoolExecutor
 
 DEFAULT_MEMORY = 2**30
 
@@ -39,7 +37,7 @@ class Resources(Struct, frozen=True):
     """What the database lends: bytes of memory, threads, and whether it is still open."""
 
     memory: int = DEFAULT_MEMORY
-    pool: Callable[[], Executor | None] = lambda: None  # None for the caller's thread alone
+    pool: Callable[[], Pool | None] = lambda: None  # None for the caller's thread alone
     require_open: Callable[[], None] = lambda: None  # raises unless database and snapshot are
 
 
@@ -52,10 +50,10 @@ class WriteAccess(Struct, frozen=True):
     environment: Environment
     busy_timeout: float | None
     memory: int
-    pool: Callable[[], Executor | None]
+    pool: Callable[[], Pool | None]
     since: float | None = None
 
-    def pool_for(self, items: int) -> Executor | None:
+    def pool_for(self, items: int) -> Pool | None:
         """The threads to spread a batch of items over; None for few, which wake none."""
         return None if items < LEAST_SHARED else self.pool()
 
@@ -197,7 +195,7 @@ class Handle:
         self.busy_timeout = busy_timeout
         self.threads = threads
         self.memory = memory
-        self._pool: tuple[int, ThreadPoolExecutor] | None = None
+        self._pool: tuple[int, Pool] | None = None
         self._together = os.getpid(), Together()
         self._closed = False
         user = User()
@@ -267,14 +265,12 @@ class Handle:
         with self.writing() as access, access.write() as transaction:
             yield transaction
 
-    def pool(self) -> Executor | None:
+    def pool(self) -> Pool | None:
         """The threads to sign with, None when there is only this one."""
         if self.threads == 1:
             return None
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
-            from concurrent.futures import ThreadPoolExecutor  # slow to load, with logging
-
-            self._pool = os.getpid(), ThreadPoolExecutor(self.threads, "simdb")
+            self._pool = os.getpid(), Pool(self.threads, "simdb")
         return self._pool[1]
 
     @property
@@ -293,6 +289,6 @@ class Handle:
         if self._uses:
             return
         if self._pool is not None and self._pool[0] == os.getpid():
-            self._pool[1].shutdown()
+            self._pool[1].close()
             self._pool = None
         self._give_back()

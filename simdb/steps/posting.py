@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from simdb import kernels
 from simdb.arrays import UInt64s
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
+from simdb.late import cached_property
 from simdb.ragged import slices_of
 from simdb.recipe import Recipe
 from simdb.steps.schemas import PAIRS, POSTINGS, SYMBOLS

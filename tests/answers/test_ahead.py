@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 
 import pytest
 
 from simdb.answers.ahead import MOST_AHEAD, done_ahead
+from simdb.threads import Pool
 
 
 @pytest.fixture(params=[None, 1, 3])
@@ -18,7 +18,7 @@ def pool(request):
     if request.param is None:
         yield None
         return
-    with ThreadPoolExecutor(request.param) as threads:
+    with Pool(request.param, "test") as threads:
         yield threads
 
 
@@ -56,7 +56,7 @@ def test_what_has_begun_has_ended_when_nobody_asks_for_more():
         may_end.wait(10)
         ended.set()
 
-    with ThreadPoolExecutor(1) as pool:
+    with Pool(1, "test") as pool:
         calls: list[Callable[[], object]] = [lambda: 0, slow, slow, slow]
         done = done_ahead(calls, pool)
         assert next(done) == 0

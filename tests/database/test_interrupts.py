@@ -10,8 +10,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Set
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -21,13 +21,18 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb import threads as own_threads
+from simdb.answers import ahead
+from simdb.answers.ahead import done_ahead
 from simdb.opened import opened as handle
 from simdb.opened import together
 from simdb.storage.file import environment as environments
 from simdb.storage.file import groups, locks
+from simdb.threads import Pool
 from tests.support.processes import answer_of
 
 FILES = {module.__file__ for module in (environments, groups, handle, locks, together)}
+OF_THREADS = {module.__file__ for module in (own_threads, ahead)}
 MISSED = 3  # interrupts at lines that are not reached
 LOCKS = ("_gate:", "_lock:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -36,8 +41,9 @@ WORDS = simdb.Text(simdb.WordShingles(1))
 class Interrupt:
     """Raises KeyboardInterrupt at the n-th line of the modules that is executed in a block."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, files: Set[str | None] = FILES) -> None:
         self.left = number
+        self._files = files
         self.where = ""
         self._begun: set[tuple[int, int]] = set()
 
@@ -49,7 +55,7 @@ class Interrupt:
         sys.settrace(None)
 
     def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
-        is_ours = frame.f_code.co_filename in FILES
+        is_ours = frame.f_code.co_filename in self._files
         return self._line if is_ours and not in_finaliser(frame) else None
 
     def _line(self, frame: FrameType, event: str, _argument: Any) -> Any:
@@ -152,6 +158,34 @@ def test_an_interrupt_at_any_line_leaves_the_store_usable(
             break
     assert 14 < len(told) * step < 2_000
     assert [one for one in told[:-1] if not one.endswith(":")] == []
+
+
+def test_an_interrupt_at_any_line_leaves_threads_that_go_on_and_nothing_that_runs():
+    """A Ctrl-C in what Python has for it let every later call hang, and ``close`` too."""
+    running: set[int] = set()
+
+    def call(number: int) -> int:
+        running.add(number)
+        time.sleep(0.0005)
+        running.remove(number)
+        return number
+
+    pool, told = Pool(2, "test"), []
+    for line in range(1_000):
+        interrupt = Interrupt(line, OF_THREADS)
+        with suppress(KeyboardInterrupt), interrupt:
+            assert list(done_ahead((partial(call, one) for one in range(5)), pool)) == [*range(5)]
+        if not interrupt.where:
+            break
+        told += [f"{interrupt.where}: {sorted(running)} still run"] * bool(running)
+        next_one = pool.submit(int, "7")
+        told += [f"{interrupt.where}: the next call waits"] * (not next_one.wait(10))
+    assert 20 < line < 1_000
+    assert told == []
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
 
 
 def test_an_interrupt_within_a_kernel_comes_when_the_kernel_has_ended():

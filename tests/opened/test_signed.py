@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
 import simdb
 from simdb.batches.signer import Signer
 from simdb.opened.request import IndexRequest, new_settings
+from simdb.threads import Pool
 
 TEXTS = [b"", *(f"text {number} of a few words".encode() for number in range(40))] * 2
 
@@ -19,7 +18,7 @@ def test_the_order_of_bucket_keys_is_that_of_the_rows_that_are_taken(rows, monke
     kind = simdb.Text(simdb.CharacterShingles(4))
     signer = Signer(new_settings("c", kind, IndexRequest(0.5, seed=1)))
     monkeypatch.setattr(simdb.Text, "slice_bytes", 200)
-    with ThreadPoolExecutor(2) as threads:
+    with Pool(2, "test") as threads:
         shared = signer.start(TEXTS, threads).result()
     alone = signer.sign(TEXTS)
     assert shared.rising is not None

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from simdb.ragged import ByteStrings
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import BlockReader, BlockWriter, Tail
 from simdb.storage.tables.layout import Table, pack_numbered
+from simdb.threads import Pool, Task
 from tests.support.environments import record_count
 
 OWNER = 3
@@ -212,7 +212,7 @@ def test_blocks_that_threads_make_are_the_same(environment):
     records = ByteStrings.of([random_bytes(size % 9_000) for size in range(0, 2_000_000, 1_777)])
     numbers, sizes = np.arange(len(records), dtype=np.uint32), np.diff(records.offsets)
     portions, found = [], {}
-    with ThreadPoolExecutor(3) as threads:
+    with Pool(3, "test") as threads:
         for owner, pool in ((1, None), (2, threads)):
 
             def make(rows: slice) -> ByteStrings:
@@ -236,27 +236,35 @@ def test_blocks_that_threads_make_are_the_same(environment):
     assert len(portions) == 2 * -(-len(found[1][0]) // blocks.BLOCKS_AT_ONCE)
 
 
-class BusyExecutor(Executor):
+class BusyPool(Pool):
     """Threads that have other work for ever."""
 
     def __init__(self) -> None:
-        self.given: list[Future[Any]] = []
+        super().__init__(0, "busy")
+        self.given: list[Task[Any]] = []
 
-    def submit(self, *_: Any, **__: Any) -> Future[Any]:
-        self.given.append(Future())
-        return self.given[-1]
+    def start(self, task: Task[Any]) -> None:
+        self.given.append(task)
 
 
 def test_blocks_that_threads_have_not_begun_are_made_without_them(environment):
     records = ByteStrings.of([bytes(9_000)] * 300)
     numbers, sizes = np.arange(300, dtype=np.uint32), np.diff(records.offsets)
-    twin, busy = Twin(environment, 8, owner=3), BusyExecutor()
+    twin, busy = Twin(environment, 8, owner=3), BusyPool()
+    made: list[slice] = []
+
+    def make(rows: slice) -> ByteStrings:
+        made.append(rows)
+        return records[rows]
+
     with environment.write(1) as transaction:
-        twin.writer(transaction, Tail()).append_made(numbers, sizes, records.__getitem__, busy)
+        twin.writer(transaction, Tail()).append_made(numbers, sizes, make, busy)
     with environment.read() as transaction:
         assert sum(block.numbers.size for block in twin.reader(transaction).scan()) == 300
-    assert len(busy.given) == 2
-    assert all(future.cancelled() for future in busy.given)
+    assert (len(busy.given), len(made)) == (2, 3)
+    for task in busy.given:
+        task.run()
+    assert len(made) == 3
 
 
 # -- damage ------------------------------------------------------------------------------------

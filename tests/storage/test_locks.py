@@ -72,6 +72,19 @@ def test_a_lock_that_cannot_be_had_is_told_and_leaves_nothing_locked(queue, monk
     queue.release()
 
 
+def test_what_the_handler_of_a_signal_raises_goes_through(queue, monkeypatch):
+    def interrupted(descriptor, operation):
+        if operation != fcntl.LOCK_UN:
+            raise TimeoutError("enough")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fcntl, "flock", interrupted)
+        with pytest.raises(TimeoutError, match="enough"):
+            queue.acquire(1)
+    queue.acquire(1)
+    queue.release()
+
+
 def test_a_writer_waits_for_another_process_no_longer_than_its_timeout(path, queue):
     child = hold(path)
     began = time.monotonic()

@@ -24,7 +24,7 @@ from simdb.storage.tables.layout import Packed, Table, manifest_key, owner_prefi
 from simdb.storage.tables.runs import RunWriter
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
+    from simdb.threads import Pool
 
 LEAST_ROOM_TO_MERGE = 2**23  # bytes: chunks at every level, of both indexes
 
@@ -160,7 +160,7 @@ class CollectionWriter(CollectionReader):
         keys: ByteStrings,
         items: ByteStrings,
         metadata: ByteStrings,
-        pool: Executor | None = None,
+        pool: Pool | None = None,
         packed: Packed | None = None,
     ) -> int:
         """Store items in canonical form under new item numbers; return the first of these.

@@ -13,7 +13,6 @@ import resource
 import sys
 import uuid
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +25,7 @@ from simdb.errors import (
     NotADatabaseError,
     StorageError,
 )
+from simdb.late import cached_property
 from simdb.storage.file import preflight
 from simdb.storage.file.errors import translated
 from simdb.storage.tables import layout

@@ -35,6 +35,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
+from functools import partial
 from heapq import merge
 from itertools import takewhile
 from operator import itemgetter
@@ -62,6 +63,7 @@ from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
 from simdb.storage.file.log import Changed, Log
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
+from simdb.threads import Pool
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -1204,12 +1206,10 @@ class Environment:
         self, descriptor: int, progress: Callable[[int, int], None], *, compact: bool
     ) -> None:
         """Copy on another thread, which is waited for whatever happens: it reads the map."""
-        from concurrent.futures import ThreadPoolExecutor, wait  # slow to load, with logging
-
         whole = Room(self._environment).usage()["used_bytes"]
-        with ThreadPoolExecutor(1, "simdb copy") as worker:
-            copying = worker.submit(self._environment.copyfd, descriptor, compact=compact)
-            while not wait([copying], COPY_WATCHED_SECONDS).done:
+        with Pool(1, "simdb-copy") as worker:
+            copying = worker.submit(partial(self._environment.copyfd, descriptor, compact=compact))
+            while not copying.wait(COPY_WATCHED_SECONDS):
                 done = os.fstat(descriptor).st_size
                 progress(done, max(done, whole))
             copying.result()

@@ -146,6 +146,8 @@ class _QueuedLock:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 self._owner = None
+                if error.errno is None:  # raised by the handler of a signal, as TimeoutError
+                    raise
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EINTR):
                     raise StorageError(f"the store cannot be locked: {error}") from error
                 return False

@@ -58,7 +58,7 @@ from simdb.storage.tables.layout import Table, pack_numbered, unpack_numbered
 from simdb.storage.tables.runs import COPY_BELOW
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor, Future
+    from simdb.threads import Pool, Task
 
 HEADER = struct.Struct("<QII")
 HEADER_SIZE = HEADER.size
@@ -333,7 +333,7 @@ class BlockWriter(BlockReader):
         numbers: UInt32s,
         sizes: Int64s,
         make: Callable[[slice], ByteStrings],
-        pool: Executor | None = None,
+        pool: Pool | None = None,
     ) -> None:
         """Write records of varying width, as ``append`` does, which are made some at a time.
 
@@ -350,20 +350,20 @@ class BlockWriter(BlockReader):
             cuts = [part.stop - rows.start for part in portion]
             return self._made(numbers[rows], make(rows), cuts)
 
-        begun: list[Future[tuple[UInt8s, Int64s]]] = []
+        begun: list[Task[tuple[UInt8s, Int64s]]] = []
         if pool is not None:
             begun = [pool.submit(made, portion) for portion in portions[1:]]
-        futures = [*[None] * (len(portions) - len(begun)), *begun]
+        tasks = [*[None] * (len(portions) - len(begun)), *begun]
         try:
-            for portion, future in zip(portions, futures, strict=True):
-                if future is None or future.cancel():
+            for portion, task in zip(portions, tasks, strict=True):
+                if task is None or task.cancel():
                     values, bounds = made(portion)
                 else:
-                    values, bounds = future.result()
+                    values, bounds = task.result()
                 self._tail += self._put_made(numbers, portion, values, bounds)
         finally:
-            for future in begun:
-                future.cancel()
+            for task in begun:
+                task.cancel()
         self._join_tail()
 
     def append_rows(self, numbers: UInt32s, rows: npt.NDArray[Any]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,13 @@ from simdb.exact.joins import BEGINNING, Place, Workers, divided, in_order, numb
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.kernels.postings import Postings
+from simdb.threads import Pool
 from simdb.work import Work
 from tests.support.exact_oracle import columns, similar_across, similar_pairs
 from tests.support.exact_stores import corpus, exact_store, join_by
+
+# With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
 
 HALF = Threshold(Fraction(1, 2))
 ANSWERS = ("memory", "counted", "sliced")
@@ -36,16 +38,9 @@ def _small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joins, "CHUNK", 4)
 
 
-@pytest.fixture(autouse=True)
-def _wrap_around() -> Iterator[None]:
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
-
-
 @pytest.fixture(params=[(1, 1), (3, 1), (3, 50), (16, 2)])
 def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
-    with ThreadPoolExecutor(3, initializer=partial(np.seterr, over="ignore")) as pool:
+    with Pool(3, "test") as pool:
         yield Workers(pool, *request.param)
 
 
@@ -126,7 +121,7 @@ def test_workers_go_no_further_ahead_than_they_may() -> None:
             yield Steps(number, 10, waiting)
 
     found = []
-    with ThreadPoolExecutor(2) as pool:
+    with Pool(2, "test") as pool:
         for results in in_order(works(), Workers(pool, ahead=4, most=3)):
             found += results
             assert len(begun) <= found[-1][0] + 4
@@ -141,7 +136,7 @@ def test_an_error_of_a_worker_reaches_the_caller() -> None:
                 raise MemoryError
             return super().advance(most)
 
-    with ThreadPoolExecutor(2) as pool:
+    with Pool(2, "test") as pool:
         results = in_order((Failing(number, 1, []) for number in range(9)), Workers(pool, 4, 1))
         assert list(islice(results, 3)) == [[(0, 0)], [(1, 0)], [(2, 0)]]
         with pytest.raises(MemoryError):

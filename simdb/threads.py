@@ -1,0 +1,135 @@
+"""Threads that make calls for others.
+
+An interrupt may come between any two steps of the one who gives a call and waits for it. So a call
+changes hands only by operations that an interrupt cannot halve, those of locks and of a queue
+written in C. ``concurrent.futures`` takes its locks by steps of Python, and a Ctrl-C between two of
+these leaves a pool locked for good.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterable
+from queue import SimpleQueue
+from typing import Any, Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+
+class Task(Generic[T]):
+    """A call that one thread makes once, or none if it is cancelled before that begins."""
+
+    __slots__ = ("_call", "_error", "_fate", "_result", "_running")
+
+    def __init__(self, call: Callable[..., T], *arguments: Any) -> None:
+        self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = call, arguments
+        self._error: BaseException | None = None
+        self._result: T | None = None
+        self._fate: dict[str, bool] = {}  # whether it is to be made, said once by setdefault
+        self._running = threading.Lock()  # until the call has ended
+        self._running.acquire()
+
+    def run(self) -> None:
+        """Make the call, unless it was cancelled; by one thread only."""
+        if not self._fate.setdefault("made", True):
+            return
+        assert self._call is not None
+        call, arguments = self._call
+        try:
+            self._result = call(*arguments)
+        except BaseException as error:  # noqa: BLE001 - raised again where its result is asked for
+            self._error = error
+        finally:
+            self._call = None
+            self._running.release()
+
+    def cancel(self) -> bool:
+        """Let nobody begin it from now on; return whether nobody has."""
+        return not self._fate.setdefault("made", False)
+
+    def wait(self, seconds: float = -1) -> bool:
+        """Wait for its end, at most so long if that is not negative; return whether it came."""
+        if self._call is not None and self._running.acquire(timeout=seconds):
+            self._running.release()  # an interrupt before this keeps nobody: the call is None now
+        return self._call is None
+
+    def result(self) -> T:
+        """Wait for its end, and return what the call did, or raise what it raised."""
+        self.wait()
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                del self  # of the traceback's frame, which the error holds
+        return self._result  # type: ignore[return-value]
+
+
+def settle(tasks: Iterable[Task[Any]]) -> None:
+    """Cancel tasks, and wait for those that have begun; an interrupt is raised when all is done."""
+    interrupt: KeyboardInterrupt | None = None
+    left = list(tasks)
+    while left:
+        try:
+            if left[-1].cancel() or left[-1].wait():
+                left.pop()
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+
+
+class Pool:
+    """A number of threads that make calls in the order in which they are given.
+
+    They end with it, and do not keep the process from ending. As a context manager it waits for
+    them.
+    """
+
+    def __init__(self, threads: int, name: str) -> None:
+        self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
+        end = weakref.finalize(self, _end, self._tasks, threads)
+        end.atexit = False
+        self._threads = [
+            threading.Thread(
+                target=_work, args=(self._tasks,), name=f"{name}_{number}", daemon=True
+            )
+            for number in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, call: Callable[..., T], *arguments: Any) -> Task[T]:
+        """Let a thread make a call."""
+        task = Task(call, *arguments)
+        self.start(task)
+        return task
+
+    def start(self, task: Task[Any]) -> None:
+        """Let a thread run a task, which the caller has noted before."""
+        self._tasks.put(task)
+
+    def close(self) -> None:
+        """Wait for all that was given, and for the threads; a second call does nothing."""
+        threads, self._threads = self._threads, []
+        _end(self._tasks, len(threads))
+        for thread in threads:
+            thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
+    """Let threads end when they have done what they were given."""
+    for _ in range(threads):
+        tasks.put(None)
+
+
+def _work(tasks: SimpleQueue[Task[Any] | None]) -> None:
+    while (task := tasks.get()) is not None:
+        task.run()
+        del task  # and what it holds, while the thread waits

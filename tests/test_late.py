@@ -1,0 +1,66 @@
+"""What one thread imports or computes late holds nothing in a child that another thread forks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.processes import ended
+
+FORK = """
+import os, sys, threading, time, warnings
+warnings.simplefilter("ignore")
+begun = threading.Event()
+{prepare}
+thread = threading.Thread(target=call)
+thread.start()
+begun.wait()
+child = os.fork()
+if not child:
+    call()
+    os._exit(0)
+deadline = time.monotonic() + 10
+while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
+    if time.monotonic() > deadline:
+        os.kill(child, 9)
+        sys.exit("the child hangs")
+    time.sleep(0.01)
+thread.join()
+assert ended[1] == 0, ended
+"""
+COMPUTED = """
+from simdb.late import cached_property
+
+class Slow:
+    @cached_property
+    def value(self):
+        begun.set()
+        time.sleep(0.3)
+        return 7
+
+def call():
+    slow = Slow()
+    assert (slow.value, slow.value, vars(slow)) == (7, 7, {"value": 7})
+"""
+IMPORTED = """
+sys.begun = begun
+import package
+
+def call():
+    assert package.slow.VALUE == 7
+"""
+
+
+@pytest.mark.parametrize("prepare", [COMPUTED, IMPORTED])
+def test_a_child_that_is_forked_meanwhile_does_not_hang(tmp_path: Path, prepare: str) -> None:
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "from simdb import late\n__getattr__ = late.modules_of(__name__, ['slow'])\n"
+    )
+    (package / "slow.py").write_text(
+        "import sys, time\nsys.begun.set()\ntime.sleep(0.3)\nVALUE = 7\n"
+    )
+    assert ended(sys.executable, "-c", FORK.format(prepare=prepare), cwd=tmp_path).stderr == ""

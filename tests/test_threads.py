@@ -1,0 +1,94 @@
+"""Threads that make calls for others, whose callers may be interrupted."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import weakref
+
+import pytest
+
+from simdb.threads import Pool
+
+
+def test_calls_are_begun_in_the_order_in_which_they_are_given():
+    begun: list[int] = []
+    with Pool(1, "test") as pool:
+        tasks = [pool.submit(begun.append, number) for number in range(50)]
+        assert [task.result() for task in tasks] == [None] * 50
+    assert begun == [*range(50)]
+
+
+def test_as_many_calls_run_at_a_time_as_there_are_threads():
+    meet = threading.Barrier(3)
+    with Pool(3, "test") as pool:
+        tasks = [pool.submit(meet.wait, 10) for _ in range(3)]
+        assert sorted(task.result() for task in tasks) == [0, 1, 2]
+
+
+def test_what_a_call_raises_is_raised_to_all_who_ask():
+    with Pool(1, "test") as pool:
+        task = pool.submit(divmod, 1, 0)
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                task.result()
+        assert pool.submit(divmod, 7, 2).result() == (3, 1)
+
+
+def test_what_nobody_has_begun_can_be_cancelled():
+    begun, may_end = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        begun.set()
+        return may_end.wait(10)
+
+    made: list[int] = []
+    with Pool(1, "test") as pool:
+        running, waiting = pool.submit(wait), pool.submit(made.append, 1)
+        assert begun.wait(10)
+        assert not running.cancel()
+        assert not running.wait(0.01)
+        assert waiting.cancel()
+        assert waiting.cancel()
+        may_end.set()
+        assert running.result()
+        assert running.wait(0)
+    assert made == []
+
+
+def test_a_pool_that_is_closed_has_done_what_it_was_given_and_ends_its_threads():
+    before = threading.active_count()
+    done: list[int] = []
+    pool = Pool(2, "test")
+    assert threading.active_count() == before + 2
+    for number in range(100):
+        pool.submit(done.append, number)
+    pool.close()
+    pool.close()
+    assert sorted(done) == [*range(100)]
+    assert threading.active_count() == before
+
+
+def test_the_threads_of_a_pool_that_is_forgotten_end():
+    before = threading.active_count()
+    pool = Pool(2, "test")
+    pool.submit(int).result()
+    del pool
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert threading.active_count() == before
+
+
+def test_threads_that_wait_hold_nothing_of_what_they_have_done():
+    held = frozenset({1, 2})
+    left = weakref.ref(held)
+    with Pool(1, "test") as pool:
+        assert pool.submit(len, held).result() == 2
+        del held
+        deadline = time.monotonic() + 10
+        while left() is not None and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert left() is None
