@@ -18,7 +18,7 @@ from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
 from itertools import chain, islice
-from math import isfinite, isnan
+from math import isfinite, isinf, isnan
 from typing import Any, Literal, Protocol, TypeAlias, cast, overload
 from uuid import UUID
 
@@ -1132,9 +1132,9 @@ def read_by_policy(schema: Any, names: Iterable[str]) -> dict[str, ReadByPolicy]
         kind = _type_of_field(schema, name)
         if kind is None:
             continue
-        if types.is_decimal(kind):
+        if types.is_decimal(kind) or types.is_floating(kind):  # infinities are texts
             found[name] = "number"
-        elif types.is_duration(kind) or (types.is_timestamp(kind) and kind.tz is not None):
+        elif types.is_temporal(kind) and not types.is_time(kind):
             found[name] = "time"
     return found
 
@@ -1165,10 +1165,18 @@ def read_by_policy_of(
 
 
 def _read_by_policy(value: Any) -> ReadByPolicy | None:
-    if isinstance(value, Decimal):
+    if isinstance(value, Decimal) or (isinstance(value, float) and isinf(value)):
         return "number"
     is_instant = isinstance(value, datetime) and value.tzinfo is not None
     return "time" if is_instant or isinstance(value, timedelta | np.timedelta64) else None
+
+
+def key_type(schema: Any, name: str) -> type[str] | type[int] | None:
+    """Return of what type the keys are in a column of a table; None if it is none for keys."""
+    kind = _plain_type(schema.field(name).type)
+    if _is_text(kind):
+        return str
+    return int if library().types.is_integer(kind) else None
 
 
 def _plain_type(kind: Any) -> Any:

@@ -1646,8 +1646,9 @@ class Collection(CollectionView):
             raise ConfigurationError("containment= needs measure='both'")
         of_records = self.kind.field_names is not None
         order = None if policy is None else Policy(policy, of_records=of_records)
-        order = order if order is not None and order.is_order else None
         by_containment = measure != "jaccard"
+        if order is not None and not order.is_order and not by_containment:
+            order = None  # that of the input, in which they come
         bound = None if by_containment else self._duplicate_bound(threshold, max_distance)
         how = ingest.add.AddPolicy(
             on_existing=_OF_DEDUPE[on_existing],

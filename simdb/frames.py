@@ -94,7 +94,7 @@ def dedupe(
         containment: for ``"both"``, the share that must be contained.
         policy: which of several similar rows is kept, if not the first; as for
             ``Collection.dedupe``. Its fields are columns of the table, and ``key`` and ``item``
-            where there are no such columns. Decimals, durations and times with a zone are compared
+            where there are no such columns. Numbers, dates, times and durations are compared
             by value; categories are texts. A function gets key and item, and all other columns
             without bytes as metadata, in the form of JSON. A store keeps only these columns.
         show: ``"kept"`` rows only; or ``"all"`` rows with two more columns: ``duplicate_of``, the
@@ -414,6 +414,14 @@ def _collection_for(
         else:
             target = database.collection(name, kind or Text(), **bound)
         target.note_key_source(f"the field {table.columns.key!r}")
+        given, stored = table.key_type(), target.key_types()
+        if given is not None and stored and given not in stored:
+            names = {str: "texts", int: "whole numbers"}
+            raise UsageError(
+                f"the keys in the collection are {names[stored.pop()]}, and those of the column "
+                f"{table.columns.key!r} are {names[given]}: a row that comes again would be taken "
+                "for a copy of itself; give the keys as they were"
+            )
         yield target
 
 
@@ -465,6 +473,19 @@ class _Table:
             )
         if isinstance(self._read, list):
             self._leave_out(order)
+
+    def key_type(self) -> type[Key] | None:
+        """Return the type of the keys, ``str`` or ``int``; None if there is none or it is other."""
+        key = self.columns.key
+        assert key is not None
+        if not isinstance(self._read, list):
+            return arrow.key_type(self._read.schema, key)
+        known = (value for row in self._read if (value := row.get(key)) is not None)
+        first = next(known, None)
+        if isinstance(first, str):
+            return str
+        is_whole = isinstance(first, int | np.integer) and type(first) is not bool
+        return int if is_whole else None
 
     def _choose(self, names: list[str], order: Policy | None) -> None:
         """Take the columns that a policy looks at as metadata, of all that the table has."""

@@ -7,9 +7,9 @@ A policy is a text of terms, the first of which that tells two rows apart decide
 - ``NAME desc``, ``NAME asc``: the greatest or the least value of a field first. A field is one of
   the metadata, or else of the item, where that is a record; ``a.b`` is the field b of the field a;
   where there is no such field, ``key`` and ``item`` are these themselves.
-  ``number(NAME)`` reads texts as numbers, ``time(NAME)`` texts in ISO's form as points in time, or
-  as durations; ``length(NAME)`` is how long a value is. Other texts, so those of categories, are
-  in the order of their characters.
+  ``number(NAME)`` reads texts as numbers, ``time(NAME)`` texts in ISO's form as points in time, of
+  a day, or as durations; ``length(NAME)`` is how long a value is. Other texts, so those of
+  categories, are in the order of their characters.
 - ``NAME in VALUE|VALUE``: rows of these values, in this order, come before all others.
 - ``first``: what was stored, or came, first; no term can follow it.
 
@@ -23,11 +23,12 @@ where a number or a time is read. What was stored before comes before a row that
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from numbers import Rational, Real
 from typing import Any, Literal, TypeAlias, get_args
@@ -52,13 +53,22 @@ _HELP = (
     "with commas between them"
 )
 _MISSING = (1,)  # after (0, value)
-_DURATION = re.compile(r"(-?)PT(\d+(?:\.\d+)?)S", re.ASCII)
+_DURATION = re.compile(
+    r"([+-]?)P(?=.*\d)(?:([+-]?\d+)Y)?(?:([+-]?\d+)M)?(?:([+-]?\d+)W)?(?:([+-]?\d+)D)?"
+    r"(?:T(?=.*\d)(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+(?:[.,]\d+)?)S)?)?",
+    re.ASCII,
+)
+# Of years, months, weeks, days, hours, minutes and seconds.
+_PARTS_OF_DURATION = (360 * 86_400, 30 * 86_400, 7 * 86_400, 86_400, 3_600, 60, 1)
+# A day, whose year may be any, an hour with minutes and seconds, a fraction of these, and a zone.
 _TIME = re.compile(
-    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d)?)(\.\d+)?)?"
-    r"(Z|[+-]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?",
+    r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)(?:[T ]|(?=$|[Z+-])))?"
+    r"(?:(\d\d)(?::(\d\d)(?::(\d\d)([.,]\d+)?)?)?)?"
+    r"(?:Z|([+-])(\d\d):?(\d\d)?(?::?(\d\d(?:\.\d+)?))?)?",
     re.ASCII,
 )
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00+00:00")
+_LONGEST_TIME = 100  # characters
 
 
 class _Term(Struct, frozen=True):
@@ -125,16 +135,45 @@ def _number(value: Any) -> int | Decimal:
 
 
 def _time(text: Any) -> Decimal:
-    """Return a point in time as seconds since 1970, or a duration in seconds."""
-    if isinstance(text, str):
+    """Return a point in time as seconds since 1970, a clock's or a duration in seconds.
+
+    A month of a duration counts as 30 days and a year as twelve of these, as where databases
+    compare intervals.
+    """
+    if isinstance(text, str) and 0 < len(text) <= _LONGEST_TIME:
         if (found := _DURATION.fullmatch(text)) is not None:
-            return Decimal("".join(found.groups()))
-        if (found := _TIME.fullmatch(text)) is not None:
-            day, clock, fraction, zone = found.groups()
-            moment = datetime.fromisoformat(f"{day}T{clock or '00:00'}{zone or '+00:00'}")
-            microseconds = (moment - _EPOCH) // timedelta(microseconds=1)
-            return Decimal(microseconds).scaleb(-6) + Decimal(fraction or 0)
-    raise ValueError(f"{text!r} is not a time")
+            sign, *parts = found.groups(default="0")
+            given = zip(parts, _PARTS_OF_DURATION, strict=True)
+            seconds = sum(
+                (Decimal(part.replace(",", ".")) * each for part, each in given), Decimal()
+            )
+            return seconds.copy_negate() if sign == "-" else seconds
+        if (found := _TIME.fullmatch(text)) is not None and (found[1] or (found[4] and found[5])):
+            with contextlib.suppress(ValueError):
+                return _point(found)
+        with contextlib.suppress(ValueError):  # weeks, and what has no hyphens
+            moment = datetime.fromisoformat(text)
+            moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+            return Decimal((moment - _EPOCH) // timedelta(microseconds=1)).scaleb(-6)
+    raise ValueError(f"{_shown(text)[:60]!r} is not a time")
+
+
+def _point(found: re.Match[str]) -> Decimal:
+    """Return what ``_TIME`` has found in seconds; ValueError: there is no such day or hour."""
+    year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
+    sign, *zone = found.groups(default="0")[7:]
+    days = 0
+    if found[1]:
+        # Any year is like one of the first 400 that datetime has, and the calendar repeats then.
+        eras, within = divmod(year - 1, 400)
+        days = eras * 146_097 + date(within + 1, month, day).toordinal() - _EPOCH.toordinal()
+    fraction = Decimal((found[7] or "0").replace(",", "."))
+    is_end = hour == 24 and not (minute or second or fraction)
+    if (hour > 23 and not is_end) or minute > 59 or second > 59:
+        raise ValueError("there is no such hour")
+    east = int(zone[0]) * 3_600 + int(zone[1]) * 60 + Decimal(zone[2])
+    seconds = days * 86_400 + hour * 3_600 + minute * 60 + second
+    return seconds + fraction - (-east if sign == "-" else east)
 
 
 class _Record(dict[str, Any]):

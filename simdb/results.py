@@ -865,7 +865,12 @@ class Pairs(Tabular):
 
     def __iter__(self) -> Iterator[Pair]:
         """Yield one ``Pair`` after the other."""
-        for batch, lookups, token in self._begun():
+        return self._each(self._begun())  # begun now: the token is of this iteration
+
+    def _each(
+        self, found: Iterator[tuple[PairBatch, tuple[Lookup, Lookup], str | None]]
+    ) -> Iterator[Pair]:
+        for batch, lookups, token in found:
             columns: dict[str, Sequence[Any]] = {}
             if self._since is not None:
                 columns["sides"] = self._since.sides(batch)
@@ -884,7 +889,12 @@ class Pairs(Tabular):
 
     def batches(self) -> Iterator[PairBatch]:
         """Yield the pairs as columns of item numbers; ``keys_of`` turns these into keys."""
-        for batch, _, token in self._begun():
+        return self._each_batch(self._begun())
+
+    def _each_batch(
+        self, found: Iterator[tuple[PairBatch, tuple[Lookup, Lookup], str | None]]
+    ) -> Iterator[PairBatch]:
+        for batch, _, token in found:
             self.token = token
             yield self._marked(batch)
 

@@ -43,6 +43,27 @@ class Fault:
 FAULTS = (
     Fault(
         "",
+        "collection.py",
+        "if order is not None and not order.is_order and not by_containment:",
+        "if order is not None and not order.is_order:",
+        "tests/ingest/test_ordered.py -k by_containment",
+    ),
+    Fault(
+        "",
+        "arrow.py",
+        "if types.is_decimal(kind) or types.is_floating(kind):",
+        "if types.is_decimal(kind):",
+        "tests/frames/test_one_call.py -k no_text_is_compared",
+    ),
+    Fault(
+        "recovery",
+        "recovery/restore.py",
+        "named = source if of_content else target",
+        "named = source",
+        "tests/recovery/test_restore.py -k name_of_the_store",
+    ),
+    Fault(
+        "",
         "threads.py",
         "if left[-1].cancel() or left[-1].wait():",
         "if left[-1].cancel() or True:",

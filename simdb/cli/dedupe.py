@@ -69,6 +69,7 @@ from simdb.files.writing import (
     json_line,
     named_by,
     promised_form,
+    require_distinct,
     require_fitting_name,
     written_together,
 )
@@ -307,12 +308,16 @@ def dedupe(
     asked.require_sound(telling)
     with places.opened() as database, asked.spilled(database) as spilled:
         job = _Job(asked, database, spilled)
-        with (
-            job.outputs_open() as files,
-            told_when_interrupted(job.left),
-            telling.bar(job.feed.share) as bar,
-        ):
-            counts = job.run(files, bar)
+        with asked.report_open() as page:
+            with (
+                job.outputs_open() as files,
+                told_when_interrupted(job.left),
+                telling.bar(job.feed.share) as bar,
+            ):
+                counts = job.run(files, bar)
+            if page is not None:
+                with told_when_interrupted(asked.left_without_report):
+                    page.write(job.report(counts).encode())
     counts["seconds"] = round(time.monotonic() - began, 3)
     _tell(telling, counts, job.feed)
 
@@ -510,9 +515,19 @@ class _Asked(Struct, frozen=True):
         return self.places.output, self.places.removed, self.reading.bad
 
     def files_beside(self) -> list[str]:
-        """Return the outputs besides that of the kept rows."""
+        """Return the outputs besides that of the kept rows; the last may be the report."""
         beside = (*self._outputs()[1:], self.places.report)
         return [name for name in beside if name is not None]
+
+    @contextlib.contextmanager
+    def report_open(self) -> Iterator[Output | None]:
+        """Open the report, if one is asked for: if it fails, the other outputs stay."""
+        with written_together(*filter(None, [self.places.report])) as files:
+            yield files[0] if files else None
+
+    def left_without_report(self) -> str:
+        """Return what an interruption of the report leaves, in words."""
+        return f"{left_alone(self.places.report or '')}; the other outputs are complete"
 
 
 class _Job:
@@ -534,6 +549,7 @@ class _Job:
         self._sources = reading.sources(asked.inputs, self._options)
         self._place_outputs(asked.places.output)
         self._stays = store is not None
+        self._seen: Removed | None = None  # for a report
         if store is not None:
             Store(asked.places.context, store).about(asked.places.collection)
             reading.require_keys(self._present, kind, self._sources)
@@ -587,8 +603,13 @@ class _Job:
 
     @contextlib.contextmanager
     def outputs_open(self) -> Iterator[dict[str, Output]]:
-        """Open all outputs, by name; they appear together when the block ends without an error."""
+        """Open all outputs, by name; they appear together when the block ends without an error.
+
+        The report is none of them: it comes after them.
+        """
         names = [*self._targets, *self._asked.files_beside()]
+        require_distinct(*names)
+        names = names[: len(names) - (self._asked.places.report is not None)]
         folders = [] if self._is_one else self._targets
         with folders_made(folders), written_together(*names) as files:
             yield dict(zip(names, files, strict=True))
@@ -617,7 +638,7 @@ class _Job:
         with self._tables(files) as tables:
             feed.on_opening = tables.begin
             splitting = _Splitting(feed, outputs, removed, tables)
-            return self._divided(target, splitting, files, bar)
+            return self._divided(target, splitting, bar)
 
     def _columns(self) -> AbstractSet[str] | None:
         """Return the columns that tables are copied with, None for all."""
@@ -640,16 +661,14 @@ class _Job:
         self,
         target: simdb.Collection,
         splitting: _Splitting,
-        files: Mapping[str, Output],
         bar: ProgressBar,
     ) -> dict[str, Any]:
         policy, wanted = self._asked.policy, self._asked.wanted
         feed, reading, bound = self.feed, self._asked.reading, self._asked.wanted.bound
-        page = self._asked.places.report
-        if page is not None:
+        if self._asked.places.report is not None:
             from simdb.reports import Removed  # with all that makes pages
 
-            splitting.seen = Removed(target.kind.is_distance, by=wanted.by)
+            self._seen = splitting.seen = Removed(target.kind.is_distance, by=wanted.by)
         try:
             report = target.dedupe(
                 feed,
@@ -674,8 +693,6 @@ class _Job:
         counts.update(_least(target, bound))
         policy.require_few_removed(counts)
         splitting.finish()
-        if page is not None and splitting.seen is not None:
-            files[page].write(self._page(target, splitting.seen, counts).encode())
         return counts
 
     def _order(self) -> Policy | None:
@@ -699,8 +716,11 @@ class _Job:
                 read |= read_by_policy(schema, order.fields or ())
         return order.reading(read)
 
-    def _page(self, target: simdb.Collection, seen: Removed, counts: Mapping[str, int]) -> str:
-        """Return the report of the run."""
+    def report(self, counts: Mapping[str, int]) -> str:
+        """Return the page about a run that has ended."""
+        target, seen = self.feed.target, self._seen
+        assert target is not None
+        assert seen is not None
         names = {
             "rows": "rows",
             "kept": "kept",

@@ -33,6 +33,7 @@ from simdb.arrays import Float32s, Float64s, Int64s
 
 ROWS_AT_ONCE = 2_048  # vectors of the left side in a product
 NUMBERS_AT_ONCE = 2**21  # of a product
+PAIRS_AT_ONCE = 2**17  # of those that it lets pass
 MOST_PASSED = 8  # one in so many pairs that a product of float32 lets pass, before float64 is asked
 
 _LARGEST_SQUARE = 1e30  # of lengths and distances, in float32
@@ -43,7 +44,7 @@ _ROUNDINGS_OF_DEFINITION = 256  # beside one a component
 
 
 class MayBeNear(NamedTuple):
-    """Rows of both sides that may be near, and how many pairs were looked at to find them."""
+    """Rows of both sides that may be near, and how many pairs were newly looked at."""
 
     left: Int64s
     right: Int64s
@@ -54,6 +55,8 @@ def may_be_near(
     ones: Float32s, others: Float32s | None, limit: float, *, directions: bool
 ) -> Iterator[MayBeNear]:
     """Yield all pairs of vectors that can be at most a limit apart, and some that are not.
+
+    At most ``PAIRS_AT_ONCE``, and block by block.
 
     Of ``ones``, (n, d), with ``others``, or with later ones if these are None. ``directions`` are
     compared at length 1: the limit is at most 2 then, and no vector may be zero.
@@ -69,16 +72,20 @@ def may_be_near(
         left = _Side(ones[begin : begin + ROWS_AT_ONCE], centre)
         for start in range(begin if others is None else 0, len(right_side), width):
             right = _Side(right_side[start : start + width], centre)
-            rows, columns = _passed(left, right, allowed)
-            rows, columns = rows + begin, columns + start
+            places = _passed(left, right, allowed)
             looked_at = len(left) * len(right)
-            if others is None and start < begin + len(left):
-                later = columns > rows
-                rows, columns = rows[later], columns[later]
+            meets_itself = others is None and start < begin + len(left)
+            if meets_itself:
                 own = np.arange(begin, begin + len(left))
                 after = start + len(right) - np.maximum(start, own + 1)
                 looked_at = int(after.clip(min=0).sum())
-            yield MayBeNear(rows, columns, looked_at)
+            for first in range(0, max(1, places.size), PAIRS_AT_ONCE):
+                rows, columns = np.divmod(places[first : first + PAIRS_AT_ONCE], len(right))
+                rows, columns = rows + begin, columns + start
+                if meets_itself:
+                    later = columns > rows
+                    rows, columns = rows[later], columns[later]
+                yield MayBeNear(rows, columns, 0 if first else looked_at)
 
 
 class _Side:
@@ -113,8 +120,11 @@ class _Side:
         return terms
 
 
-def _passed(left: _Side, right: _Side, allowed: float) -> tuple[Int64s, Int64s]:
-    """Return the rows of both sides whose squared distance may be what is allowed, or less."""
+def _passed(left: _Side, right: _Side, allowed: float) -> Int64s:
+    """Return the pairs whose squared distance may be what is allowed, or less.
+
+    Each as its place in the matrix of all, row by row.
+    """
     terms = left.dimension + 2
     squares = left.largest + right.largest
     forms: list[type[np.floating[Any]]] = [np.float64]
@@ -129,5 +139,4 @@ def _passed(left: _Side, right: _Side, allowed: float) -> tuple[Int64s, Int64s]:
         places = np.flatnonzero(products <= most)
         if form is forms[-1] or places.size * MOST_PASSED <= products.size:
             break
-    rows, columns = np.divmod(places, len(right))
-    return rows, columns
+    return places

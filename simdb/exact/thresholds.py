@@ -179,12 +179,16 @@ class MaximumDistance(_Rational, frozen=True, order=True):
 
     @classmethod
     def parse(cls, value: ThresholdLike, *, name: str = "max_distance") -> Self:
-        """Read a distance as ``Threshold.parse`` reads a threshold; ConfigurationError below 0."""
+        """Read a distance as ``Threshold.parse`` reads a threshold; ConfigurationError below 0.
+
+        But NumPy's numbers of less than double precision are what they are, not what they print
+        as: distances that were computed in it lie at their own values.
+        """
         return _parsed(cls, value, name) if type(value) in _PLAIN else cls._read(value, name)
 
     @classmethod
-    def _read(cls, value: ThresholdLike, name: str) -> Self:
-        fraction = _fraction_of(value)
+    def _read(cls, value: ThresholdLike | np.number, name: str) -> Self:
+        fraction = _fraction_of(float(value) if isinstance(value, np.floating) else value)
         if fraction < 0:
             raise ConfigurationError(f"{name} must be a number of at least 0, not {short(value)}")
         return cls(fraction)

@@ -189,6 +189,15 @@ def folders_made(targets: Iterable[str]) -> Iterator[None]:
         raise
 
 
+def require_distinct(*targets: str) -> None:
+    """Raise UsageError if two outputs are the same file."""
+    places = [name if name == STANDARD_STREAM else os.path.realpath(name) for name in targets]
+    for target, place in zip(targets, places, strict=True):
+        takes_several = Path(place).exists() and not Path(place).is_file()  # a device, a pipe
+        if places.count(place) > 1 and not takes_several:
+            raise UsageError(f"two outputs cannot both go to {target}")
+
+
 @contextlib.contextmanager
 def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
     """Write several files of which none appears before all are complete.
@@ -199,11 +208,7 @@ def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
     Raises:
         UsageError: two targets are the same file.
     """
-    places = [name if name == STANDARD_STREAM else os.path.realpath(name) for name in targets]
-    for target, place in zip(targets, places, strict=True):
-        takes_several = Path(place).exists() and not Path(place).is_file()  # a device, a pipe
-        if places.count(place) > 1 and not takes_several:
-            raise UsageError(f"two outputs cannot both go to {target}")
+    require_distinct(*targets)
     with contextlib.ExitStack() as opened:
         outputs = []
         for target in targets:

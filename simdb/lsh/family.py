@@ -367,12 +367,12 @@ def polynomial_base(word: int) -> int:
     return (word >> 6) | (1 << 58)
 
 
-def derived_words(secret: bytes, purpose: bytes, count: int) -> UInt64s:
-    """Derive ``count`` words from a secret: word i is SplitMix64's output i under a secret state.
+def derived_words(secret: bytes, purpose: bytes, count: int, first: int = 0) -> UInt64s:
+    """Derive words from a secret, from word ``first`` on: i is SplitMix64's output i + 1.
 
     (Steele, Lea and Flood, OOPSLA 2014.) Whole numbers only: the same on every machine.
     """
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    steps = np.arange(first + 1, first + count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     return mixed(steps + secret_words(secret, purpose, 1)[0])
 
 

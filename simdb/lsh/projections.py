@@ -30,6 +30,7 @@ _PORTION_NUMBERS = 262_144  # of vectors and projections together
 # two numbers. That is quicker, if they are of many vectors.
 _SMALL_PRODUCT, _FEWEST_OF_SMALL = 1_000_000, 96
 _CACHE_LINE = 16  # float32 in it
+DERIVED_AT_ONCE = 2**16  # numbers of directions
 
 _SINGLE_ROUNDING = 2.0**-24
 _DOUBLE_ROUNDING = 2.0**-53
@@ -126,8 +127,8 @@ class Projector:
 
     def __init__(self, directions: Float32s) -> None:
         self._columns = np.ascontiguousarray(directions.T)
-        squares = np.square(directions, dtype=np.float64).sum(axis=1)
-        self._longest = math.sqrt(float(squares.max()))
+        squares = (np.square(one, dtype=np.float64).sum() for one in directions)
+        self._longest = math.sqrt(max(map(float, squares)))
         dimension, functions = self._columns.shape
         fitting = _PORTION_NUMBERS // (dimension + functions)
         self._portion = min(max(fitting, _LEAST_PORTION), _LARGEST_PORTION)
@@ -212,8 +213,11 @@ def _aligned(count: int, functions: int) -> Float32s:
 
 def derived_signs(secret: bytes, shape: tuple[int, int]) -> Float32s:
     """Derive vectors of +1 and -1, float32, from the lowest bit of each word."""
-    words = derived_words(secret, b"simdb.signs", shape[0] * shape[1])
-    return np.where(words & np.uint64(1), np.float32(1), np.float32(-1)).reshape(shape)
+    signs = np.empty(shape[0] * shape[1], np.float32)
+    for part in _parts(signs.size):
+        words = derived_words(secret, b"simdb.signs", part.stop - part.start, part.start)
+        signs[part] = np.where(words & np.uint64(1), np.float32(1), np.float32(-1))
+    return signs.reshape(shape)
 
 
 def derived_gaussians(secret: bytes, shape: tuple[int, int]) -> Float32s:
@@ -225,12 +229,25 @@ def derived_gaussians(secret: bytes, shape: tuple[int, int]) -> Float32s:
     """
     count = shape[0] * shape[1]
     pairs = -(-count // 2)
-    words = derived_words(secret, b"simdb.gaussian", 2 * pairs) >> np.uint64(11)
-    uniform = (words.astype(np.float64) + 1.0) * 2.0**-53
-    length = np.sqrt(-2.0 * _logarithm(uniform[:pairs]))
-    cosine, sine = _circle(words[pairs:].astype(np.float64) * 2.0**-53)
-    both = np.concatenate((length * cosine, length * sine))
-    return both[:count].astype(np.float32).reshape(shape)
+    both = np.empty(2 * pairs, np.float32)
+    for part in _parts(pairs):
+        lengths, turns = (
+            derived_words(secret, b"simdb.gaussian", part.stop - part.start, first + part.start)
+            >> np.uint64(11)
+            for first in (0, pairs)
+        )
+        uniform = (lengths.astype(np.float64) + 1.0) * 2.0**-53
+        length = np.sqrt(-2.0 * _logarithm(uniform))
+        cosine, sine = _circle(turns.astype(np.float64) * 2.0**-53)
+        both[part] = length * cosine
+        both[pairs + part.start : pairs + part.stop] = length * sine
+    return both[:count].reshape(shape)
+
+
+def _parts(count: int) -> Iterator[slice]:
+    """Cut so many numbers into parts: what is computed with them is many times their size."""
+    for begin in range(0, count, DERIVED_AT_ONCE):
+        yield slice(begin, min(begin + DERIVED_AT_ONCE, count))
 
 
 def _logarithm(values: Float64s) -> Float64s:

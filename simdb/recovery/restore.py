@@ -16,6 +16,8 @@ from uuid import uuid4
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
+    FormatVersionError,
+    NotADatabaseError,
     StorageError,
 )
 from simdb.results import Progress
@@ -65,9 +67,8 @@ def restore(
                     written.write(some)
                     if progress is not None:
                         progress(Progress("copying", read.tell(), whole))
-        with translated(source):
-            _verify(source, temporary)
         with translated(target):
+            _verify(source, target, temporary)
             temporary.chmod(mode | 0o600)
             _begin_history(temporary)
             temporary.chmod(mode)
@@ -98,7 +99,8 @@ def _read(source: Path, file: IO[bytes]) -> bytes:
         return file.read(_AT_ONCE)
 
 
-def _verify(source: Path, temporary: Path) -> None:
+def _verify(source: Path, target: Path, temporary: Path) -> None:
+    """Raise what is wrong with the copy: of what is in it the backup, of the rest the store."""
     try:
         problems = creation.structure_problems(temporary)
         if problems:
@@ -106,5 +108,7 @@ def _verify(source: Path, temporary: Path) -> None:
         # What is said of the header is said here, before anything is replaced.
         opened = environment.acquire(temporary, read_only=True, sync="full", map_size=None)
     except StorageError as error:
-        raise type(error)(str(error).replace(str(temporary), str(source))) from error
+        of_content = isinstance(error, (CorruptionError, NotADatabaseError, FormatVersionError))
+        named = source if of_content else target
+        raise type(error)(str(error).replace(str(temporary), str(named))) from error
     environment.release(opened)

@@ -18,7 +18,7 @@ from simdb.errors import MissingExtraError
 from simdb.reports import Removed, charts, collection
 from simdb.reports.collection import GROUPS_HELD, MEMBERS_SHOWN, RANGES, _edges
 from simdb.reports.pages import PAIR_BYTES, texts_beside
-from tests.support.commands import done, failed, write_rows
+from tests.support.commands import done, failed, run, write_rows
 from tests.support.kind_cases import ALL
 from tests.support.processes import ended
 
@@ -147,6 +147,31 @@ def test_a_report_of_dedupe_says_what_was_removed(tmp_path: Path) -> None:
         assert part in found.text
     for name in ("r.parquet", "r.txt", "r"):
         assert "its name must end in .html" in failed(*asked[:-1], tmp_path / name)
+
+
+def test_a_report_that_fails_leaves_the_other_outputs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_rows(tmp_path / "in.jsonl", texts(60))
+    command = ("dedupe", source, "--id-field", "id", "-o", tmp_path / "kept.jsonl")
+    page = tmp_path / "r.html"
+    page.write_text("of before")
+
+    def fails(*_: Any, **__: Any) -> str:
+        raise simdb.StorageError("no page today")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(simdb, "report", fails)
+        told = run(*command, "--report", page)
+    assert told.exit_code == 3
+    assert "no page today" in told.stderr
+    kept = (tmp_path / "kept.jsonl").read_text()
+    assert len(kept.splitlines()) > 20
+    assert page.read_text() == "of before"
+    assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "kept.jsonl", "r.html"}
+    (tmp_path / "link.html").symlink_to(tmp_path / "kept.html")
+    asked = (*command[:-1], tmp_path / "kept.html", "--report", tmp_path / "link.html")
+    assert "two outputs cannot both go to" in failed(*asked)
 
 
 def test_the_largest_groups_are_shown_beside_the_row_that_is_kept() -> None:

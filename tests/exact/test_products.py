@@ -32,6 +32,7 @@ def zipped(left: Any, right: Any) -> list[tuple[int, int]]:
 
 def proposed(ones: Vectors, others: Vectors | None, limit: float, **asked: Any) -> Any:
     parts = list(may_be_near(ones, others, limit, directions=asked.get("directions", False)))
+    assert max((part.left.size for part in parts), default=0) <= products.PAIRS_AT_ONCE
     pairs = [pair for part in parts for pair in zipped(part.left, part.right)]
     return pairs, sum(part.looked_at for part in parts)
 
@@ -53,6 +54,7 @@ def test_no_near_pair_is_missed(data, dimension, rows):
     limit = float(near) ** 0.5 if near < 2**1000 else 1.0
     limit *= data.draw(st.sampled_from([1.0, 1 - 2**-52, 1 + 2**-52, 2.0]))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(products, "PAIRS_AT_ONCE", data.draw(st.sampled_from([1, 3, 1_000])))
         patch.setattr(products, "ROWS_AT_ONCE", rows)
         patch.setattr(products, "NUMBERS_AT_ONCE", rows * 3)
         found, looked_at = proposed(ones, others, limit)

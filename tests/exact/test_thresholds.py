@@ -298,7 +298,15 @@ def test_similar_items_come_best_first_by_the_order_of_their_bound():
 
 @pytest.mark.parametrize(
     ("value", "expected"),
-    [(0, Fraction(0)), (8, Fraction(8)), (0.1, Fraction(1, 10)), ("7/2", Fraction(7, 2))],
+    [
+        (0, Fraction(0)),
+        (8, Fraction(8)),
+        (0.1, Fraction(1, 10)),
+        ("7/2", Fraction(7, 2)),
+        (np.float64(0.1), Fraction(1, 10)),
+        (np.float32(0.5), Fraction(1, 2)),
+        (np.float32(0.1), Fraction(str(float(np.float32(0.1))))),
+    ],
 )
 def test_a_distance_is_the_number_that_was_written(value, expected):
     assert MaximumDistance.parse(value).fraction == expected

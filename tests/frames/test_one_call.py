@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -167,6 +168,18 @@ def test_a_store_remembers_the_rows_of_earlier_calls(made, tmp_path):
     again = simdb.dedupe(make(ROWS[1:]), item="text", key="id", store=store)
     assert rows_of(first) == ROWS[:1]
     assert rows_of(second) == rows_of(again) == ROWS[1:2]
+
+
+def test_keys_of_another_type_than_those_stored_are_refused(made, tmp_path):
+    _, make, _ = made
+    store = tmp_path / "corpus.simdb"
+    numbered = [{**row, "id": number} for number, row in enumerate(ROWS)]
+    simdb.dedupe(make(numbered), item="text", key="id", store=store)
+    with pytest.raises(simdb.UsageError, match=r"are whole numbers.*'id' are texts"):
+        simdb.dedupe(make(ROWS), item="text", key="id", store=store)
+    simdb.dedupe(make(numbered), item="text", key="id", store=store)
+    with simdb.open(store) as database:
+        assert database["documents"].key_types() == {int}
 
 
 def test_the_pairs_of_a_store_are_those_that_came_with_the_rows(made, tmp_path):
@@ -438,6 +451,8 @@ EAST = timezone(timedelta(hours=9))
         (Decimal("9.50"), Decimal("10.00")),
         (timedelta(days=9), timedelta(days=30)),
         (datetime(2024, 1, 1, 8, tzinfo=EAST), datetime(2024, 1, 1, 1, tzinfo=UTC)),
+        (10.5, math.inf),
+        (-math.inf, -3.0),
     ],
 )
 @pytest.mark.parametrize("library", ["list", "pandas", "polars", "pyarrow"])

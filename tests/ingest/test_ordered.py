@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -120,9 +121,9 @@ def test_the_first_maximal_set_in_the_order_of_the_policy(tmp_path, monkeypatch,
 
 
 @pytest.mark.parametrize("measure", ["containment", "both"])
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", [*ORDERS, "first"])
 def test_by_containment_the_order_decides_too(tmp_path, monkeypatch, order, measure):
-    policy, best = ORDERS[order]
+    policy, best = ORDERS.get(order, ("first", lambda row: 0))
     monkeypatch.setattr(containment, "TAKEN_AT_ONCE", 3)
     options: dict[str, Any] = {"threshold": "0.5"}
     if measure == "both":
@@ -235,6 +236,24 @@ def better(policy: Policy, one: object, other: object) -> object:
         ("2024-10-27T02:30:00+02:00", "2024-10-27T02:15:00+01:00"),
         ("2024-01-01T00:00:00.123456788Z", "2024-01-01T00:00:00.123456789Z"),
         ("1969-12-31T23:59:59.5", "1970-01-01"),
+        ("P9D", "P10D"),
+        ("PT9H", "PT10H"),
+        ("PT1H30M", "PT91M"),
+        ("P1W", "P8D"),
+        ("P1M", "P31D"),
+        ("-P1Y", "P1D"),
+        ("P1DT-1S", "P1D"),
+        ("PT1,5S", "PT1.6S"),
+        ("09:30", "10:00:00"),
+        ("20240101", "2024-01-02"),
+        ("20240101T235959", "2024-01-02"),
+        ("2024-W01-1", "2024-01-02"),
+        ("2024-01-01T23Z", "2024-01-01T24:00:00"),
+        ("2024-01-01T24:00:00", "2024-01-02T00:00:00.1"),
+        ("9999-12-31T23:59:59", "10000-01-01"),
+        ("-0044-03-15", "0001-01-01"),
+        ("-0001-12-31", "0000-01-01"),
+        ("1999-12-31", "12024-01-01T00:00:00+00:00"),
     ],
 )
 def test_times_are_compared_by_when_they_are(less, more):
@@ -249,8 +268,19 @@ def test_numbers_keep_all_their_digits():
         assert better(policy, "9.50", "10.00") == "10.00"
         assert better(policy, 0.1, "0.1") == 0.1  # as good as the later one
     assert better(Policy("f desc"), "9.50", "10.00") == "9.50"  # texts are texts
-    with pytest.raises(BadItemError, match="'soon' is not a time"):
-        better(Policy("time(f) asc"), "soon", "2024-01-01")
+    for text in (
+        "soon",
+        "P",
+        "PT",
+        "P1DT",
+        "2024-02-30",
+        "2024-01-01T25:00",
+        "12",
+        "1:2",
+        "+01:00",
+    ):
+        with pytest.raises(BadItemError, match=f"'{re.escape(text)}' is not a time"):
+            better(Policy("time(f) asc"), text, "2024-01-01")
 
 
 @pytest.mark.parametrize(

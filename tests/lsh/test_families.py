@@ -117,6 +117,15 @@ def test_gaussians_are_those_of_box_and_muller():
     assert derived_gaussians(SECRET, (3, 3)).dtype == np.float32
 
 
+@pytest.mark.parametrize("at_once", [1, 7, 20, 100])
+def test_directions_are_the_same_however_many_are_derived_at_once(monkeypatch, at_once):
+    for derived in (derived_gaussians, derived_signs):
+        whole = derived(SECRET, (3, 7))
+        with monkeypatch.context() as patched:
+            patched.setattr(projections, "DERIVED_AT_ONCE", at_once)
+            assert np.array_equal(derived(SECRET, (3, 7)), whole)
+
+
 def test_gaussians_have_the_bytes_that_they_always_had():
     """A stored signature is worth nothing if another version draws other directions."""
     data = derived_gaussians(b"\0" * 32, (64, 65)).astype("<f4").tobytes()

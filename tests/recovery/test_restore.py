@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 import simdb
+from simdb.errors import DatabaseFullError
+from simdb.storage.file import environment
 from tests.support.commands import run
 from tests.support.processes import Child
 
@@ -122,6 +125,17 @@ def test_a_restored_store_is_synced_and_so_is_its_name(store, backup, monkeypatc
     simdb.restore(backup, store)
     assert [name for name in synced if name.endswith(".tmp")]
     assert synced[-2:] == ["renamed", str(store.parent)]
+
+
+def test_a_copy_that_cannot_be_read_is_told_with_the_name_of_the_store(store, backup, monkeypatch):
+    def full(path, **_):
+        raise DatabaseFullError(f"{path}: the disk is full")
+
+    monkeypatch.setattr(environment, "acquire", full)
+    with pytest.raises(DatabaseFullError, match=f"^{re.escape(str(store))}: the disk"):
+        simdb.restore(backup, store)
+    monkeypatch.undo()
+    assert count(store) == 5
 
 
 def test_the_command_restores_and_says_who_is_in_the_way(store, backup):

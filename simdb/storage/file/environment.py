@@ -57,7 +57,7 @@ from simdb.errors import (
 )
 from simdb.storage.file import creation, log, preflight
 from simdb.storage.file.creation import Room
-from simdb.storage.file.errors import translated
+from simdb.storage.file.errors import is_of_storage, translated
 from simdb.storage.file.groups import Group, Lobby, Member
 from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
 from simdb.storage.file.log import Changed, Log
@@ -618,8 +618,10 @@ class WriteTransaction(ReadTransaction):
                     self._log = group.log.copy() if group.entered else group.log
                     self._held_back = group.held_back
                     self._commit_noted(group.manifests)
-        except Exception as error:  # noqa: BLE001 - all members raise it
-            failure = error
+        except Exception as error:
+            if not is_of_storage(error):  # raised by the handler of a signal: of this member alone
+                raise
+            failure = error  # of all members
             # What was read of changes that are not stored may come again with other content.
             self.environment.forget()
         self.environment.lobby.settle(group, failure)

@@ -19,6 +19,7 @@ from simdb.errors import (
     DatabaseNotFoundError,
     FormatVersionError,
     NotADatabaseError,
+    SimdbError,
     StorageError,
 )
 from simdb.storage.file import preflight
@@ -31,6 +32,13 @@ _FULL = {errno.ENOSPC, errno.EFBIG, errno.EDQUOT}
 _REFUSED = {errno.EACCES, errno.EPERM}
 _TOO_MANY = {errno.EMFILE, errno.ENFILE}
 _FAILED = {errno.EIO, errno.ENXIO, errno.ENODEV, errno.ESTALE}
+
+
+def is_of_storage(error: BaseException) -> bool:
+    """Whether an error is of the file, its system or memory; the handler of a signal raises any."""
+    if isinstance(error, OSError):
+        return error.errno is not None or isinstance(error, SimdbError)
+    return isinstance(error, SimdbError | lmdb.Error | MemoryError)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from simdb.errors import DatabaseBusyError, StorageError
 from simdb.storage.file import preflight
+from simdb.storage.file.errors import is_of_storage
 
 LOOKED_EVERY = 0.05  # seconds, by those who wait for one that may be gone
 
@@ -146,7 +147,7 @@ class _QueuedLock:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 self._owner = None
-                if error.errno is None:  # raised by the handler of a signal, as TimeoutError
+                if not is_of_storage(error):  # raised by the handler of a signal, as TimeoutError
                     raise
                 if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EINTR):
                     raise StorageError(f"the store cannot be locked: {error}") from error

@@ -152,6 +152,12 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
             pairs = collection.pairs(0.5)
             first = list(islice(pairs.batches(), stop))
             assert (pairs.token is None) == (stop == 0)
+            again = collection.pairs(0.5)
+            for begun in (iter, simdb.Pairs.batches):
+                assert len(list(again)) == len(everything)
+                assert again.token is not None
+                begun(again)
+                assert again.token is None
             rest = list(collection.pairs(0.5, resume=pairs.token).batches())
             assert len(first) + len(rest) == whole
             numbers = [
