@@ -42,6 +42,55 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "exact",
+        "exact/thresholds.py",
+        "_fraction_of(float(value) if isinstance(value, np.floating) else value)",
+        "_fraction_of(value)",
+        "tests/exact/test_thresholds.py -k number_that_was_written",
+    ),
+    Fault(
+        "exact",
+        "exact/products.py",
+        "yield MayBeNear(rows, columns, 0 if first else looked_at)",
+        "yield MayBeNear(rows, columns, looked_at)",
+        "tests/exact/test_products.py",
+    ),
+    Fault(
+        "",
+        "frames.py",
+        "if given is not None and stored and given not in stored:",
+        "if given is None and stored and given not in stored:",
+        "tests/frames/test_one_call.py -k another_type",
+    ),
+    Fault(
+        "",
+        "policies.py",
+        "days = eras * 146_097 + date(within + 1, month, day)",
+        "days = eras * 146_096 + date(within + 1, month, day)",
+        "tests/ingest/test_ordered.py -k when_they_are",
+    ),
+    Fault(
+        "",
+        "results.py",
+        "        return self._each_batch(self._begun())",
+        "        yield from self._each_batch(self._begun())",
+        "tests/answers/exact/test_pairs_store.py -k left_off",
+    ),
+    Fault(
+        "storage",
+        "storage/file/errors.py",
+        "return isinstance(error, SimdbError | lmdb.Error | MemoryError)",
+        "return True",
+        "tests/storage/test_groups.py -k another_commits",
+    ),
+    Fault(
+        "lsh",
+        "lsh/projections.py",
+        "both[pairs + part.start : pairs + part.stop] = length * sine",
+        "both[pairs + part.start : pairs + part.stop] = length * cosine",
+        "tests/lsh/test_families.py -k muller",
+    ),
+    Fault(
         "",
         "collection.py",
         "if order is not None and not order.is_order and not by_containment:",
