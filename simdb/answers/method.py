@@ -188,10 +188,17 @@ class Method(ABC):
         kind = opened.settings.kind
         promise, is_distance = self.promise(kind), kind.is_distance
         bounds = [0, *np.cumsum(np.bincount(probes, minlength=len(candidates))).tolist()]
-        return [
-            Matches(tuple(rows[begin:end]), promise, self.recall, count, is_distance=is_distance)
-            for (begin, end), count in zip(pairwise(bounds), candidates, strict=True)
-        ]
+        answers: list[Matches] = []
+        without: dict[int, Matches] = {}  # matches, by candidates: most that find none are equal
+        for (begin, end), count in zip(pairwise(bounds), candidates, strict=True):
+            known = without.get(count) if begin == end else None
+            if known is None:
+                chosen = tuple(rows[begin:end])
+                known = Matches(chosen, promise, self.recall, count, is_distance=is_distance)
+                if begin == end:
+                    without[count] = known
+            answers.append(known)
+        return answers
 
     def _rows(
         self,
