@@ -393,7 +393,8 @@ class FileWatch:
         self._lock = Path(f"{path}-lock")
         self._lock_identity: Identity | None = None
         # Of the file that was opened, whatever lies at its path now.
-        self.descriptor = _not_waiting(str(path), os.O_RDONLY | os.O_CLOEXEC)
+        self._file = FileIO(str(path), opener=_not_waiting)  # which an interrupt leaves to its end
+        self.descriptor = self._file.fileno()
         status = os.fstat(self.descriptor)
         self.identity: Identity = (status.st_dev, status.st_ino)
         self.least_size = status.st_size  # LMDB never makes a file shorter
@@ -485,7 +486,7 @@ class FileWatch:
     def close(self) -> None:
         """Stop watching."""
         self.pages.close()
-        os.close(self.descriptor)
+        self._file.close()
 
 
 def users_of(path: Path) -> set[int]:
