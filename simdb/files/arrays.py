@@ -78,7 +78,7 @@ class ArrayReader(RowReader):
     def _key(self, key: Key) -> Key:
         if isinstance(key, int):
             return key
-        if key.splitlines() != [key]:
+        if key and key.splitlines() != [key]:  # an empty one is told as every other is
             raise RowProblemError("the key contains a line break, which a list of keys cannot hold")
         return whole_number(key) if self.options.integer_keys else key
 

@@ -95,3 +95,11 @@ def test_what_is_wrong_with_an_array_is_said_once(store, tmp_path):
     assert run("add", store, "c", named).stderr == f"simdb: {named}: {missing}\n"
     begun = "not a NumPy file, by its first bytes"
     assert run("add", store, "c", nonsense).stderr == f"simdb: {nonsense}: {begun}\n"
+
+
+def test_keys_of_an_array_that_cannot_be_listed_are_told_apart(store, tmp_path):
+    run("create", store, "c", *EUCLIDEAN)
+    source = tmp_path / "named.npz"
+    for key, told in (("", "key '' takes 0 bytes"), ("a\u2028", "contains a line break")):
+        np.savez(source, vector=np.ones((1, 3)), id=np.array([key]))
+        assert told in run("add", store, "c", source, "--id-field", "id").stderr
