@@ -11,9 +11,10 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -44,14 +45,6 @@ class cached_property(functools.cached_property[T_co]):  # noqa: N801 - as Pytho
     Before, Python holds one lock for all objects of a class while it computes.
     """
 
-    @overload
-    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
-
-    @overload
-    def __get__(self, instance: object, owner: type[Any] | None = None) -> T_co: ...
-
-    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Any:
-        if instance is None:
-            return self
-        value = instance.__dict__[self.attrname] = self.func(instance)
-        return value
+    def __init__(self, func: Callable[[Any], T_co]) -> None:
+        super().__init__(func)
+        self.lock = nullcontext()

@@ -8,6 +8,7 @@ these leaves a pool locked for good.
 
 from __future__ import annotations
 
+import atexit
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -82,22 +83,23 @@ def settle(tasks: Iterable[Task[Any]]) -> None:
 class Pool:
     """A number of threads that make calls in the order in which they are given.
 
-    They end with it, and do not keep the process from ending. As a context manager it waits for
-    them.
+    They end with it, and with the program: what is given then is done in the caller's thread. As a
+    context manager it waits for them.
     """
 
     def __init__(self, threads: int, name: str) -> None:
         self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
-        end = weakref.finalize(self, _end, self._tasks, threads)
-        end.atexit = False
         self._threads = [
             threading.Thread(
                 target=_work, args=(self._tasks,), name=f"{name}_{number}", daemon=True
             )
             for number in range(threads)
         ]
+        end = weakref.finalize(self, _end, self._tasks, threads)
+        end.atexit = False
         for thread in self._threads:
             thread.start()
+        _pools.add(self)
 
     def submit(self, call: Callable[..., T], *arguments: Any) -> Task[T]:
         """Let a thread make a call."""
@@ -107,7 +109,10 @@ class Pool:
 
     def start(self, task: Task[Any]) -> None:
         """Let a thread run a task, which the caller has noted before."""
-        self._tasks.put(task)
+        if self._threads:
+            self._tasks.put(task)
+        else:
+            task.run()
 
     def close(self) -> None:
         """Wait for all that was given, and for the threads; a second call does nothing."""
@@ -121,6 +126,16 @@ class Pool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Close all pools while their threads run: when Python ends, who waits for one hangs."""
+    for pool in list(_pools):
+        pool.close()
 
 
 def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "threads.py",
+        "    for pool in list(_pools):\n",
+        "    for pool in list(_pools)[1:]:\n",
+        "tests/test_threads.py -k program_ends",
+    ),
+    Fault(
         "exact",
         "exact/thresholds.py",
         "_fraction_of(float(value) if isinstance(value, np.floating) else value)",
@@ -142,8 +149,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/locks.py",
-        "if error.errno is None:",
-        "if error.errno == 0:",
+        "if not is_of_storage(error):",
+        "if is_of_storage(error) is None:",
         "tests/storage/test_locks.py -k goes_through",
     ),
     Fault(
@@ -1089,8 +1096,8 @@ FAULTS = (
     Fault(
         "policies",
         "policies.py",
-        "{zone or '+00:00'}",
-        "+00:00",
+        'return seconds + fraction - (-east if sign == "-" else east)',
+        "return seconds + fraction",
         "tests/ingest/test_ordered.py -k when_they_are",
     ),
     Fault(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 import weakref
@@ -10,6 +11,7 @@ import weakref
 import pytest
 
 from simdb.threads import Pool
+from tests.support.processes import ended
 
 
 def test_calls_are_begun_in_the_order_in_which_they_are_given():
@@ -92,3 +94,26 @@ def test_threads_that_wait_hold_nothing_of_what_they_have_done():
         while left() is not None and time.monotonic() < deadline:
             time.sleep(0.001)
         assert left() is None
+
+
+LEFT_OPEN = """
+import signal, sys, time
+from functools import partial
+from simdb.answers.ahead import done_ahead
+from simdb.threads import Pool
+from tests.support.processes import ended
+
+class Last:
+    def __del__(self):
+        print(pool.submit(max, 3, 4).result())
+
+signal.alarm(20)
+pool = Pool(2, "test")
+done = done_ahead((partial(time.sleep, 0.05) for _ in range(9)), pool)
+next(done)
+last = Last()
+"""
+
+
+def test_a_program_ends_that_leaves_an_iterator_open_and_uses_threads_to_its_end():
+    assert ended(sys.executable, "-c", LEFT_OPEN).stdout == "4\n"

@@ -240,7 +240,7 @@ class BusyPool(Pool):
     """Threads that have other work for ever."""
 
     def __init__(self) -> None:
-        super().__init__(0, "busy")
+        super().__init__(1, "busy")
         self.given: list[Task[Any]] = []
 
     def start(self, task: Task[Any]) -> None:
