@@ -1,8 +1,8 @@
 """What is made when it is asked for: modules of packages, of which a program uses few, and values.
 
-A process may fork while one of its threads is at that. The child has no such thread, so what that
-holds would never be free there: modules are imported by one thread at a time, which a fork waits
-for, and nothing is locked while a value is computed.
+A process may fork while one of its threads is at that. The child has no such thread, so a lock that
+it holds would never be free there. So a fork waits for threads that import, and nothing is locked
+while a value is computed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from importlib import import_module
@@ -18,23 +19,39 @@ from typing import Any, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 
-# Registered here, before those of open files: at a fork it is taken after what these take.
-_importing = threading.RLock()
-os.register_at_fork(
-    before=_importing.acquire,
-    after_in_parent=_importing.release,
-    after_in_child=_importing.release,
-)
+LONGEST_WAIT = 1.0  # seconds of a fork: what is imported may wait for what the fork holds
+
+_importing: list[int] = []  # threads, each as often as it has begun
+
+
+def _before_fork() -> None:
+    """Wait for imports of other threads, which hold locks of Python's."""
+    own, deadline = threading.get_ident(), time.monotonic() + LONGEST_WAIT
+    while set(_importing) - {own} and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _after_fork() -> None:
+    """Forget the threads that a child does not have."""
+    own = threading.get_ident()
+    _importing[:] = [one for one in _importing if one == own]
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def modules_of(package: str, names: Sequence[str]) -> Callable[[str], ModuleType]:
     """Return a package's ``__getattr__`` (PEP 562) that imports its modules on use."""
 
     def imported(name: str) -> ModuleType:
-        if name in names:
-            with _importing:
-                return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        own = threading.get_ident()
+        _importing.append(own)
+        try:
+            return import_module(f"{package}.{name}")
+        finally:
+            _importing.remove(own)
 
     return imported
 

@@ -30,6 +30,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from numbers import Rational, Real
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -53,18 +54,17 @@ _HELP = (
     "with commas between them"
 )
 _MISSING = (1,)  # after (0, value)
+_PARTS = tuple(rf"(?:([+-]?\d+(?:[.,]\d+)?){name})?" for name in "YMWDHMS")
 _DURATION = re.compile(
-    r"([+-]?)P(?=.*\d)(?:([+-]?\d+)Y)?(?:([+-]?\d+)M)?(?:([+-]?\d+)W)?(?:([+-]?\d+)D)?"
-    r"(?:T(?=.*\d)(?:([+-]?\d+)H)?(?:([+-]?\d+)M)?(?:([+-]?\d+(?:[.,]\d+)?)S)?)?",
-    re.ASCII,
+    rf"([+-]?)P(?=.*\d){''.join(_PARTS[:4])}(?:T(?=.*\d){''.join(_PARTS[4:])})?", re.ASCII
 )
 # Of years, months, weeks, days, hours, minutes and seconds.
 _PARTS_OF_DURATION = (360 * 86_400, 30 * 86_400, 7 * 86_400, 86_400, 3_600, 60, 1)
 # A day, whose year may be any, an hour with minutes and seconds, a fraction of these, and a zone.
 _TIME = re.compile(
-    r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)(?:[T ]|(?=$|[Z+-])))?"
+    r"(?:([+-]?\d{4,})-(\d\d)-(\d\d)(?:[T ](?=\d)|(?=$|[Z+-])))?"
     r"(?:(\d\d)(?::(\d\d)(?::(\d\d)([.,]\d+)?)?)?)?"
-    r"(?:Z|([+-])(\d\d):?(\d\d)?(?::?(\d\d(?:\.\d+)?))?)?",
+    r"(?:Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d)(?::?([0-5]\d(?:\.\d+)?))?)?)?",
     re.ASCII,
 )
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00+00:00")
@@ -134,7 +134,7 @@ def _number(value: Any) -> int | Decimal:
         return Decimal(value)
 
 
-def _time(text: Any) -> Decimal:
+def _time(text: Any) -> Fraction:
     """Return a point in time as seconds since 1970, a clock's or a duration in seconds.
 
     A month of a duration counts as 30 days and a year as twelve of these, as where databases
@@ -144,21 +144,24 @@ def _time(text: Any) -> Decimal:
         if (found := _DURATION.fullmatch(text)) is not None:
             sign, *parts = found.groups(default="0")
             given = zip(parts, _PARTS_OF_DURATION, strict=True)
-            seconds = sum(
-                (Decimal(part.replace(",", ".")) * each for part, each in given), Decimal()
-            )
-            return seconds.copy_negate() if sign == "-" else seconds
+            seconds = sum((_decimal(part) * each for part, each in given), Fraction())
+            return -seconds if sign == "-" else seconds
         if (found := _TIME.fullmatch(text)) is not None and (found[1] or (found[4] and found[5])):
             with contextlib.suppress(ValueError):
                 return _point(found)
         with contextlib.suppress(ValueError):  # weeks, and what has no hyphens
             moment = datetime.fromisoformat(text)
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return Decimal((moment - _EPOCH) // timedelta(microseconds=1)).scaleb(-6)
+            return Fraction((moment - _EPOCH) // timedelta(microseconds=1), 10**6)
     raise ValueError(f"{_shown(text)[:60]!r} is not a time")
 
 
-def _point(found: re.Match[str]) -> Decimal:
+def _decimal(text: str) -> Fraction:
+    """Return a decimal number, with all its digits."""
+    return Fraction(text.replace(",", "."))
+
+
+def _point(found: re.Match[str]) -> Fraction:
     """Return what ``_TIME`` has found in seconds; ValueError: there is no such day or hour."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     sign, *zone = found.groups(default="0")[7:]
@@ -167,11 +170,11 @@ def _point(found: re.Match[str]) -> Decimal:
         # Any year is like one of the first 400 that datetime has, and the calendar repeats then.
         eras, within = divmod(year - 1, 400)
         days = eras * 146_097 + date(within + 1, month, day).toordinal() - _EPOCH.toordinal()
-    fraction = Decimal((found[7] or "0").replace(",", "."))
+    fraction = _decimal(found[7] or "0")
     is_end = hour == 24 and not (minute or second or fraction)
     if (hour > 23 and not is_end) or minute > 59 or second > 59:
         raise ValueError("there is no such hour")
-    east = int(zone[0]) * 3_600 + int(zone[1]) * 60 + Decimal(zone[2])
+    east = int(zone[0]) * 3_600 + int(zone[1]) * 60 + _decimal(zone[2])
     seconds = days * 86_400 + hour * 3_600 + minute * 60 + second
     return seconds + fraction - (-east if sign == "-" else east)
 

@@ -89,6 +89,7 @@ class Pool:
 
     def __init__(self, threads: int, name: str) -> None:
         self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
+        self._is_ended = False
         self._threads = [
             threading.Thread(
                 target=_work, args=(self._tasks,), name=f"{name}_{number}", daemon=True
@@ -109,16 +110,17 @@ class Pool:
 
     def start(self, task: Task[Any]) -> None:
         """Let a thread run a task, which the caller has noted before."""
-        if self._threads:
-            self._tasks.put(task)
-        else:
+        if self._is_ended:
             task.run()
+        else:
+            self._tasks.put(task)
 
     def close(self) -> None:
-        """Wait for all that was given, and for the threads; a second call does nothing."""
-        threads, self._threads = self._threads, []
-        _end(self._tasks, len(threads))
-        for thread in threads:
+        """Wait for all that was given, and for the threads; again after an interrupt."""
+        if not self._is_ended:
+            _end(self._tasks, len(self._threads))
+            self._is_ended = True
+        for thread in self._threads:
             thread.join()
 
     def __enter__(self) -> Self:
