@@ -9,6 +9,7 @@ these leaves a pool locked for good.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -68,13 +69,13 @@ class Task(Generic[T]):
 
 def settle(tasks: Iterable[Task[Any]]) -> None:
     """Cancel tasks, and wait for those that have begun; an interrupt is raised when all is done."""
-    interrupt: KeyboardInterrupt | None = None
+    interrupt: BaseException | None = None
     left = list(tasks)
     while left:
         try:
             if left[-1].cancel() or left[-1].wait():
                 left.pop()
-        except KeyboardInterrupt as error:
+        except BaseException as error:  # noqa: BLE001 - the handler of a signal raises any
             interrupt = error
     if interrupt is not None:
         raise interrupt
@@ -89,17 +90,17 @@ class Pool:
 
     def __init__(self, threads: int, name: str) -> None:
         self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
+        self._process = os.getpid()
         self._is_ended = False
-        self._threads = [
-            threading.Thread(
-                target=_work, args=(self._tasks,), name=f"{name}_{number}", daemon=True
-            )
-            for number in range(threads)
-        ]
+        self._running: list[threading.Lock] = []  # of each thread, until it has ended
         end = weakref.finalize(self, _end, self._tasks, threads)
         end.atexit = False
-        for thread in self._threads:
-            thread.start()
+        for number in range(threads):
+            running = threading.Lock()
+            running.acquire()
+            own = self._tasks, running
+            threading.Thread(target=_work, args=own, name=f"{name}_{number}", daemon=True).start()
+            self._running.append(running)
         _pools.add(self)
 
     def submit(self, call: Callable[..., T], *arguments: Any) -> Task[T]:
@@ -117,11 +118,14 @@ class Pool:
 
     def close(self) -> None:
         """Wait for all that was given, and for the threads; again after an interrupt."""
+        if self._process != os.getpid():  # a child of a fork has no such threads
+            return
         if not self._is_ended:
-            _end(self._tasks, len(self._threads))
+            _end(self._tasks, len(self._running))
             self._is_ended = True
-        for thread in self._threads:
-            thread.join()
+        for running in self._running:  # not by join, which Python 3.11 forgets once interrupted
+            with running:
+                pass
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +150,8 @@ def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
         tasks.put(None)
 
 
-def _work(tasks: SimpleQueue[Task[Any] | None]) -> None:
+def _work(tasks: SimpleQueue[Task[Any] | None], running: threading.Lock) -> None:
     while (task := tasks.get()) is not None:
         task.run()
         del task  # and what it holds, while the thread waits
+    running.release()

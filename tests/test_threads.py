@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import threading
 import time
@@ -69,7 +70,25 @@ def test_a_pool_that_is_closed_has_done_what_it_was_given_and_ends_its_threads()
     pool.close()
     pool.close()
     assert sorted(done) == [*range(100)]
-    assert threading.active_count() == before
+    require_no_more_threads_than(before)
+    assert pool.submit(threading.get_ident).result() == threading.get_ident()
+
+
+def test_a_pool_whose_closing_was_interrupted_waits_when_it_is_closed_again():
+    may_end, done = threading.Event(), list[bool]()
+    pool = Pool(2, "test")
+    pool.submit(lambda: done.append(may_end.wait(10)))
+    handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            pool.close()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+    threading.Timer(0.05, may_end.set).start()
+    pool.close()
+    assert done == [True]
 
 
 def test_the_threads_of_a_pool_that_is_forgotten_end():
@@ -78,6 +97,10 @@ def test_the_threads_of_a_pool_that_is_forgotten_end():
     pool.submit(int).result()
     del pool
     gc.collect()
+    require_no_more_threads_than(before)
+
+
+def require_no_more_threads_than(before: int) -> None:
     deadline = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.001)

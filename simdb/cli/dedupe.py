@@ -308,7 +308,7 @@ def dedupe(
     asked.require_sound(telling)
     with places.opened() as database, asked.spilled(database) as spilled:
         job = _Job(asked, database, spilled)
-        with asked.report_open() as page:
+        with folders_made(job.folders()), asked.report_open() as page:
             with (
                 job.outputs_open() as files,
                 told_when_interrupted(job.left),
@@ -610,9 +610,12 @@ class _Job:
         names = [*self._targets, *self._asked.files_beside()]
         require_distinct(*names)
         names = names[: len(names) - (self._asked.places.report is not None)]
-        folders = [] if self._is_one else self._targets
-        with folders_made(folders), written_together(*names) as files:
+        with written_together(*names) as files:
             yield dict(zip(names, files, strict=True))
+
+    def folders(self) -> list[str]:
+        """Return the outputs whose folders are to be made."""
+        return [] if self._is_one else self._targets
 
     def left(self) -> str:
         """Return what an interruption leaves, in words."""

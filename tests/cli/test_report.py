@@ -174,6 +174,13 @@ def test_a_report_that_fails_leaves_the_other_outputs(
     assert "two outputs cannot both go to" in failed(*asked)
 
 
+def test_a_report_may_lie_in_the_folder_that_is_made_for_the_kept_rows(tmp_path: Path) -> None:
+    sources = [write_rows(tmp_path / f"{n}.jsonl", [{"id": n, "text": f"text {n}"}]) for n in "ab"]
+    folder = tmp_path / "made"
+    done("dedupe", *sources, "--id-field", "id", "-o", f"{folder}/", "--report", folder / "r.html")
+    assert {path.name for path in folder.iterdir()} == {"a.jsonl", "b.jsonl", "r.html"}
+
+
 def test_the_largest_groups_are_shown_beside_the_row_that_is_kept() -> None:
     seen = Removed(is_distance=False)
     for number in range(3_000):
