@@ -33,10 +33,9 @@ Where to look:
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from simdb import starting
+from simdb import late, starting
 
 if TYPE_CHECKING:
     from simdb.collection import Collection, CollectionView
@@ -381,12 +380,12 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of these
 
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
-            module = import_module(_MODULES[name])
+            module = late.module(_MODULES[name])
             value = getattr(module, "open_database" if name == "open" else name)
             globals()[name] = value
             return value
         if name in _PARTS:
-            return import_module(f"simdb.{name}")
+            return late.module(f"simdb.{name}")
         raise AttributeError(f"module 'simdb' has no attribute {name!r}")
 
 

@@ -40,18 +40,23 @@ def _after_fork() -> None:
 os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
+def module(name: str) -> ModuleType:
+    """Import a module, which forks of other threads wait for."""
+    own = threading.get_ident()
+    _importing.append(own)
+    try:
+        return import_module(name)
+    finally:
+        _importing.remove(own)
+
+
 def modules_of(package: str, names: Sequence[str]) -> Callable[[str], ModuleType]:
     """Return a package's ``__getattr__`` (PEP 562) that imports its modules on use."""
 
     def imported(name: str) -> ModuleType:
-        if name not in names:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        own = threading.get_ident()
-        _importing.append(own)
-        try:
-            return import_module(f"{package}.{name}")
-        finally:
-            _importing.remove(own)
+        if name in names:
+            return module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return imported
 

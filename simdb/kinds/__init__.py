@@ -11,9 +11,9 @@ A setting changes what is similar to what, so a stored collection is never opene
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from simdb import late
 from simdb.arguments import short
 from simdb.errors import ConfigurationError, UnknownKindError, WrongTypeError
 from simdb.kinds import tokenisers
@@ -253,7 +253,7 @@ def require(kind: object) -> Kind:
 
 
 def _imported(name: str) -> Any:
-    return getattr(import_module(f"simdb.kinds.{_MODULES[name]}"), name)
+    return getattr(late.module(f"simdb.kinds.{_MODULES[name]}"), name)
 
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of these

@@ -142,11 +142,21 @@ def _is_number(value: object) -> bool:
         return False
 
 
+def _three(row: Any) -> Rated:
+    try:
+        user, item, rating = row
+    except (TypeError, ValueError):  # no values, or another number of them
+        told = f"a rating is a user, an item and a number, not {short(row)}"
+        raise BadItemError(told) from None
+    return user, item, rating
+
+
 def _table(ratings: Iterable[Rated], treatment: Treatment, by: By) -> RatingTable:
     require_choice("by", by, "user", "item")
     table = RatingTable(treatment)
-    for row, (user, item, rating) in enumerate(ratings):
+    for row, given in enumerate(ratings):
         try:
+            user, item, rating = _three(given)
             table.add(*((user, item) if by == "user" else (item, user)), rating)
         except BadItemError as error:
             raise BadItemError(f"row {row}: {error}", row=row) from None

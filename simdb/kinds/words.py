@@ -6,7 +6,8 @@ spaces have no breaks to be found without a dictionary: there every character is
 marks, as of Chinese, Japanese (katakana stay together), Thai, Lao, Khmer and Burmese.
 
 The classes are those of the annex as far as they tell words that have a letter or a digit, derived
-from the tables of Python and the lists below.
+from the tables of Python and the lists below. But the narrow no-break space joins no words: French
+has it before marks, where others write a space or nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +58,6 @@ _OTHERS: dict[str, Ranges] = {
         *((0x0600, 0x0605), (0x066B, 0x066B), (0x06DD, 0x06DD), (0x0890, 0x0891), (0x08E2, 0x08E2)),
         *((0x19DA, 0x19DA), (0x110BD, 0x110BD), (0x110CD, 0x110CD)),
     ),
-    "CONNECTOR": ((0x202F, 0x202F),),
     "MARK": ((0x200C, 0x200C), (0xFF9E, 0xFF9F), (0x1F3FB, 0x1F3FF)),
     "NOTHING": ((0x200B, 0x200B),),
 }
