@@ -6,11 +6,12 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 CONTEXT = 2  # equal lines shown beside a difference
 GAP = ("...", " ", "...")  # in the place of equal lines that are left out
 MOST_WORDS = 2_000  # of each side that are aligned; the time may grow with the square
+MOST_COMPARED = 2**28  # elements of both sides, each with each, which take an eighth as many bytes
 MOST_EQUAL = MOST_WORDS**2  # pairs of equal lines among which those are sought that belong together
 _WORD = re.compile(r"\S+\s*|\s+")
 
@@ -36,9 +37,8 @@ def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
     """
     left_lines, right_lines = left.split("\n"), right.split("\n")
     keys = _keys_of_lines(left_lines, right_lines)
-    matcher = difflib.SequenceMatcher(None, *keys, autojunk=False)
     last = None
-    for group in matcher.get_grouped_opcodes(CONTEXT):
+    for group in _matcher(*keys).get_grouped_opcodes(CONTEXT):
         if last is not None or group[0][1] > 0:
             yield GAP
         for _, left_from, left_to, right_from, right_to in group:
@@ -121,8 +121,23 @@ def _equal(left: Sequence[list[str]], right: Sequence[list[str]]) -> list[tuple[
     ones, others = (
         [keys.setdefault(tuple(word), len(keys)) for word in side] for side in (left, right)
     )
-    matcher = difflib.SequenceMatcher(None, ones, others, autojunk=False)
-    return [(block.a, block.b, block.size) for block in matcher.get_matching_blocks()]
+    blocks = _matcher(ones, others).get_matching_blocks()
+    return [(block.a, block.b, block.size) for block in blocks]
+
+
+def _matcher(left: Sequence[Hashable], right: Sequence[Hashable]) -> Any:
+    """Return what aligns two sequences: by their longest common subsequence, unless it is long.
+
+    What ``difflib`` itself does about a sequence that has much in common here and there takes time
+    that grows with the third power.
+    """
+    matcher: Any = difflib.SequenceMatcher(None, left, right, autojunk=False)
+    if len(left) * len(right) <= MOST_COMPARED:
+        from rapidfuzz.distance import LCSseq  # only where texts are shown
+
+        found = LCSseq.opcodes(left, right).as_matching_blocks()
+        matcher.matching_blocks = [difflib.Match(*block) for block in found]
+    return matcher
 
 
 def _joined(words: Sequence[str], equal: set[int]) -> Marked:

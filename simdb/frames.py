@@ -413,7 +413,6 @@ def _collection_for(
             target = database[name]
         else:
             target = database.collection(name, kind or Text(), **bound)
-        target.note_key_source(f"the field {table.columns.key!r}")
         given, stored = table.key_type(), target.key_types()
         if given is not None and stored and given not in stored:
             names = {str: "texts", int: "whole numbers"}
@@ -422,6 +421,7 @@ def _collection_for(
                 f"{table.columns.key!r} are {names[given]}: a row that comes again would be taken "
                 "for a copy of itself; give the keys as they were"
             )
+        target.note_key_source(f"the field {table.columns.key!r}")
         yield target
 
 

@@ -51,10 +51,17 @@ class Task(Generic[T]):
         return not self._fate.setdefault("made", False)
 
     def wait(self, seconds: float = -1) -> bool:
-        """Wait for its end, at most so long if that is not negative; return whether it came."""
-        if self._call is not None and self._running.acquire(timeout=seconds):
-            self._running.release()  # an interrupt before this keeps nobody: the call is None now
-        return self._call is None
+        """Wait for its end, at most so long if that is not negative; return whether it came.
+
+        That of what was cancelled has come.
+        """
+        if self._is_awaited and self._running.acquire(timeout=seconds):
+            self._running.release()  # after an interrupt before this nobody else may wait any more
+        return not self._is_awaited
+
+    @property
+    def _is_awaited(self) -> bool:
+        return self._call is not None and self._fate.get("made", True)
 
     def result(self) -> T:
         """Wait for its end, and return what the call did, or raise what it raised."""
@@ -69,12 +76,23 @@ class Task(Generic[T]):
 
 def settle(tasks: Iterable[Task[Any]]) -> None:
     """Cancel tasks, and wait for those that have begun; an interrupt is raised when all is done."""
-    interrupt: BaseException | None = None
     left = list(tasks)
-    while left:
-        try:
+
+    def settle_all() -> None:
+        while left:
             if left[-1].cancel() or left[-1].wait():
                 left.pop()
+
+    _to_its_end(settle_all)
+
+
+def _to_its_end(call: Callable[[], None]) -> None:
+    """Make a call again until no interrupt ends it; raise the last one that did then."""
+    interrupt: BaseException | None = None
+    while True:
+        try:
+            call()
+            break
         except BaseException as error:  # noqa: BLE001 - the handler of a signal raises any
             interrupt = error
     if interrupt is not None:
@@ -84,8 +102,8 @@ def settle(tasks: Iterable[Task[Any]]) -> None:
 class Pool:
     """A number of threads that make calls in the order in which they are given.
 
-    They end with it, and with the program: what is given then is done in the caller's thread. As a
-    context manager it waits for them.
+    They end with it, and with the program: what is given then is done in the caller's thread, and
+    so where none can be started. As a context manager it waits for them.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -99,8 +117,13 @@ class Pool:
             running = threading.Lock()
             running.acquire()
             own = self._tasks, running
-            threading.Thread(target=_work, args=own, name=f"{name}_{number}", daemon=True).start()
+            thread = threading.Thread(target=_work, args=own, name=f"{name}_{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the limit is reached, or Python ends
+                break
             self._running.append(running)
+        self._is_ended = not self._running
         _pools.add(self)
 
     def submit(self, call: Callable[..., T], *arguments: Any) -> Task[T]:
@@ -131,7 +154,7 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        _to_its_end(self.close)
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

@@ -43,7 +43,7 @@ ALLOWED_IMPORTS = {
     "ragged": {"arrays", "kernels"},
     "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
     "evidence": {"results"},
-    "kernels": {"arrays", "errors", "extras", "starting"},
+    "kernels": {"arrays", "errors", "extras", "late", "starting"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
     "forest": {"arrays", "kernels"},

@@ -54,6 +54,7 @@ def test_what_nobody_has_begun_can_be_cancelled():
         assert not running.wait(0.01)
         assert waiting.cancel()
         assert waiting.cancel()
+        assert waiting.wait()
         may_end.set()
         assert running.result()
         assert running.wait(0)

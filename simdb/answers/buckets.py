@@ -8,7 +8,7 @@ Memory is bounded by the setting, not by the corpus or by the number of pairs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import groupby
@@ -218,7 +218,9 @@ class Buckets(Method):
         ) -> tuple[T, Proposals, Int64s, Compared]:
             return name, proposals, *comparison.result()
 
-        def compared_parts() -> Iterator[Callable[[], tuple[T, Proposals, Int64s, Compared]]]:
+        def compared_parts() -> Generator[
+            Callable[[], tuple[T, Proposals, Int64s, Compared]], None, None
+        ]:
             calls = (partial(sign, *part) for part in parts)
             with closing(done_ahead(calls, pool)) as signed_parts:
                 for name, items, features, signed in signed_parts:
@@ -228,7 +230,7 @@ class Buckets(Method):
                         for comparison in comparisons(opened, items, *pairs, features=features):
                             yield partial(compare, name, proposals, comparison)
 
-        with closing(done_ahead(compared_parts(), pool)) as done:
+        with closing(compared_parts()) as calls, closing(done_ahead(calls, pool)) as done:
             for name, (probes, others, *_), places, compared in done:
                 work.compared += places.size
                 met = self.bound.meets_many(compared.numerators, compared.denominators)

@@ -21,6 +21,7 @@ from simdb import kernels
 from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
+from simdb.threads import settle
 from simdb.work import Work
 
 if TYPE_CHECKING:
@@ -335,16 +336,16 @@ def in_order(works: Iterable[Portion[T]], workers: Workers) -> Iterator[T]:
                 started.append((work, workers.pool.submit(work.advance, workers.most)))
             if not started:
                 return
-            work, task = started.popleft()
+            work, task = started[0]
             result = task.result()
+            started.popleft()
             # Unfinished work goes to the front again: results come in the order of ranges, and what
             # waits beyond the first is bounded by ``ahead`` times ``most``.
             if not work.done:
                 started.appendleft((work, workers.pool.submit(work.advance, workers.most)))
             yield result
     finally:
-        for _, task in started:
-            task.cancel()
+        settle(task for _, task in started)
 
 
 def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T, Place]]:

@@ -7,10 +7,10 @@ together. ``register`` lists every compiled function, and docs/kernels.md is mad
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from simdb import late
 from simdb.errors import StorageError
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ __all__ = [
 def __getattr__(name: str) -> ModuleType:
     if name in __all__:
         try:
-            return importlib.import_module(f"simdb.kernels.{name}")
+            return late.module(f"simdb.kernels.{name}")
         except OSError as error:
             raise StorageError(
                 f"the compiled kernels cannot be loaded: {error}; if too many files are "

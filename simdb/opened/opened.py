@@ -270,10 +270,7 @@ class Handle:
         if self.threads == 1:
             return None
         if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
-            try:
-                self._pool = os.getpid(), Pool(self.threads, "simdb")
-            except RuntimeError:  # no thread can be started: the limit is reached, or Python ends
-                return None
+            self._pool = os.getpid(), Pool(self.threads, "simdb")
         return self._pool[1]
 
     @property

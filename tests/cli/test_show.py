@@ -57,6 +57,12 @@ def test_lines_that_differ_are_marked_and_far_equal_ones_left_out():
     assert len(shown) == 7
 
 
+def test_changed_lines_with_equal_ones_between_stand_beside_each_other():
+    texts = ("\n\n".join(f"paragraph {n} of the {one} edition" for n in range(500)) for one in "ab")
+    marks = [mark for _, mark, _ in aligned(*texts)]
+    assert marks == [*["|", " "] * 499, "|"]
+
+
 def test_a_comparison_is_cut_after_so_many_lines():
     table = side_by_side("l", "a\n" * 50, "r", "b\n" * 50, width=60, longest=5)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from functools import partial
@@ -177,6 +178,13 @@ def test_keys_of_another_type_than_those_stored_are_refused(made, tmp_path):
     simdb.dedupe(make(numbered), item="text", key="id", store=store)
     with pytest.raises(simdb.UsageError, match=r"are whole numbers.*'id' are texts"):
         simdb.dedupe(make(ROWS), item="text", key="id", store=store)
+    other = tmp_path / "other.simdb"
+    with simdb.open(other) as database:
+        database.collection("documents", simdb.Text(), threshold=0.8).add(100, "one")
+    for rows, wanted in ((ROWS, pytest.raises(simdb.UsageError)), (numbered, nullcontext())):
+        with wanted:  # what is refused leaves no note of where its keys came from
+            key = "id" if rows is numbered else "text"
+            simdb.dedupe(make(rows), item="text", key=key, store=other)
     simdb.dedupe(make(numbered), item="text", key="id", store=store)
     with simdb.open(store) as database:
         assert database["documents"].key_types() == {int}
