@@ -17,6 +17,7 @@ begun = threading.Event()
 thread = threading.Thread(target=call)
 thread.start()
 begun.wait()
+time.sleep({delay})
 child = os.fork()
 if not child:
     call()
@@ -51,10 +52,25 @@ import package
 def call():
     assert package.slow.VALUE == 7
 """
+FIRST_USE = """
+import simdb
+
+def call():
+    begun.set()
+    with simdb.open(f"{os.getpid()}.simdb", threads=2) as database:
+        collection = database.collection("texts", simdb.Text(), threshold=0.5)
+        collection.add_many((number, f"text {number} of words") for number in range(300))
+        assert collection.search_many(["text 7 of words"] * 20)[0][0].key == 7
+"""
 
 
-@pytest.mark.parametrize("prepare", [COMPUTED, IMPORTED])
-def test_a_child_that_is_forked_meanwhile_does_not_hang(tmp_path: Path, prepare: str) -> None:
+@pytest.mark.parametrize(
+    ("prepare", "delay"),
+    [(COMPUTED, 0), (IMPORTED, 0), *((FIRST_USE, delay) for delay in (0.003, 0.03, 0.06, 0.12))],
+)
+def test_a_child_that_is_forked_meanwhile_does_not_hang(
+    tmp_path: Path, prepare: str, delay: float
+) -> None:
     package = tmp_path / "package"
     package.mkdir()
     (package / "__init__.py").write_text(
@@ -63,4 +79,7 @@ def test_a_child_that_is_forked_meanwhile_does_not_hang(tmp_path: Path, prepare:
     (package / "slow.py").write_text(
         "import sys, time\nsys.begun.set()\ntime.sleep(0.3)\nVALUE = 7\n"
     )
-    assert ended(sys.executable, "-c", FORK.format(prepare=prepare), cwd=tmp_path).stderr == ""
+    assert (
+        ended(sys.executable, "-c", FORK.format(prepare=prepare, delay=delay), cwd=tmp_path).stderr
+        == ""
+    )

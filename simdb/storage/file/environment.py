@@ -1286,14 +1286,21 @@ _registry: dict[tuple[int, int], Environment] = {}
 _registry_lock = threading.RLock()
 
 
+_forking: list[int] = []  # threads that hold all back; not if this was imported meanwhile
+
+
 def _before_fork() -> None:
     _registry_lock.acquire()
     for environment in _registry.values():
         environment.before_fork()
+    _forking.append(threading.get_ident())
 
 
 def _after_fork(*, child: bool) -> None:
     global _process, _registry_lock
+    if not child and not _forking:
+        return
+    _forking.clear()
     for environment in _registry.values():
         environment.after_fork(child=child)
     if child:
