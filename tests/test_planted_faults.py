@@ -44,8 +44,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "    if not child and not _forking:\n        return\n",
-        "",
+        "_held.extend(filter(_RLock.acquire, [_registry_lock]))",
+        "_held.append(_registry_lock)",
         "tests/test_late.py",
     ),
     Fault(

@@ -29,7 +29,7 @@ from simdb.opened import together
 from simdb.storage.file import environment as environments
 from simdb.storage.file import groups, locks
 from simdb.threads import Pool
-from tests.support.processes import answer_of
+from tests.support.processes import answer_of, ended
 
 FILES = {module.__file__ for module in (environments, groups, handle, locks, together)}
 OF_THREADS = {module.__file__ for module in (own_threads, ahead)}
@@ -186,6 +186,43 @@ def test_an_interrupt_at_any_line_leaves_threads_that_go_on_and_nothing_that_run
     closing.start()
     closing.join(10)
     assert not closing.is_alive()
+
+
+INTERRUPTED_FORK = """
+import os, signal, sys, threading
+import simdb
+from simdb.storage.file.environment import Environment
+
+signal.alarm(20)
+sys.unraisablehook = lambda _: None  # Python passes over what is raised before and after a fork
+closing = Environment._close_handles
+def interrupted(self):
+    Environment._close_handles = closing
+    self._environment = None
+    raise KeyboardInterrupt
+
+with simdb.open("s.simdb", threads=1) as database:
+    collection = database.collection("c", simdb.Set(), threshold=0.5)
+    def use(key):
+        collection.add(key, [1, 2])
+        assert key in collection
+    use("first")
+    Environment._close_handles = interrupted
+    child = os.fork()
+    if not child:
+        use("child")
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    thread = threading.Thread(target=use, args=("thread",))
+    thread.start()
+    thread.join()
+    assert sorted(entry.key for entry in collection.items()) == ["child", "first", "thread"]
+print("usable")
+"""
+
+
+def test_an_interrupt_of_a_fork_leaves_the_store_usable_in_both_processes(tmp_path: Path) -> None:
+    assert ended(sys.executable, "-c", INTERRUPTED_FORK, cwd=tmp_path).stdout == "usable\n"
 
 
 def test_an_interrupt_within_a_kernel_comes_when_the_kernel_has_ended():

@@ -32,6 +32,7 @@ import time
 import uuid
 import weakref
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -797,15 +798,16 @@ class Environment:
             self._close_handles()
 
     def _close_handles(self) -> None:
+        # The map first: where an interrupt leaves the others, they are opened anew with it.
+        environment, self._environment = self._environment, None
+        if environment is not None:
+            environment.close()
         queue, self._queue = self._queue, None
         if queue is not None:
             queue.close()
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.close()
-        if self._environment is not None:
-            self._environment.close()
-            self._environment = None
         self.forget()
 
     def forget(self) -> None:
@@ -1233,17 +1235,18 @@ class Environment:
 
     # -- forks -----------------------------------------------------------------------------
 
+    @property
+    def gate(self) -> threading.RLock:
+        """What a fork holds every new transaction back by."""
+        return self._gate
+
     def before_fork(self) -> None:
-        """Hold every new transaction back, and close the file if none is open."""
-        self._gate.acquire()
+        """Close the file if no transaction is open."""
         if not self._live and not self._waiting:
             self._close_handles()
 
-    def after_fork(self, *, child: bool) -> None:
-        """Let transactions begin again; the file is opened at first use."""
-        if not child:
-            self._gate.release()
-            return
+    def after_fork(self) -> None:
+        """Begin anew in a child; the file is opened at first use."""
         self._gate = threading.RLock()
         self._at_gate.clear()
         self._waits_for_turn.clear()
@@ -1286,34 +1289,52 @@ _registry: dict[tuple[int, int], Environment] = {}
 _registry_lock = threading.RLock()
 
 
-_forking: list[int] = []  # threads that hold all back; not if this was imported meanwhile
+_held: list[Any] = []  # locks, by a fork
+_RLock = type(_registry_lock)
+
+
+def _take_interrupt() -> None:
+    """Raise what the handler of a signal that came meanwhile raises; Python passes over it.
+
+    It comes where the next function of Python begins, as is one that a fork calls: this one and not
+    one that would be left half done.
+    """
 
 
 def _before_fork() -> None:
-    _registry_lock.acquire()
-    for environment in _registry.values():
+    """Hold all back, and close what nobody uses."""
+    # By calls of C, between which no interrupt comes: what is taken is noted.
+    _held.extend(filter(_RLock.acquire, [_registry_lock]))
+    environments = [*_registry.values()]
+    _held.extend(filter(_RLock.acquire, [environment.gate for environment in environments]))
+    for environment in environments:
         environment.before_fork()
-    _forking.append(threading.get_ident())
 
 
-def _after_fork(*, child: bool) -> None:
+def _after_fork_in_parent() -> None:
+    held = [*_held]
+    try:
+        _held.clear()
+    finally:
+        deque(map(_RLock.release, held), 0)
+
+
+def _after_fork_in_child() -> None:
     global _process, _registry_lock
-    if not child and not _forking:
-        return
-    _forking.clear()
+    _held.clear()
     for environment in _registry.values():
-        environment.after_fork(child=child)
-    if child:
-        _process, _registry_lock = object(), threading.RLock()
-    else:
-        _registry_lock.release()
+        environment.after_fork()
+    _process, _registry_lock = object(), threading.RLock()
 
 
+# Those before a fork run in the other order.
+os.register_at_fork(after_in_parent=_take_interrupt, after_in_child=_take_interrupt)
 os.register_at_fork(
     before=_before_fork,
-    after_in_parent=lambda: _after_fork(child=False),
-    after_in_child=lambda: _after_fork(child=True),
+    after_in_parent=_after_fork_in_parent,
+    after_in_child=_after_fork_in_child,
 )
+os.register_at_fork(before=_take_interrupt)
 
 
 def acquire(
