@@ -190,7 +190,7 @@ class MaximumDistance(_Rational, frozen=True, order=True):
     def _read(cls, value: ThresholdLike | np.number, name: str) -> Self:
         fraction = _fraction_of(float(value) if isinstance(value, np.floating) else value)
         if fraction < 0:
-            raise ConfigurationError(f"{name} must be a number of at least 0, not {short(value)}")
+            raise _refused(name, value, "a number of at least 0")
         return cls(fraction)
 
     def meets_many(self, numerators: npt.NDArray[Any], denominators: npt.NDArray[Any]) -> Bools:
@@ -251,7 +251,19 @@ def admits(own: Bound, other: Bound) -> bool:
 
 
 def _out_of_range(name: str, value: object) -> ConfigurationError:
-    return ConfigurationError(f"{name} must be a number above 0 and at most 1, not {short(value)}")
+    return _refused(name, value, "a number above 0 and at most 1")
+
+
+def _refused(name: str, value: object, wanted: str) -> ConfigurationError:
+    """Say what a bound must be, or that its number is too long, or too small or too large."""
+    told = ""
+    if isinstance(value, str):
+        with suppress(InvalidOperation):
+            is_far = abs(Decimal(value).adjusted()) > _LARGEST_EXPONENT
+            told = f" of 1e-{_LARGEST_EXPONENT} to 1e{_LARGEST_EXPONENT}" if is_far else ""
+        if len(value) > _LONGEST_TEXT:
+            told = f" of at most {_LONGEST_TEXT} characters"
+    return ConfigurationError(f"{name} must be {wanted}{told}, not {short(value)}")
 
 
 def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:
