@@ -255,15 +255,15 @@ def _out_of_range(name: str, value: object) -> ConfigurationError:
 
 
 def _refused(name: str, value: object, wanted: str) -> ConfigurationError:
-    """Say what a bound must be, or that its number is too long, or too small or too large."""
-    told = ""
+    """Say what a bound must be, and of a number that is one whether it is too long or too far."""
+    why = ""
     if isinstance(value, str):
         with suppress(InvalidOperation):
-            is_far = abs(Decimal(value).adjusted()) > _LARGEST_EXPONENT
-            told = f" of 1e-{_LARGEST_EXPONENT} to 1e{_LARGEST_EXPONENT}" if is_far else ""
+            if abs(Decimal(value).adjusted()) > _LARGEST_EXPONENT:
+                why = f"; its exponent may be from -{_LARGEST_EXPONENT} to {_LARGEST_EXPONENT}"
         if len(value) > _LONGEST_TEXT:
-            told = f" of at most {_LONGEST_TEXT} characters"
-    return ConfigurationError(f"{name} must be {wanted}{told}, not {short(value)}")
+            why = f"; it may have {_LONGEST_TEXT} characters"
+    return ConfigurationError(f"{name} must be {wanted}, not {short(value)}{why}")
 
 
 def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:

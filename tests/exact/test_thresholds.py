@@ -81,8 +81,8 @@ def test_numbers_are_read_up_to_a_length_and_an_exponent():
     assert Threshold.parse(longest).fraction == Fraction(int("3" * 198), 10**198)
     assert Threshold.parse("1e-400").fraction == Fraction(1, 10**400)
     assert MaximumDistance.parse("1e400").fraction == 10**400
-    for value, told in ((longest + "3", "of at most 200 characters"), ("1e-401", "of 1e-400 to")):
-        with pytest.raises(ConfigurationError, match=f"above 0 and at most 1 {told}"):
+    for value, told in ((longest + "3", "it may have 200 characters"), ("1e-401", "from -400 to")):
+        with pytest.raises(ConfigurationError, match=told):
             Threshold.parse(value)
     for value in ("1e401", "1" * 201):
         with pytest.raises(ConfigurationError):
