@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 CONTEXT = 2  # equal lines shown beside a difference
 GAP = ("...", " ", "...")  # in the place of equal lines that are left out
 MOST_WORDS = 2_000  # of each side that are aligned; the time may grow with the square
-MOST_COMPARED = 2**28  # elements of both sides, each with each, which take an eighth as many bytes
-MOST_EQUAL = MOST_WORDS**2  # pairs of equal lines among which those are sought that belong together
+MOST_COMPARED = 2**29  # elements of both sides, each with each, which take an eighth of it in bytes
 _WORD = re.compile(r"\S+\s*|\s+")
 
 # Pieces of a line, each with whether the other side lacks it there.
@@ -36,9 +35,8 @@ def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
     common end all count as different.
     """
     left_lines, right_lines = left.split("\n"), right.split("\n")
-    keys = _keys_of_lines(left_lines, right_lines)
     last = None
-    for group in _matcher(*keys).get_grouped_opcodes(CONTEXT):
+    for group in _matcher(left_lines, right_lines).get_grouped_opcodes(CONTEXT):
         if last is not None or group[0][1] > 0:
             yield GAP
         for _, left_from, left_to, right_from, right_to in group:
@@ -51,19 +49,6 @@ def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
         last = group[-1]
     if last is not None and last[2] < len(left_lines):
         yield GAP
-
-
-def _keys_of_lines(
-    left: Sequence[str], right: Sequence[str]
-) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
-    """Return lines as they are aligned: themselves, or their places where that would take long."""
-    many = Counter(right)
-    if sum(many[line] for line in left) <= MOST_EQUAL:
-        return left, right
-    begin, end = _common_ends(left, right)
-    between = range(len(left), len(left) + len(right) - begin - end)
-    ends = range(begin), range(len(left) - end, len(left))
-    return range(len(left)), [*ends[0], *between, *ends[1]]
 
 
 def _common_ends(left: Sequence[object], right: Sequence[object]) -> tuple[int, int]:
@@ -126,18 +111,46 @@ def _equal(left: Sequence[list[str]], right: Sequence[list[str]]) -> list[tuple[
 
 
 def _matcher(left: Sequence[Hashable], right: Sequence[Hashable]) -> Any:
-    """Return what aligns two sequences: by their longest common subsequence, unless it is long.
+    """Return what aligns two sequences, by their longest common subsequence if they are short.
 
-    What ``difflib`` itself does about a sequence that has much in common here and there takes time
-    that grows with the third power.
+    ``difflib`` aligns longer ones of which hardly an element is twice; of others in which much is
+    alike here and there it would take time that grows with the third power, so all between a common
+    beginning and end counts as different.
     """
-    matcher: Any = difflib.SequenceMatcher(None, left, right, autojunk=False)
-    if len(left) * len(right) <= MOST_COMPARED:
+    numbers: dict[Hashable, int] = {}
+    ones, others = (
+        [numbers.setdefault(one, len(numbers)) for one in side] for side in (left, right)
+    )
+    begin, end = _common_ends(ones, others)
+    middles = ones[begin : len(ones) - end], others[begin : len(others) - end]
+    blocks = [(0, 0, begin)]
+    if len(middles[0]) * len(middles[1]) <= MOST_COMPARED:
         from rapidfuzz.distance import LCSseq  # only where texts are shown
 
-        found = LCSseq.opcodes(left, right).as_matching_blocks()
-        matcher.matching_blocks = [difflib.Match(*block) for block in found]
+        found = [tuple(block) for block in LCSseq.opcodes(*middles).as_matching_blocks()]
+    elif _equal_pairs(*middles) <= len(left) + len(right):
+        inner = difflib.SequenceMatcher(None, *middles, autojunk=False)
+        found = [tuple(block) for block in inner.get_matching_blocks()]
+    else:
+        found = []
+    blocks += [(begin + one, begin + other, size) for one, other, size in found]
+    blocks.append((len(ones) - end, len(others) - end, end))
+    joined: list[tuple[int, int, int]] = []
+    for one, other, size in blocks:
+        last = joined[-1] if joined else (0, 0, 0)
+        if joined and (last[0] + last[2], last[1] + last[2]) == (one, other):
+            joined[-1] = (last[0], last[1], last[2] + size)
+        elif size:
+            joined.append((one, other, size))
+    matcher: Any = difflib.SequenceMatcher(None, ones, others, autojunk=False)
+    matcher.matching_blocks = [difflib.Match(*block) for block in joined if block[2]]
+    matcher.matching_blocks.append(difflib.Match(len(ones), len(others), 0))
     return matcher
+
+
+def _equal_pairs(left: Sequence[Hashable], right: Sequence[Hashable]) -> int:
+    many = Counter(right)
+    return sum(many[one] for one in left)
 
 
 def _joined(words: Sequence[str], equal: set[int]) -> Marked:

@@ -413,13 +413,14 @@ def _collection_for(
             target = database[name]
         else:
             target = database.collection(name, kind or Text(), **bound)
-        given, stored = table.key_type(), target.key_types()
-        if given is not None and stored and given not in stored:
+        stored = target.key_types()
+        others = table.key_types() - stored
+        if stored and others:
             names = {str: "texts", int: "whole numbers"}
             raise UsageError(
                 f"the keys in the collection are {names[stored.pop()]}, and those of the column "
-                f"{table.columns.key!r} are {names[given]}: a row that comes again would be taken "
-                "for a copy of itself; give the keys as they were"
+                f"{table.columns.key!r} are {names[others.pop()]}: a row that comes again would be "
+                "taken for a copy of itself; give the keys as they were"
             )
         target.note_key_source(f"the field {table.columns.key!r}")
         yield target
@@ -474,18 +475,17 @@ class _Table:
         if isinstance(self._read, list):
             self._leave_out(order)
 
-    def key_type(self) -> type[Key] | None:
-        """Return the type of the keys, ``str`` or ``int``; None if there is none or it is other."""
+    def key_types(self) -> set[type[Key]]:
+        """Return which of the types that keys may have, ``str`` and ``int``, those given have."""
         key = self.columns.key
         assert key is not None
         if not isinstance(self._read, list):
-            return arrow.key_type(self._read.schema, key)
-        known = (value for row in self._read if (value := row.get(key)) is not None)
-        first = next(known, None)
-        if isinstance(first, str):
-            return str
-        is_whole = isinstance(first, int | np.integer) and type(first) is not bool
-        return int if is_whole else None
+            kind = arrow.key_type(self._read.schema, key)
+            return set() if kind is None else {kind}
+        given = {type(row.get(key)) for row in self._read}
+        whole = any(issubclass(one, int | np.integer) and one is not bool for one in given)
+        found: set[type[Key]] = {int} if whole else set()
+        return found | {str} if any(issubclass(one, str) for one in given) else found
 
     def _choose(self, names: list[str], order: Policy | None) -> None:
         """Take the columns that a policy looks at as metadata, of all that the table has."""

@@ -12,42 +12,57 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
 T_co = TypeVar("T_co", covariant=True)
 
-LONGEST_WAIT = 1.0  # seconds of a fork: what is imported may wait for what the fork holds
+LONGEST_WAIT = 5.0  # seconds of a fork, or an import: each may wait for what the other holds
 
 _importing: list[int] = []  # threads, each as often as it has begun
+_forking: list[int] = []  # threads
 
 
-def _before_fork() -> None:
-    """Wait for imports of other threads, which hold locks of Python's."""
+def _wait_for(others: list[int]) -> None:
+    """Wait until no other thread is among them, but not for ever."""
     own, deadline = threading.get_ident(), time.monotonic() + LONGEST_WAIT
-    while set(_importing) - {own} and time.monotonic() < deadline:
+    while set(others) - {own} and time.monotonic() < deadline:
         time.sleep(0.001)
 
 
-def _after_fork() -> None:
+def _before_fork() -> None:
+    """Wait for imports of other threads, which hold locks of Python's, and let none begin."""
+    _forking.append(threading.get_ident())
+    _wait_for(_importing)
+
+
+def _after_fork_in_child() -> None:
     """Forget the threads that a child does not have."""
     own = threading.get_ident()
     _importing[:] = [one for one in _importing if one == own]
+    _forking.clear()
 
 
-os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+os.register_at_fork(
+    before=_before_fork, after_in_parent=_forking.clear, after_in_child=_after_fork_in_child
+)
 
 
 def module(name: str) -> ModuleType:
     """Import a module, which forks of other threads wait for."""
     own = threading.get_ident()
-    _importing.append(own)
     try:
+        _importing.append(own)
+        if set(_forking) - {own} and _importing.count(own) == 1:
+            _importing.remove(own)
+            _wait_for(_forking)
+            _importing.append(own)
         return import_module(name)
     finally:
-        _importing.remove(own)
+        with suppress(ValueError):
+            _importing.remove(own)
 
 
 def modules_of(package: str, names: Sequence[str]) -> Callable[[str], ModuleType]:

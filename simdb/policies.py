@@ -134,17 +134,17 @@ def _number(value: Any) -> int | Decimal:
         return Decimal(value)
 
 
-def _time(text: Any) -> Fraction:
+def _time(text: Any) -> int | Fraction:
     """Return a point in time as seconds since 1970, a clock's or a duration in seconds.
 
     A month of a duration counts as 30 days and a year as twelve of these, as where databases
     compare intervals.
     """
-    if isinstance(text, str) and 0 < len(text) <= _LONGEST_TIME:
+    if isinstance(text, str) and 0 < len(text := text.strip()) <= _LONGEST_TIME:
         if (found := _DURATION.fullmatch(text)) is not None:
             sign, *parts = found.groups(default="0")
             given = zip(parts, _PARTS_OF_DURATION, strict=True)
-            seconds = sum((_decimal(part) * each for part, each in given), Fraction())
+            seconds: int | Fraction = sum(_decimal(part) * each for part, each in given)
             return -seconds if sign == "-" else seconds
         if (found := _TIME.fullmatch(text)) is not None and (found[1] or (found[4] and found[5])):
             with contextlib.suppress(ValueError):
@@ -152,16 +152,17 @@ def _time(text: Any) -> Fraction:
         with contextlib.suppress(ValueError):  # weeks, and what has no hyphens
             moment = datetime.fromisoformat(text)
             moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-            return Fraction((moment - _EPOCH) // timedelta(microseconds=1), 10**6)
+            return _decimal(f"{(moment - _EPOCH) // timedelta(microseconds=1)}e-6")
     raise ValueError(f"{_shown(text)[:60]!r} is not a time")
 
 
-def _decimal(text: str) -> Fraction:
-    """Return a decimal number, with all its digits."""
-    return Fraction(text.replace(",", "."))
+def _decimal(text: str) -> int | Fraction:
+    """Return a decimal number, with all its digits; a whole one as an int, which is quicker."""
+    number = int(text) if text.lstrip("+-").isdigit() else Fraction(text.replace(",", "."))
+    return number.numerator if number.denominator == 1 else number
 
 
-def _point(found: re.Match[str]) -> Fraction:
+def _point(found: re.Match[str]) -> int | Fraction:
     """Return what ``_TIME`` has found in seconds; ValueError: there is no such day or hour."""
     year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
     sign, *zone = found.groups(default="0")[7:]

@@ -28,27 +28,34 @@ class Task(Generic[T]):
         self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = call, arguments
         self._error: BaseException | None = None
         self._result: T | None = None
-        self._fate: dict[str, bool] = {}  # whether it is to be made, said once by setdefault
+        self._fate: dict[str, object] = {}  # who makes it, None if it is cancelled: by setdefault
         self._running = threading.Lock()  # until the call has ended
         self._running.acquire()
 
     def run(self) -> None:
-        """Make the call, unless it was cancelled; by one thread only."""
-        if not self._fate.setdefault("made", True):
-            return
-        assert self._call is not None
-        call, arguments = self._call
+        """Make the call, unless it was cancelled, or somebody else has begun to."""
+        claim = object()
         try:
-            self._result = call(*arguments)
+            if self._fate.setdefault("made", claim) is claim:
+                assert self._call is not None
+                call, arguments = self._call
+                self._result = call(*arguments)
         except BaseException as error:  # noqa: BLE001 - raised again where its result is asked for
             self._error = error
         finally:
-            self._call = None
-            self._running.release()
+            if self._fate.get("made") is claim:
+                self._call = None
+                self._running.release()
+
+    def run_here(self) -> None:
+        """Do the same in the thread that asks for it, which an interrupt ends at once."""
+        self.run()
+        if self._error is not None and not isinstance(self._error, Exception):
+            raise self._error
 
     def cancel(self) -> bool:
         """Let nobody begin it from now on; return whether nobody has."""
-        return not self._fate.setdefault("made", False)
+        return self._fate.setdefault("made", None) is None
 
     def wait(self, seconds: float = -1) -> bool:
         """Wait for its end, at most so long if that is not negative; return whether it came.
@@ -61,7 +68,7 @@ class Task(Generic[T]):
 
     @property
     def _is_awaited(self) -> bool:
-        return self._call is not None and self._fate.get("made", True)
+        return self._call is not None and self._fate.get("made", self) is not None
 
     def result(self) -> T:
         """Wait for its end, and return what the call did, or raise what it raised."""
@@ -93,6 +100,8 @@ def _to_its_end(call: Callable[[], None]) -> None:
         try:
             call()
             break
+        except (MemoryError, RecursionError):  # which would come again
+            raise
         except BaseException as error:  # noqa: BLE001 - the handler of a signal raises any
             interrupt = error
     if interrupt is not None:
@@ -103,17 +112,16 @@ class Pool:
     """A number of threads that make calls in the order in which they are given.
 
     They end with it, and with the program: what is given then is done in the caller's thread, and
-    so where none can be started. As a context manager it waits for them.
+    so where none can be started, and in a child of a fork. As a context manager it waits for them.
     """
 
     def __init__(self, threads: int, name: str) -> None:
         self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
         self._process = os.getpid()
-        self._is_ended = False
         self._running: list[threading.Lock] = []  # of each thread, until it has ended
         end = weakref.finalize(self, _end, self._tasks, threads)
         end.atexit = False
-        for number in range(threads):
+        for number in range(0 if _is_over else threads):
             running = threading.Lock()
             running.acquire()
             own = self._tasks, running
@@ -124,6 +132,7 @@ class Pool:
                 break
             self._running.append(running)
         self._is_ended = not self._running
+        self._is_told = self._is_ended  # that there is nothing more to do
         _pools.add(self)
 
     def submit(self, call: Callable[..., T], *arguments: Any) -> Task[T]:
@@ -134,18 +143,20 @@ class Pool:
 
     def start(self, task: Task[Any]) -> None:
         """Let a thread run a task, which the caller has noted before."""
-        if self._is_ended:
-            task.run()
-        else:
+        if not self._is_ended and self._process == os.getpid():
             self._tasks.put(task)
+            if not self._is_ended:
+                return
+        task.run_here()  # also what was given when the threads had been told to end
 
     def close(self) -> None:
         """Wait for all that was given, and for the threads; again after an interrupt."""
         if self._process != os.getpid():  # a child of a fork has no such threads
             return
-        if not self._is_ended:
+        self._is_ended = True
+        if not self._is_told:
             _end(self._tasks, len(self._running))
-            self._is_ended = True
+            self._is_told = True
         for running in self._running:  # not by join, which Python 3.11 forgets once interrupted
             with running:
                 pass
@@ -158,13 +169,21 @@ class Pool:
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
+_is_over: list[bool] = []  # True in it, once Python ends
 
 
 @atexit.register
 def _close_all() -> None:
     """Close all pools while their threads run: when Python ends, who waits for one hangs."""
+    _is_over.append(True)
+    interrupt: BaseException | None = None
     for pool in list(_pools):
-        pool.close()
+        try:
+            pool.close()
+        except BaseException as error:  # noqa: BLE001 - an interrupt, after which others are closed
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from simdb import late
 from tests.support.processes import ended
 
 FORK = """
@@ -83,3 +85,27 @@ def test_a_child_that_is_forked_meanwhile_does_not_hang(
         ended(sys.executable, "-c", FORK.format(prepare=prepare, delay=delay), cwd=tmp_path).stderr
         == ""
     )
+
+
+def test_an_import_waits_for_a_fork_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: done.append(late.module("json").__name__)) for _ in range(2)
+    ]
+    another = -1
+    late._forking.append(another)
+    try:
+        threads[0].start()
+        threads[0].join(0.05)
+        assert done == []
+        late._forking.clear()
+        threads[0].join(10)
+        assert done == ["json"]
+        late._forking.append(another)
+        monkeypatch.setattr(late, "LONGEST_WAIT", 0.05)
+        threads[1].start()
+        threads[1].join(10)
+        assert done == ["json"] * 2
+    finally:
+        late._forking.clear()
+    assert late._importing == []

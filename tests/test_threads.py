@@ -11,8 +11,8 @@ import weakref
 
 import pytest
 
-from simdb.threads import Pool
-from tests.support.processes import ended
+from simdb.threads import Pool, Task, settle
+from tests.support.processes import answer_of, ended
 
 
 def test_calls_are_begun_in_the_order_in_which_they_are_given():
@@ -124,8 +124,8 @@ LEFT_OPEN = """
 import signal, sys, time
 from functools import partial
 from simdb.answers.ahead import done_ahead
-from simdb.threads import Pool
-from tests.support.processes import ended
+from simdb.threads import Pool, Task, settle
+from tests.support.processes import answer_of, ended
 
 class Last:
     def __del__(self):
@@ -141,3 +141,81 @@ last = Last()
 
 def test_a_program_ends_that_leaves_an_iterator_open_and_uses_threads_to_its_end():
     assert ended(sys.executable, "-c", LEFT_OPEN).stdout == "4\n"
+
+
+def test_what_is_given_while_a_pool_is_closed_is_done_by_who_gives_it(monkeypatch):
+    pool = Pool(1, "test")
+    put = pool._tasks.put
+
+    class Late:
+        def put(self, task: Task[int]) -> None:
+            monkeypatch.undo()
+            pool.close()
+            put(task)
+
+    monkeypatch.setattr(pool, "_tasks", Late())
+    assert pool.submit(threading.get_ident).result() == threading.get_ident()
+
+
+@pytest.mark.parametrize("started", [0, 1])
+def test_a_pool_does_with_the_threads_that_can_be_started(monkeypatch, started):
+    start, left = threading.Thread.start, [None] * started
+
+    def limited(self: threading.Thread) -> None:
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.pop()
+        start(self)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    with Pool(3, "test") as pool:
+        own = [pool.submit(threading.get_ident).result() for _ in range(3)]
+    assert len(set(own)) == 1
+    assert (own[0] == threading.get_ident()) == (not started)
+
+
+def test_a_child_of_a_fork_does_what_it_gives_to_a_pool_of_its_parent():
+    with Pool(1, "test") as pool:
+
+        def use() -> int:
+            found: int = pool.submit(max, 3, 4).result()
+            pool.close()
+            return found
+
+        assert answer_of(use) == "4"
+
+
+def test_an_interrupt_in_the_thread_of_the_caller_comes_at_once():
+    pool = Pool(1, "test")
+    pool.close()
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pool.submit(interrupted)
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(divmod, 1, 0).result()
+
+
+class Odd(Task[None]):
+    """A task that is interrupted when it is cancelled, so often."""
+
+    def __init__(self, error: type[BaseException], times: int) -> None:
+        super().__init__(lambda: None)
+        self.error, self.times = error, times
+
+    def cancel(self) -> bool:
+        self.times -= 1
+        if self.times >= 0:
+            raise self.error
+        return super().cancel()
+
+
+def test_settling_goes_on_after_interrupts_and_not_after_what_would_come_again():
+    tasks = [Odd(KeyboardInterrupt, 1), Odd(TimeoutError, 2), Odd(KeyboardInterrupt, 0)]
+    with pytest.raises(KeyboardInterrupt):
+        settle(tasks)
+    assert [task.times for task in tasks] == [-1, -1, -1]
+    with pytest.raises(RecursionError):
+        settle([Odd(RecursionError, 10**9)])

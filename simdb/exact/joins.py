@@ -9,7 +9,7 @@ nor their order, and a join can go on at a range.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -21,13 +21,13 @@ from simdb import kernels
 from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.threads import settle
+from simdb.threads import Task, settle
 from simdb.work import Work
 
 if TYPE_CHECKING:
     from simdb.kernels.order import Classes
     from simdb.kernels.postings import Candidates, Postings, Sets
-    from simdb.threads import Pool, Task
+    from simdb.threads import Pool
 
 CHUNK = 65_536  # candidates, and pairs of a batch, at the most
 RANGES = 64
@@ -318,7 +318,7 @@ def expanded(
 # -- ranges, in any thread -----------------------------------------------------------------------
 
 
-def in_order(works: Iterable[Portion[T]], workers: Workers) -> Iterator[T]:
+def in_order(works: Iterable[Portion[T]], workers: Workers) -> Generator[T, None, None]:
     """Yield the results of range after range: with any workers the same, in the same order.
 
     The iterable is advanced in the caller's thread, each range by one thread at a time.
@@ -333,7 +333,8 @@ def in_order(works: Iterable[Portion[T]], workers: Workers) -> Iterator[T]:
     try:
         while True:
             for work in islice(waiting, workers.ahead - len(started)):
-                started.append((work, workers.pool.submit(work.advance, workers.most)))
+                started.append((work, Task(work.advance, workers.most)))  # first, as where
+                workers.pool.start(started[-1][1])  # it may be interrupted it is waited for
             if not started:
                 return
             work, task = started[0]
@@ -342,7 +343,8 @@ def in_order(works: Iterable[Portion[T]], workers: Workers) -> Iterator[T]:
             # Unfinished work goes to the front again: results come in the order of ranges, and what
             # waits beyond the first is bounded by ``ahead`` times ``most``.
             if not work.done:
-                started.appendleft((work, workers.pool.submit(work.advance, workers.most)))
+                started.appendleft((work, Task(work.advance, workers.most)))
+                workers.pool.start(started[0][1])
             yield result
     finally:
         settle(task for _, task in started)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb import differences
 from simdb.cli.differences import side_by_side
 from simdb.differences import MOST_WORDS, aligned, marked, rows, shortened
 from tests.support.commands import done, failed, lines_of, run, write_rows
@@ -61,6 +62,24 @@ def test_changed_lines_with_equal_ones_between_stand_beside_each_other():
     texts = ("\n\n".join(f"paragraph {n} of the {one} edition" for n in range(500)) for one in "ab")
     marks = [mark for _, mark, _ in aligned(*texts)]
     assert marks == [*["|", " "] * 499, "|"]
+
+
+def test_lines_of_one_character_are_not_their_code_points():
+    assert [mark for _, mark, _ in aligned("a\n\nb", "a\n\0\nb")] == [" ", "|", " "]
+    assert list(aligned("", "\0")) == [("", "|", "\0")]
+
+
+def test_long_texts_are_aligned_where_few_lines_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(differences, "MOST_COMPARED", 0)
+    left = [f"line {number}" for number in range(60)]
+    right = [line for number, line in enumerate(left) if number not in (20, 40)]
+    marks = [mark for _, mark, _ in aligned("\n".join(left), "\n".join(right))]
+    assert "".join(marks).strip() == "<     <"
+    for lines in (left, right):
+        lines[10:50] = [""] * len(lines[10:50])
+    marks = [mark for _, mark, _ in aligned("\n".join([*left, "x"]), "\n".join([*right, "y"]))]
+    assert marks.count("<") == 2
+    assert marks.count("|") == 1
 
 
 def test_a_comparison_is_cut_after_so_many_lines():

@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Set
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -24,6 +24,8 @@ import simdb
 from simdb import threads as own_threads
 from simdb.answers import ahead
 from simdb.answers.ahead import done_ahead
+from simdb.exact import joins
+from simdb.exact.joins import Workers, in_order
 from simdb.opened import opened as handle
 from simdb.opened import together
 from simdb.storage.file import environment as environments
@@ -32,7 +34,7 @@ from simdb.threads import Pool
 from tests.support.processes import answer_of, ended
 
 FILES = {module.__file__ for module in (environments, groups, handle, locks, together)}
-OF_THREADS = {module.__file__ for module in (own_threads, ahead)}
+OF_THREADS = {module.__file__ for module in (own_threads, ahead, joins)}
 MISSED = 3  # interrupts at lines that are not reached
 LOCKS = ("_gate:", "_lock:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -160,7 +162,21 @@ def test_an_interrupt_at_any_line_leaves_the_store_usable(
     assert [one for one in told[:-1] if not one.endswith(":")] == []
 
 
-def test_an_interrupt_at_any_line_leaves_threads_that_go_on_and_nothing_that_runs():
+class Piece:
+    """A work of ``in_order``, done in one step."""
+
+    def __init__(self, call: Callable[[], int]) -> None:
+        self.call, self.done = call, False
+
+    def advance(self, _most: int) -> int:
+        self.done = True
+        return self.call()
+
+
+@pytest.mark.parametrize("in_joins", [False, True])
+def test_an_interrupt_at_any_line_leaves_threads_that_go_on_and_nothing_that_runs(
+    in_joins: bool,
+) -> None:
     """A Ctrl-C in what Python has for it let every later call hang, and ``close`` too."""
     running: set[int] = set()
 
@@ -173,8 +189,13 @@ def test_an_interrupt_at_any_line_leaves_threads_that_go_on_and_nothing_that_run
     pool, told = Pool(2, "test"), []
     for line in range(1_000):
         interrupt = Interrupt(line, OF_THREADS)
+        calls = [partial(call, one) for one in range(5)]
         with suppress(KeyboardInterrupt), interrupt:
-            assert list(done_ahead((partial(call, one) for one in range(5)), pool)) == [*range(5)]
+            if in_joins:
+                with closing(in_order(map(Piece, calls), Workers(pool, 2, 1))) as done:
+                    assert list(done) == [*range(5)]
+            else:
+                assert list(done_ahead(calls, pool)) == [*range(5)]
         if not interrupt.where:
             break
         told += [f"{interrupt.where}: {sorted(running)} still run"] * bool(running)
@@ -182,10 +203,10 @@ def test_an_interrupt_at_any_line_leaves_threads_that_go_on_and_nothing_that_run
         told += [f"{interrupt.where}: the next call waits"] * (not next_one.wait(10))
     assert 20 < line < 1_000
     assert told == []
-    closing = threading.Thread(target=pool.close, daemon=True)
-    closing.start()
-    closing.join(10)
-    assert not closing.is_alive()
+    end = threading.Thread(target=pool.close, daemon=True)
+    end.start()
+    end.join(10)
+    assert not end.is_alive()
 
 
 INTERRUPTED_FORK = """
