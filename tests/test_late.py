@@ -68,7 +68,15 @@ def call():
 
 @pytest.mark.parametrize(
     ("prepare", "delay"),
-    [(COMPUTED, 0), (IMPORTED, 0), *((FIRST_USE, delay) for delay in (0.003, 0.03, 0.06, 0.12))],
+    [
+        (COMPUTED, 0),
+        (IMPORTED, 0),
+        # What Python and other libraries import within calls is left to chance.
+        *(
+            pytest.param(FIRST_USE, delay, marks=pytest.mark.slow)
+            for delay in (0.001, 0.003, 0.01, 0.03, 0.06, 0.12)
+        ),
+    ],
 )
 def test_a_child_that_is_forked_meanwhile_does_not_hang(
     tmp_path: Path, prepare: str, delay: float

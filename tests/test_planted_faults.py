@@ -51,8 +51,8 @@ FAULTS = (
     Fault(
         "",
         "differences.py",
-        "[numbers.setdefault(one, len(numbers)) for one in side] for side in (left, right)\n    )\n    begin",
-        "list(side) for side in (left, right)\n    )\n    begin",
+        "    begin, end = _common_ends(ones, others)\n",
+        "    ones, others = list(left), list(right)\n    begin, end = _common_ends(ones, others)\n",
         "tests/cli/test_show.py",
     ),
     Fault(
@@ -67,7 +67,7 @@ FAULTS = (
         "storage/file/environment.py",
         "_held.extend(filter(_RLock.acquire, [_registry_lock]))",
         "_held.append(_registry_lock)",
-        "tests/test_late.py",
+        "tests/database/test_interrupts.py -k of_a_fork",
     ),
     Fault(
         "",

@@ -193,9 +193,7 @@ def known(wanted: str | None = None) -> dict[str, type[Kind]]:
 
     Of these only the one that is ``wanted`` is loaded, if it is named.
     """
-    from importlib.metadata import entry_points  # slow to load, and mostly not needed
-
-    for found in entry_points(group=ENTRY_POINTS):
+    for found in _entry_points():
         if found.name not in {*_OWN, *_KINDS} and wanted in (None, found.name):
             register(loaded(found))
     return _all_registered()
@@ -203,10 +201,13 @@ def known(wanted: str | None = None) -> dict[str, type[Kind]]:
 
 def names() -> list[str]:
     """Return the names of all kinds, those of installed packages included, which are not loaded."""
-    from importlib.metadata import entry_points  # slow to load, and mostly not needed
-
-    others = (found.name for found in entry_points(group=ENTRY_POINTS))
+    others = (found.name for found in _entry_points())
     return list(dict.fromkeys([*_OWN, *_KINDS, *others]))
+
+
+def _entry_points() -> Any:
+    metadata = late.module("importlib.metadata")  # slow to load, and mostly not needed
+    return metadata.entry_points(group=ENTRY_POINTS)
 
 
 def _all_registered() -> dict[str, type[Kind]]:

@@ -12,7 +12,7 @@ from typing import Annotated, TypeAlias, TypeVar
 
 from msgspec import Meta
 
-from simdb import kernels
+from simdb import kernels, late
 from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError, WrongTypeError
 from simdb.kinds.base import Settings, joined, loaded, shown
 from simdb.kinds.sets import ElementForm, element_keys, require_found
@@ -71,10 +71,9 @@ def known() -> list[Tokeniser]:
 
 def named(name: str, version: str) -> Tokeniser:
     """Return a registered tokeniser; UnknownTokeniserError if there is none of that version."""
-    from importlib.metadata import entry_points  # slow to load, and mostly not needed
-
     if (name, version) not in _TOKENISERS:
-        for found in entry_points(group=ENTRY_POINTS):
+        metadata = late.module("importlib.metadata")  # slow to load, and mostly not needed
+        for found in metadata.entry_points(group=ENTRY_POINTS):
             if found.name == name:
                 loaded(found)
     if (name, version) not in _TOKENISERS:

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 import lmdb
 
+from simdb import late
 from simdb.errors import (
     DatabaseFullError,
     DatabaseNotFoundError,
@@ -205,8 +206,7 @@ FORMAT_WITHOUT_LOG = 2  # which is else the same; a log that is written to such 
 
 def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
     """Return the header of a new store, with an identifier of its own."""
-    from importlib import metadata
-
+    metadata = late.module("importlib.metadata")  # slow to load, and mostly not needed
     try:
         version = metadata.version("simdb-store")
     except metadata.PackageNotFoundError:  # used from a checkout that is not installed

@@ -29,6 +29,7 @@ from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from simdb import late
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
@@ -306,10 +307,9 @@ def newest_meta(path: Path, descriptor: int) -> Meta:
 
 def page_problems(path: str) -> list[str]:
     """Return what is wrong with the pages of a file whose meta pages are sound."""
-    from lmdb import verify
-
+    verify = late.module("lmdb.verify")
     try:
-        return list(verify.verify(path))  # type: ignore[no-untyped-call]
+        return list(verify.verify(path))
     except verify.VerifyError as error:  # of what it cannot go on after, a meta page for one
         return [str(error)]
 
@@ -580,8 +580,7 @@ def is_full(path: Path, needed: int) -> bool:
     LMDB calls a write that was cut short, as the first one is when a disk fills up, an
     input/output error: this tells it from one of the medium.
     """
-    import resource
-
+    resource = late.module("resource")
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     if limit != resource.RLIM_INFINITY and path.stat().st_size + needed > limit:
         return True
