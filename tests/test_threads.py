@@ -154,7 +154,9 @@ def test_what_is_given_while_a_pool_is_closed_is_done_by_who_gives_it(monkeypatc
             put(task)
 
     monkeypatch.setattr(pool, "_tasks", Late())
-    assert pool.submit(threading.get_ident).result() == threading.get_ident()
+    task = pool.submit(threading.get_ident)
+    assert task.wait(10)
+    assert task.result() == threading.get_ident()
 
 
 @pytest.mark.parametrize("started", [0, 1])
