@@ -480,7 +480,7 @@ class _Table:
         key = self.columns.key
         assert key is not None
         if not isinstance(self._read, list):
-            kind = arrow.key_type(self._read.schema, key)
+            kind = arrow.key_type(self._read.schema, key) if self._read.num_rows else None
             return set() if kind is None else {kind}
         given = {type(row.get(key)) for row in self._read}
         whole = any(issubclass(one, int | np.integer) and one is not bool for one in given)

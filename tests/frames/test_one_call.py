@@ -178,6 +178,8 @@ def test_keys_of_another_type_than_those_stored_are_refused(made, tmp_path):
     simdb.dedupe(make(numbered), item="text", key="id", store=store)
     with pytest.raises(simdb.UsageError, match=r"are whole numbers.*'id' are texts"):
         simdb.dedupe(make(ROWS), item="text", key="id", store=store)
+    empty = pa.table({"id": pa.array([], pa.string()), "text": pa.array([], pa.string())})
+    assert simdb.dedupe(empty, item="text", key="id", store=store).num_rows == 0
     other = tmp_path / "other.simdb"
     with simdb.open(other) as database:
         database.collection("documents", simdb.Text(), threshold=0.8).add(100, "one")
