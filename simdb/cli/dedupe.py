@@ -317,7 +317,10 @@ def dedupe(
                 counts = job.run(files, bar)
             if page is not None:
                 with told_when_interrupted(asked.left_without_report):
-                    page.write(job.report(counts).encode())
+                    made = job.report(counts).encode()
+                    with named_by(page.target):
+                        page.write(made)
+                        page.file.flush()
     counts["seconds"] = round(time.monotonic() - began, 3)
     _tell(telling, counts, job.feed)
 

@@ -169,6 +169,11 @@ def test_a_report_that_fails_leaves_the_other_outputs(
     assert len(kept.splitlines()) > 20
     assert page.read_text() == "of before"
     assert {path.name for path in tmp_path.iterdir()} == {"in.jsonl", "kept.jsonl", "r.html"}
+    (tmp_path / "full.html").symlink_to("/dev/full")
+    told = run(*command, "--report", tmp_path / "full.html")
+    assert told.exit_code == 3
+    assert f"{tmp_path / 'full.html'}" in told.stderr
+    assert (tmp_path / "kept.jsonl").read_text() == kept
     (tmp_path / "link.html").symlink_to(tmp_path / "kept.html")
     asked = (*command[:-1], tmp_path / "kept.html", "--report", tmp_path / "link.html")
     assert "two outputs cannot both go to" in failed(*asked)
