@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "ingest",
+        "ingest/add.py",
+        "                keep_freed_memory()\n",
+        "                pass\n",
+        "tests/ingest/test_batches.py -k given_back",
+    ),
+    Fault(
         "exact",
         "exact/joins.py",
         "        settle(task for _, task in started)\n",

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from simdb import answers, ingest
-from simdb.arrays import Bools, Float64s, Int64s
+from simdb.arrays import Bools, Float64s, Int64s, keep_freed_memory
 from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import (
@@ -771,6 +771,8 @@ def _made_ahead(
     try:
         for batch in batches:
             batch.items = ByteStrings.of(batch.items)  # which else each of those who read them does
+            if len(batch.items) > SHARING:
+                keep_freed_memory()
             pool = access.pool_for(len(batch.items))
             begun.append((batch, sign(batch, pool), packer.start(batch, pool)))
             if pool is None or len(begun) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from simdb.ingest import add
 from simdb.ingest.rows import read_batches
 from simdb.kinds import Kind
 from simdb.kinds.fingerprints import FingerprintItems
+from tests.support.processes import interpreted
 from tests.support.record_stores import scored
 
 MEMORY = 16 * 2**20  # of which a batch has 256 KiB, an eighth of the bytes that its rows become
@@ -195,3 +197,25 @@ def test_stats_tell_the_bytes_of_the_index_that_an_item_takes(database):
     index = collection.stats()["index"]
     assert index["bytes_per_item"] == (index["bucket_bytes"] + index["signature_bytes"]) / 50
     assert 0 < index["bucket_bytes"] / 50 < index["bytes_per_item"]
+
+
+TWO_LOADS = """
+import resource, sys
+import pyarrow, simdb
+
+texts = [f"{number} of many texts " + " ".join(map(str, range(number, number + 60)))
+         for number in range(20_000)]
+table = pyarrow.table({"key": range(len(texts)), "text": texts})
+with simdb.open(sys.argv[1], threads=1, sync="batch") as database:
+    for name in "ab":
+        collection = database.collection(name, simdb.Text(), threshold=0.8)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        collection.add_many(table, key="key", item="text")
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of its allocator")
+def test_memory_is_not_given_back_between_batches_to_be_fetched_anew(tmp_path):
+    _, second = map(int, interpreted(TWO_LOADS, tmp_path / "s.simdb").stdout.split())
+    assert second < 500  # pages; 2,000 where each batch fetches its own
