@@ -154,16 +154,26 @@ class ReadOnlyError(UsageError):
 class UnknownKindError(UsageError, LookupError):
     """A collection holds items of a kind that this process does not know.
 
+    Or its class is known, but has changed, so that it does not take the settings that are stored.
+
     Attributes:
         name: of the kind.
+        why: what its class says of the settings; None where it is not known.
     """
 
-    def __init__(self, name: str, where: str = "") -> None:
-        super().__init__(
-            f"{where}the kind {name!r} is not known here: import the module that registers it, or "
-            "install the package that provides it"
+    def __init__(self, name: str, where: str = "", *, why: str | None = None) -> None:
+        problem = (
+            f"the kind {name!r} is not known here: import the module that registers it, or install "
+            "the package that provides it"
         )
+        if why is not None:
+            problem = (
+                f"the class of the kind {name!r} does not take the settings that are stored: "
+                f"{why}; use the class that they were made with, or let it take them, too"
+            )
+        super().__init__(where + problem)
         self.name = name
+        self.why = why
 
 
 class UnknownTokeniserError(UnknownKindError):
@@ -181,6 +191,7 @@ class UnknownTokeniserError(UnknownKindError):
             "provides it",
         )
         self.name = name
+        self.why = None
         self.version = version
 
 

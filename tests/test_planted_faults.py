@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kinds",
+        "kinds/__init__.py",
+        "    except (LookupError, TypeError, ValueError, ArithmeticError) as error:\n",
+        "    except LookupError as error:\n",
+        "tests/kinds/test_a_kind_of_your_own.py -k has_changed",
+    ),
+    Fault(
         "ingest",
         "ingest/add.py",
         "                keep_freed_memory()\n",

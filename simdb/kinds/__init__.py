@@ -229,16 +229,21 @@ def restore(described: object) -> Kind:
     """Return the kind that ``Kind.describe`` described.
 
     Raises:
-        UnknownKindError: this process does not know it.
+        UnknownKindError: this process does not know it; or, of a kind that is not simdb's own, its
+            class does not take the settings.
         ConfigurationError: a setting is wrong; the message says where it stands.
     """
     if not isinstance(described, Mapping):
         raise ConfigurationError(f"a kind is described by a mapping, not by {described!r}")
     name = described.get("kind")
     kind = named(name if isinstance(name, str) else repr(name))
-    return kind.restored(
-        {setting: described[setting] for setting in described if setting != "kind"}
-    )
+    settings = {setting: described[setting] for setting in described if setting != "kind"}
+    if name in _OWN:
+        return kind.restored(settings)
+    try:
+        return kind.restored(settings)
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        raise UnknownKindError(str(name), why=str(error)) from error
 
 
 def require(kind: object) -> Kind:

@@ -138,7 +138,8 @@ class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
             settings.require_possible()
             settings.require_known_compression()
         except UnknownKindError as error:
-            raise UnknownKindError(error.name, f"collection {name!r} cannot be used: ") from error
+            where = f"collection {name!r} cannot be used: "
+            raise UnknownKindError(error.name, where, why=error.why) from error
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
             raise CorruptionError(
                 f"the settings of collection {name!r} cannot be read: {error}"

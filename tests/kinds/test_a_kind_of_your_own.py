@@ -230,6 +230,31 @@ def test_it_is_repaired_and_backed_up(store, tmp_path):
         assert database["shops"].get(7).item == sorted(FAR[7])
 
 
+class Stepped(Interval, frozen=True, kw_only=True):
+    """What the class may be next year: with a setting that has no value in stores of today."""
+
+    step: int
+
+
+def test_a_class_that_has_changed_is_refused_and_nothing_is_lost(store, tmp_path, monkeypatch):
+    with simdb.open(store) as database:
+        database.collection("words", simdb.Set()).add("a", [1])
+    before = store.read_bytes()
+    monkeypatch.setitem(kinds._KINDS, "interval", Stepped)
+    with simdb.open(store) as database:
+        assert database["words"].get("a").item == {1}
+        with pytest.raises(simdb.UnknownKindError, match="that are stored: Stepped needs step;"):
+            database["shops"]
+        assert "needs step" in database.check().problems[0].problem
+    with pytest.raises(simdb.UnknownKindError, match="needs step"):
+        simdb.repair(store, tmp_path / "new.simdb")
+    assert not (tmp_path / "new.simdb").exists()
+    monkeypatch.undo()
+    assert store.read_bytes() == before
+    with simdb.open(store) as database:
+        assert len(database["shops"]) == len(ITEMS)
+
+
 def test_it_is_used_from_the_command_line(tmp_path):
     path, rows = tmp_path / "s.simdb", tmp_path / "in.jsonl"
     lines = [json.dumps({"id": key, "interval": item}) for key, item in ITEMS.items()]

@@ -8,14 +8,19 @@ its own, which ``--text-dedup`` and ``--datatrove`` name::
     python tools/bench.py pipelines --text-dedup others/bin/python --datatrove more/bin/python \
         --data FOLDER
 
-All three compare sets of three words by 16 bands of 6 rows. Neither of the others compares what
-shares a bucket: *recall* is the share of the true pairs, at least 0.8 alike, of which not both are
-kept, *precision* that of the removed texts that are so like another one. datatrove's words are
-those of an expression, since the ones it would take need a download.
+Lance comes with the benchmarks' other peers. It has an index but no command that removes what is
+similar: its program looks for each text among all and keeps those of which no kept one comes before
+them, by the similarity that Lance estimates.
+
+All compare sets of three words by 16 bands of 6 rows. None of the others compares what shares a
+bucket: *recall* is the share of the true pairs, at least 0.8 alike, of which not both are kept,
+*precision* that of the removed texts that are so like another one. datatrove's words are those of
+an expression, since the ones it would take need a download.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -60,6 +65,27 @@ for tasks, steps in (
     LocalPipelineExecutor(steps, tasks=tasks, workers=1, logging_dir=None).run()
 """
 
+LANCE = """
+import lance
+import pyarrow.parquet
+
+texts = pyarrow.parquet.read_table("in/texts.parquet")
+stored = lance.write_dataset(texts, "stored")
+stored.create_scalar_index("text", "MINHASHLSH", num_hashes=96, num_bands=16)
+kept = set()
+for row, text in enumerate(texts["text"].to_pylist()):
+    query = lance.query.MinHashQuery(text, "text")
+    found = stored.to_table(nearest=query, limit=50, with_row_id=True, columns=["_distance"])
+    near = (
+        other
+        for other, distance in zip(found["_rowid"].to_pylist(), found["_distance"].to_pylist())
+        if distance <= 0.2
+    )
+    if kept.isdisjoint(near):
+        kept.add(row)
+pyarrow.parquet.write_table(texts.take(sorted(kept)), "out/k.parquet")
+"""
+
 
 def _kept(folder: Path, column: str) -> set[str]:
     """Return the keys of the texts that are kept, whatever the files are that hold them."""
@@ -89,6 +115,8 @@ def _commands(bench: Bench) -> Iterator[tuple[str, str, list[Any]]]:
         yield "text-dedup", "key", other
     if bench.datatrove is not None:
         yield "datatrove", "id", [bench.datatrove.absolute(), "-c", DATATROVE]
+    if importlib.util.find_spec("lance"):
+        yield "Lance", "key", [sys.executable, "-c", LANCE]
 
 
 def _true_pairs(table: Any, folder: Path) -> list[tuple[str, str]]:
