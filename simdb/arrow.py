@@ -1297,8 +1297,13 @@ def _told_of_types(name: str) -> Iterator[None]:
 
 
 def _type_of(values: list[Any]) -> Any:
-    """Return the type of a column of values; of whole numbers it is int64 if these have room."""
+    """Return the type of a column of values; of whole numbers it is int64 if these have room.
+
+    Arrays are of one length.
+    """
     arrow = library()
+    if values and isinstance(values[0], np.ndarray):
+        return arrow.list_(arrow.from_numpy_dtype(values[0].dtype), values[0].size)
     try:
         return arrow.array(values).type
     except OverflowError:

@@ -334,9 +334,9 @@ class CollectionView:
     def to_arrow(self) -> Any:
         """Return all items as a ``pyarrow.Table``: ``key``, ``item`` and ``metadata``.
 
-        Rows are in order of insertion. Items have the form of JSON: texts, lists of elements,
-        components or minutiae, bits as text, records as structs; weighted sets are maps. Metadata
-        are JSON text, or null.
+        Rows are in order of insertion. Items have the form of JSON: texts, lists of elements or
+        minutiae, bits as text, records as structs; vectors and signatures are lists of one size, of
+        the numbers that are stored, weighted sets are maps. Metadata are JSON text, or null.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -353,10 +353,10 @@ class CollectionView:
         return arrow.reader_of(self._plain_rows, "key", "item", "metadata", maps=maps)
 
     def _plain_rows(self) -> Iterator[dict[str, Any]]:
-        plain = self.kind.plain_item
+        item_of = self.kind.column_item
         for entry in self.items():
             metadata = None if entry.metadata is None else json.dumps(entry.metadata)
-            yield {"key": entry.key, "item": plain(entry.item), "metadata": metadata}
+            yield {"key": entry.key, "item": item_of(entry.item), "metadata": metadata}
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.

@@ -76,7 +76,8 @@ def export(
                     if of_table and told is not None:  # objects of one column have the same fields
                         told = json.dumps(told, default=str)
                     others = {metadata_field: told}
-                yield _exported(source.kind, record, others, id_field, item_field)
+                item_of = source.kind.column_item if of_table else source.kind.plain_item
+                yield _exported(record, item_of(record.item), others, id_field, item_field)
                 if count % 1000 == 0:
                     bar.advance("exporting", count, total)
 
@@ -95,14 +96,13 @@ def export(
 
 
 def _exported(
-    kind: kinds.Kind,
     record: Entry,
+    plain: Any,
     metadata: Mapping[str, Any],
     id_field: str,
     item_field: str | None,
 ) -> dict[str, Any]:
     """Return an item as a row; the fields of a record become fields of the row."""
-    plain = kind.plain_item(record.item)
     item: dict[str, Any] = plain if item_field is None else {item_field: plain}
     if id_field in item:
         raise UsageError(

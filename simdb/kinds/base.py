@@ -918,6 +918,10 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Return an item as JSON can hold it, in a form that ``add`` reads back."""
         return item
 
+    def column_item(self, item: Any) -> Any:
+        """Return an item as a column of Arrow holds it: as JSON does, or an array as it is."""
+        return self.plain_item(item)
+
     def shown_item(self, item: Any) -> str:
         """Return an item as text for people."""
         return str(item)

@@ -130,6 +130,9 @@ class Signature(Kind, frozen=True):
         values: list[int] = item.tolist()
         return values
 
+    def column_item(self, item: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return item
+
     def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
         rows = zip(items.decode(left).tolist(), items.decode(right).tolist(), strict=True)
         facets = (

@@ -169,6 +169,9 @@ class Vector(Kind, frozen=True):
         components: list[float] = item.tolist()
         return components
 
+    def column_item(self, item: Float32s) -> Float32s:
+        return item
+
     def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
         sides = (dict(enumerate(items.decode(side).tolist())) for side in (left, right))
         return Evidence("components", facets_of_amounts(*sides))

@@ -13,10 +13,12 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import simdb
 from simdb import arrow
+from tests.support.commands import done
 from tests.support.processes import interpreted
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
@@ -158,11 +160,23 @@ def test_signatures_of_64_bits_are_a_column_of_unsigned_numbers(path):
     collection = collection_of(path, simdb.Signature(2, 64), threshold=0.5)
     collection.add_many([("a", [1, 2]), ("b", [2**63 + 5, 3])])
     column = collection.to_arrow()["item"]
-    assert column.type == pa.list_(pa.uint64())
+    assert column.type == pa.list_(pa.uint64(), 2)
     assert column.to_pylist() == [[1, 2], [2**63 + 5, 3]]
     mixed = [{"a": 2**63}, {"a": -1}]
     with pytest.raises(simdb.UsageError, match="the values of 'a' have types"):
         arrow.reader_of(lambda: iter(mixed)).read_all()
+
+
+def test_vectors_are_a_column_of_the_numbers_that_are_stored(path, tmp_path):
+    vectors = np.random.default_rng(5).standard_normal((300, 7)).astype(np.float32)
+    collection = collection_of(path, simdb.Vector(7, "euclidean"), max_distance=1)
+    collection.add_many(enumerate(vectors))
+    done("export", path, "items", "-o", tmp_path / "out.parquet")
+    exported = pq.read_table(tmp_path / "out.parquet")["vector"]
+    for column in (collection.to_arrow()["item"], exported):
+        assert column.type == pa.list_(pa.float32(), 7)
+        flat = column.combine_chunks().flatten().to_numpy()
+        np.testing.assert_array_equal(flat.reshape(300, 7), vectors)
 
 
 def test_an_answer_without_matches_has_the_columns_of_any_other(path):
