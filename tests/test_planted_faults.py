@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/tables/runs.py",
+        "bool(idle) and (may_hold_dead or any(run.dead for run in idle))",
+        "any(run.dead for run in idle)",
+        "tests/upkeep/test_compact.py -k rebuilt_is_dropped",
+    ),
+    Fault(
         "kinds",
         "kinds/__init__.py",
         "    except (LookupError, TypeError, ValueError, ArithmeticError) as error:\n",
@@ -914,7 +921,7 @@ FAULTS = (
     Fault(
         "storage/tables",
         "storage/tables/runs.py",
-        "(len(idle) > 1 or any(r.dead for r in idle))",
+        "(len(idle) > 1 or has_dead)",
         "len(idle) > 1",
         "tests/storage/test_run_merges.py -k full_merge_starts",
     ),

@@ -136,6 +136,24 @@ def test_marks_stay_where_another_writer_starts_a_merge_between_the_steps(tmp_pa
         assert texts.check(deep=True).problems == ()
 
 
+@pytest.mark.parametrize("floor", [None, 0.8])
+def test_what_is_deleted_while_an_index_is_rebuilt_is_dropped_from_it_too(tmp_path, floor):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        texts = database.collection("c", simdb.Text(), threshold=0.8, exact_floor=floor)
+        texts.add_many((number, "the same text, " * 9 + str(number)) for number in range(10))
+        texts.delete(9)  # so that the rebuild takes a step more
+        meanwhile = iter([3])
+
+        def progress(_):
+            texts.delete_many(meanwhile)
+
+        texts.rebuild(threshold=0.7, progress=progress)
+        assert len(texts) == 8
+        assert texts.compact()["deleted_not_yet_dropped"] == 0
+        assert texts.check(deep=True).problems == ()
+        assert len(list(texts.pairs())) == 28
+
+
 def test_a_read_only_opening_beside_a_writable_one_stays_read_only(tmp_path):
     path = tmp_path / "store.simdb"
     with simdb.open(path) as database:

@@ -80,7 +80,7 @@ class IndexWriter:
     def start_full_merge(self) -> None:
         """Start merging all bucket runs into one, and all runs of postings into another."""
         for runs in self._writers():
-            runs.start_full_merge()
+            runs.start_full_merge(may_hold_dead=self._collection.manifest.tombstones > 0)
 
     def _writers(self) -> list[RunWriter]:
         return [self.bands] if self.postings is None else [self.bands, self.postings]

@@ -248,10 +248,15 @@ class RunWriter:
             merge.credit += added * CREDIT_PER_ENTRY
             self._spend(merge, tombstones)
 
-    def start_full_merge(self) -> bool:
-        """Start merging all idle runs into one; return whether there is anything to merge."""
+    def start_full_merge(self, *, may_hold_dead: bool = False) -> bool:
+        """Start merging all idle runs into one; return whether there is anything to merge.
+
+        A single run is merged into a new one if it has dead entries, or may have some that were not
+        counted: an item may be deleted between being signed for a run and being written to it.
+        """
         idle = [run for run in self._directory.runs if not run.merge]
-        if len(idle) == len(self._directory.runs) and (len(idle) > 1 or any(r.dead for r in idle)):
+        has_dead = bool(idle) and (may_hold_dead or any(run.dead for run in idle))
+        if len(idle) == len(self._directory.runs) and (len(idle) > 1 or has_dead):
             self._start(idle)
             return True
         return False
