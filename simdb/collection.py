@@ -1961,6 +1961,7 @@ class Collection(CollectionView):
             drop_probable or None,
         )
         indexes = not (packs or regroups) or any(one is not None for one in of_index)
+        indexes = indexes or false_candidates != 1
         # To miss nothing means something only where the kind can.
         stays = kind is None or present.recall < 1 or kind.misses_nothing(present.recall)
         recall = present.recall if recall is None and stays else recall

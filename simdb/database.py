@@ -181,8 +181,8 @@ class Database:
 
         Args:
             name: any printable text.
-            kind: the kind of its items. Without it the collection must exist, and is opened with
-                its own settings.
+            kind: the kind of its items. Without it the collection must exist, and its own kind is
+                meant; without any setting it is opened as it is.
             threshold: the similarity that the probable index is planned for; None for no such
                 index. The default is 0.8, and 4/9 for bags whose union adds up the counts. Kinds
                 compared by distance have no default.
@@ -246,8 +246,9 @@ class Database:
             return self[name]
         if kind is None:
             with self._handle.read() as transaction:
-                catalogue.require_settings(transaction, name)
-            return self[name]
+                kind = catalogue.require_settings(transaction, name).kind
+            if asked == UNASKED and asked_groups == (None, None):
+                return self[name]
         wanted = _grouped(new_settings(name, kind, asked), *asked_groups)
         present = self._present_or_created(wanted)
         if recall is None and present.recall == USUAL_RECALL != wanted.recall:

@@ -42,6 +42,48 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/entities.py",
+        "        if made.guarantee != guarantee:\n",
+        "        if False:\n",
+        "tests/answers/test_entities.py -k from_probable",
+    ),
+    Fault(
+        "answers",
+        "answers/evidence.py",
+        "    is_banded = family.is_fast and plan.cascade is None\n",
+        "    is_banded = family.is_fast\n",
+        "tests/kinds/test_evidence.py -k of_a_cascade",
+    ),
+    Fault(
+        "answers",
+        "answers/scan.py",
+        'getattr(finder, "looked_at", live) for finder in finders]',
+        "live for finder in finders]",
+        "tests/answers/test_scans.py -k compared_in_full",
+    ),
+    Fault(
+        "",
+        "database.py",
+        "            if asked == UNASKED and asked_groups == (None, None):\n",
+        "            if True:\n",
+        "tests/database/test_bad_settings.py -k without_a_kind",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "        indexes = indexes or false_candidates != 1\n",
+        "",
+        "tests/database/test_bad_settings.py -k planning_of_an_index",
+    ),
+    Fault(
+        "kinds/records",
+        "kinds/records/__init__.py",
+        "{_DATE: value.isoformat()} if",
+        "value.isoformat() if",
+        "tests/recovery/test_dump.py -k dates",
+    ),
+    Fault(
         "storage",
         "storage/tables/runs.py",
         "bool(idle) and (may_hold_dead or any(run.dead for run in idle))",

@@ -310,13 +310,11 @@ def _choose_without_symbols(
 ) -> Method:
     """Choose for a kind whose exact answers come from comparing with everything."""
     if question.measure is not SetSimilarity.JACCARD:
-        raise ConfigurationError(
-            f"{settings.kind} has only one measure; leave out {question.measure!s}"
-        )
+        raise ConfigurationError(f"{settings.kind} has only one measure; leave measure out")
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
         raise ConfigurationError(
-            f"collection {settings.name!r} has no index with which to find duplicates",
+            f"collection {settings.name!r} has no probable index",
             remedies=[settings.kind.index_remedy(settings.threshold)],
         )
     if settings.is_complete and admits(settings.bound, bound):

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 from zipfile import BadZipFile
 
 import numpy as np
@@ -38,10 +38,11 @@ from simdb.linkage.clusters import WAYS
 from simdb.linkage.clusters import Method as Clusters
 from simdb.linkage.entities import Clustering, Entities, SimilarPairs, cluster, unpacked
 from simdb.opened.opened import Opened
-from simdb.results import Groups, Key, Pair, PairBatch, Progress
+from simdb.results import Groups, Guarantee, Key, Pair, PairBatch, Progress
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 METHODS: dict[str, Clusters] = {name: name for name in WAYS}
+_GUARANTEES: dict[str, Guarantee] = {name: name for name in get_args(Guarantee)}
 NOT_A_STATE = "what is to be gone on from is not the state of groups that this version keeps"
 BYTES_A_PAIR = 64  # while pairs are held and sorted
 SHARE_OF_CELLS = 8  # of the memory setting, for what the items of one component are to each other
@@ -80,6 +81,7 @@ class Grouped:
     Attributes:
         settings: the history of the store, and the settings of the collection as they are stored,
             without where keys come from.
+        guarantee: of the pairs.
         scale: of the pairs.
         method: by which the entities were made.
         entities: these.
@@ -87,6 +89,7 @@ class Grouped:
     """
 
     settings: bytes
+    guarantee: Guarantee
     scale: Scale
     method: Clusters
     entities: Entities
@@ -100,6 +103,7 @@ class Grouped:
             file,
             version=np.array(STATE_VERSION),
             settings=np.frombuffer(self.settings, np.uint8),
+            guarantee=np.array(self.guarantee),
             scale=np.array([farthest, self.scale.least]),
             method=np.array(self.method),
             before=np.array(self.before),
@@ -126,6 +130,7 @@ class Grouped:
                 farthest, least = map(float, kept["scale"])
                 made = cls(
                     kept["settings"].tobytes(),
+                    _GUARANTEES[str(kept["guarantee"])],
                     Scale(None if math.isnan(farthest) else farthest, least),
                     METHODS[str(kept["method"])],
                     Entities(
@@ -212,6 +217,7 @@ def grouped(
     # Of another history numbers may mean other items.
     settings = reader.transaction.environment.history + opened.settings.identity
     never = SimilarPairs.between(*numbers_of(opened, opened, apart))
+    guarantee = method.promise(kind)
     since, pairs, before = 0, SimilarPairs.none(), None
     if earlier is not None:
         if not isinstance(earlier, Groups | bytes):
@@ -227,6 +233,11 @@ def grouped(
                 "the store was loaded, repaired or restored, or hold no pairs, like groups that "
                 "chain"
             )
+        if made.guarantee != guarantee:
+            raise ConfigurationError(
+                f"the earlier groups were found with guarantee={made.guarantee!r}, and these would "
+                f"be with {guarantee!r}: ask for the same, or for all anew without earlier"
+            )
         if made.before > reader.manifest.next_number:
             raise ConfigurationError("the earlier groups come from a later state of the collection")
         since, before = made.before, made.entities
@@ -241,7 +252,7 @@ def grouped(
     pairs = pairs.plus(SimilarPairs(batch.left, batch.right, scale.weights(batch)))
     clustering = Clustering(clusters, scale.least, opened.resources.memory // SHARE_OF_CELLS)
     entities = cluster(pairs, never, clustering, before)
-    return Grouped(settings, scale, clusters, entities, reader.manifest.next_number)
+    return Grouped(settings, guarantee, scale, clusters, entities, reader.manifest.next_number)
 
 
 def groups(made: Grouped, method: Method, opened: Opened) -> Groups:

@@ -102,7 +102,8 @@ def _met(
     )
     plan = settings.plan
     probability = plan.candidate_probability(value, needed.words)
-    by_size = family.is_fast and plan.signature_rows <= MOST_ROWS_BY_SIZE
+    is_banded = family.is_fast and plan.cascade is None
+    by_size = is_banded and plan.signature_rows <= MOST_ROWS_BY_SIZE
     if by_size and probability < NEARLY_SURE:
         union = np.unique(signer.symbols([one, other]).values).size
         if 0 < union <= SYMBOLS_A_ROW * plan.signature_rows:

@@ -64,12 +64,14 @@ class Scan(Method):
                 parts = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
                 return [one for part in parts for one in self._searched(opened, part, limit, most)]
         found = self._found(opened, items, most)
-        answers = [self.matches(opened, ranked, limit, candidates=live) for ranked in found]
+        answers = [
+            self.matches(opened, ranked, limit, candidates=compared) for ranked, compared in found
+        ]
         if opened.only is None or limit is None or not most:
             return answers
         short = [
             place
-            for place, (ranked, answer) in enumerate(zip(found, answers, strict=True))
+            for place, ((ranked, _), answer) in enumerate(zip(found, answers, strict=True))
             if len(answer) < limit and ranked.numbers.size >= most
         ]
         if short:
@@ -80,8 +82,11 @@ class Scan(Method):
                 answers[place] = answer
         return answers
 
-    def _found(self, opened: Opened, items: Sequence[bytes], most: int) -> list[Ranked]:
-        """Find what is within the bound of each item, or so many of the nearest, if not 0."""
+    def _found(self, opened: Opened, items: Sequence[bytes], most: int) -> list[tuple[Ranked, int]]:
+        """Find what is within the bound of each item, or so many of the nearest, if not 0.
+
+        With each, how many stored items it was compared with.
+        """
         measure = opened.signer.measure
         told = (most,) if most else ()  # which others need not know
         probes = (opened.signer.features([item]) for item in items)
@@ -96,15 +101,16 @@ class Scan(Method):
                     own_found.append(compared)
         opened.reader.transaction.require_open()  # nobody has written over what was read in place
         live = opened.reader.manifest.live
-        opened.work.looked_at += sum(getattr(finder, "looked_at", live) for finder in finders)
+        looked_at = [getattr(finder, "looked_at", live) for finder in finders]
+        opened.work.looked_at += sum(looked_at)
         answers = []
-        for own_numbers, own_found in zip(numbers, found, strict=True):
+        for own_numbers, own_found, count in zip(numbers, found, looked_at, strict=True):
             of_all, values = np.concatenate(own_numbers), Compared.together(own_found).values()
             met = opened.reader.alive(of_all)
             if 0 < most < values.size:  # of what is farther than the last some were left out
                 far = values if opened.settings.kind.is_distance else -values
                 met &= far <= np.partition(far, most - 1)[most - 1]
-            answers.append(Ranked(of_all, values, np.flatnonzero(met), None))
+            answers.append((Ranked(of_all, values, np.flatnonzero(met), None), count))
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:

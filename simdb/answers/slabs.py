@@ -75,7 +75,7 @@ class Slabs(Scan):
         if not most or opened.settings.kind.share_looked_at(self.bound.fraction) != 1:
             return False
         few = items[:: len(items) // 3][:3]
-        met = sorted(found.numbers.size for found in self._found(opened, few, most))
+        met = sorted(found.numbers.size for found, _ in self._found(opened, few, most))
         return met[1] >= most
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:

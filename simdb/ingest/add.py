@@ -371,8 +371,15 @@ class BatchAdder:
                 Remedy("on_existing", "skip", "leaves it"),
                 Remedy("on_existing", "replace", "overwrites it"),
             ]
-            problem = f"key {key!r} is stored already"
-            return KeyExistsError(problem, remedies=remedies, row=row, key=key)
+            came_before = self._first_new is not None and number >= self._first_new
+            problem = f"key {key!r} " + (
+                "came earlier in the input, and that row is stored"
+                if came_before
+                else "is stored already"
+            )
+            return KeyExistsError(
+                problem, remedies=remedies, row=row, key=key, within_input=came_before
+            )
         if number < 0 or number in self._seen:
             removed = ", in a row that was removed" if number < 0 else ""
             where = "came earlier in the input with other content"

@@ -918,6 +918,14 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """Return an item as JSON can hold it, in a form that ``add`` reads back."""
         return item
 
+    def dumped_item(self, item: Any) -> Any:
+        """Return an item as JSON holds it, of which ``loaded_item`` makes the very same again."""
+        return self.plain_item(item)
+
+    def loaded_item(self, plain: Any) -> Any:
+        """Return the item that ``dumped_item`` wrote; NotImplemented if it is something else."""
+        return self.item_of_json(plain)
+
     def column_item(self, item: Any) -> Any:
         """Return an item as a column of Arrow holds it: as JSON does, or an array as it is."""
         return self.plain_item(item)

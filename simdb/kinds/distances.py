@@ -54,6 +54,8 @@ def hamming_distance(
     >>> hamming_distance("10101", "11110")
     3
     """
+    if len(left) != len(right):
+        raise ValueError(f"vectors have {len(left)} and {len(right)} components")
     return sum(one != other for one, other in zip(left, right, strict=True))
 
 

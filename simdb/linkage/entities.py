@@ -257,7 +257,7 @@ def _require_room(size: int, clustering: Clustering) -> None:
     if needed > clustering.room:
         raise ConfigurationError(
             f"{size:,} items are connected by pairs: to cluster them by {clustering.method!r} "
-            f"takes {needed / 2**20:,.0f} MiB, and there are {clustering.room / 2**20:,.0f}; a "
-            "stricter bound connects fewer",
+            f"takes {needed:,} bytes, and there are {clustering.room:,}; a stricter bound connects "
+            "fewer",
             remedies=[Remedy("method", "star", "takes no more memory than the pairs themselves")],
         )

@@ -68,7 +68,7 @@ class DumpedCollection:
                     keys, items, metadata = (column.to_pylist() for column in batch.columns)
                     for key, item, noted in zip(keys, items, metadata, strict=True):
                         plain = json.loads(item) if self.items == _JSON else item
-                        made = kind.item_of_json(plain)
+                        made = kind.loaded_item(plain)
                         if made is NotImplemented:
                             raise ValueError(f"{key!r} is not {kind.json_form}")
                         yield (
@@ -188,7 +188,7 @@ def _write_items(
         while rows:
             if keys == _NATIVE and any(isinstance(row.key, str) != of_texts for row in rows):
                 return None
-            plain = (kind.plain_item(row.item) for row in rows)
+            plain = (kind.dumped_item(row.item) for row in rows)
             columns = [
                 [row.key if keys == _NATIVE else json.dumps(row.key) for row in rows],
                 [item if items == _NATIVE else json.dumps(item) for item in plain],

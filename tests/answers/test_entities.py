@@ -100,6 +100,21 @@ def test_new_and_deleted_items_join_the_groups_there_are_as_if_all_were_new(tmp_
             collection.groups(0.7, method=method, earlier=before)
 
 
+def test_exact_groups_do_not_go_on_from_probable_ones(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        sets = db.collection("c", simdb.Set(), threshold=0.8, bands=1, rows=30, seed=3)
+        sets.add_many((number, range(3 * number, 3 * number + 30)) for number in range(60))
+        lossy = sets.groups(method="star", guarantee="probable")
+        exact = sets.groups(method="star", guarantee="exact")
+        assert len(lossy) < len(exact)
+        with pytest.raises(simdb.ConfigurationError, match="these would be with 'exact': ask for"):
+            sets.groups(method="star", guarantee="exact", earlier=lossy.state())
+        with pytest.raises(simdb.ConfigurationError, match="found with guarantee='exact'"):
+            sets.groups(method="star", guarantee="probable", earlier=exact.state())
+        again = sets.groups(method="star", guarantee="exact", earlier=exact.state())
+        assert keys_of(again) == keys_of(exact)
+
+
 def test_groups_do_not_go_on_where_numbers_may_mean_other_items(tmp_path):
     path, backup = tmp_path / "s.simdb", tmp_path / "backup"
     near = [("a", {1, 2, 3}), ("b", {1, 2, 3, 4}), ("c", {20, 21, 22}), ("d", {20, 21, 22, 23})]

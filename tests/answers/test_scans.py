@@ -117,3 +117,19 @@ with simdb.open(sys.argv[1], threads=1) as database:
         monkeypatch.setattr(kernels.bits, "scan_hamming", scanned)
         with pytest.raises(simdb.DatabaseBusyError):
             collection.search(1 - vectors[7], **asked)
+
+
+def test_candidates_are_those_that_were_compared_in_full(tmp_path):
+    generator = np.random.default_rng(3)
+    with simdb.open(tmp_path / "s.simdb") as database:
+        weights = database.collection("w", simdb.WeightedSet(), threshold=None)
+        items = [
+            dict(zip(map(str, generator.choice(500, 20)), generator.random(20) + 0.1, strict=True))
+            for _ in range(400)
+        ]
+        weights.add_many(enumerate(items))
+        for _ in range(3):  # what is read is kept from the second on
+            found = weights.search(items[7], threshold=0.6, guarantee="exact")
+        told = weights.explain("search", items[7], threshold=0.6, guarantee="exact", run=True)
+        assert told.work is not None
+        assert 1 <= found.candidates == told.work["looked_at"] < 400

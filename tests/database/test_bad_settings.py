@@ -337,3 +337,21 @@ def test_what_is_tried_are_names_and_settings():
     for tried in wrong:
         with pytest.raises(simdb.WrongTypeError, match="tried must be pairs of a name and a"):
             simdb.tune(texts, tried=tried)  # type: ignore[arg-type]
+
+
+def test_settings_without_a_kind_are_those_that_the_collection_has(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        made = database.collection("c", WORDS, threshold=0.8, exact_floor=0.5, groups="chain")
+        assert database.collection("c").recipe() == made.recipe()
+        assert database.collection("c", exact_floor=0.5, groups="chain").recipe() == made.recipe()
+        for options in ({"threshold": 0.3}, {"bands": 7, "rows": 3}, {"groups": "star"}):
+            with pytest.raises(simdb.ConfigurationError, match="settings"):
+                database.collection("c", **options)
+        with pytest.raises(simdb.CollectionNotFoundError):
+            database.collection("d", threshold=0.3)
+
+
+def test_false_candidates_are_for_the_planning_of_an_index_alone(collection):
+    for options in ({}, {"groups": "chain"}, {"compression": "zstd"}):
+        with pytest.raises(simdb.ConfigurationError, match="false_candidates"):
+            collection.rebuild(false_candidates=1e-9, **options)

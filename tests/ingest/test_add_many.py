@@ -420,3 +420,14 @@ def test_what_resembles_a_row_of_the_input_is_said_to_though_that_row_comes_agai
         )
     assert (report.duplicates_new, report.duplicates_old) == (1, 0)
     assert [outcome.within_input for outcome in outcomes if outcome.key == "b"] == [True]
+
+
+def test_a_key_that_comes_twice_is_told_as_such(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        sets = database.collection("c", simdb.Set(), threshold=0.5)
+        with pytest.raises(simdb.KeyExistsError, match="'p' came earlier in the input") as told:
+            sets.add_many([("p", [1, 2]), ("q", [3, 4]), ("p", [5, 6])])
+        assert (told.value.row, told.value.within_input) == (2, True)
+        with pytest.raises(simdb.KeyExistsError, match="'q' is stored already") as told:
+            sets.add_many([("r", [1, 2]), ("q", [5, 6])])
+        assert not told.value.within_input

@@ -216,3 +216,15 @@ def test_the_probability_of_a_pair_is_that_of_being_a_candidate(
         assert probability < sets.plan.expected_recall(2 / 3) - 0.05
         met = sum(bool(one.met) for one in told) / 1_000
     assert met == pytest.approx(probability, abs=4 * 0.0145)
+
+
+def test_pairs_of_a_cascade_are_explained_too(tmp_path):
+    cascade = simdb.And(2, simdb.Or(20, simdb.And(4)))
+    with simdb.open(tmp_path / "s.simdb") as database:
+        sets = database.collection("c", simdb.Set(), threshold=0.8, cascade=cascade, seed=1)
+        sets.add_many([(1, range(100)), (2, range(20, 110))])
+        told = sets.explain_pair(1, 2)
+        assert told.similarity is not None
+        assert told.probability is not None
+        planned = sets.plan.candidate_probability(told.similarity)
+        assert 0.9 < told.probability < planned  # which does not ask for rows that agree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import fcntl
 import json
 import os
@@ -43,6 +44,26 @@ def test_a_store_of_every_kind_comes_back_with_the_same_answers(name, tmp_path):
     with simdb.open(tmp_path / "new.simdb", read_only=True) as new:
         assert answers_of(new["items"]) == expected
         assert new.check(deep=True).sound
+
+
+def test_dates_of_records_come_back_as_dates_and_texts_as_texts(tmp_path):
+    rows = [
+        (1, {"born": datetime.date(2000, 1, 14), "name": "an"}),
+        (2, {"born": "2000-01-14", "name": "an"}),
+        (3, {"born": 20000114, "name": None}),
+    ]
+    fields = [simdb.Field("born", compare="date"), simdb.Field("name")]
+    kind = simdb.Record(fields, [simdb.Equal("name")])
+    with simdb.open(tmp_path / "s.simdb") as database:
+        people = database.collection("people", kind, threshold=0.5)
+        people.add_many(rows)
+        before = [entry.item for entry in people.items()]
+        database.dump(tmp_path / "dump")
+    simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    with simdb.open(tmp_path / "new.simdb") as database:
+        assert [entry.item for entry in database["people"].items()] == before
+        assert type(database["people"].get(1).item["born"]) is datetime.date
+        assert database["people"].add_many(rows, on_existing="same").present == 3
 
 
 def filled(path: Path, keys: tuple[str | int, ...] = ("a", "b")) -> Path:

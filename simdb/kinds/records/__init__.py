@@ -85,6 +85,7 @@ LARGEST_WEIGHT = 1_000_000
 LARGEST_TOLERANCE = 1_000_000
 LARGEST_WHOLE_TOLERANCE = 65_535
 MOST_FIELDS = 64
+_DATE = "date"  # what stands beside a date in a dump, which a text of the same form has not
 MOST_RULES = 64
 
 
@@ -568,6 +569,22 @@ class Record(Kind, frozen=True):
             name: value.isoformat() if isinstance(value, datetime.date) else value
             for name, value in item.items()
         }
+
+    def dumped_item(self, item: Mapping[str, object]) -> dict[str, object]:
+        return {
+            name: {_DATE: value.isoformat()} if isinstance(value, datetime.date) else value
+            for name, value in item.items()
+        }
+
+    def loaded_item(self, plain: Any) -> Any:
+        if not isinstance(plain, dict):
+            return self.item_of_json(plain)
+        dates = {
+            name: datetime.date.fromisoformat(value[_DATE])
+            for name, value in plain.items()
+            if isinstance(value, dict) and value.keys() == {_DATE}
+        }
+        return self.item_of_json({**plain, **dates})
 
     def shown_item(self, item: Mapping[str, object]) -> str:
         return "; ".join(f"{name}: {value}" for name, value in item.items())
