@@ -1438,7 +1438,7 @@ class Collection(CollectionView):
             item: the item to store.
             metadata: a dictionary of what JSON can express; ``get`` returns it.
             on_existing: ``"error"``, ``"skip"`` or ``"replace"`` if the key is stored. ``"same"``
-                skips it if it is stored with an equal item, and is an error if not.
+                skips the row if the stored item is equal, and is an error if not.
             on_duplicate: ``"skip"`` does not store an item that is similar to a stored one.
                 ``"merge"`` replaces the stored item, under its key, by the result of ``merge``, in
                 the same transaction.
@@ -1534,8 +1534,8 @@ class Collection(CollectionView):
         Raises:
             KeyExistsError, BadItemError: a row cannot be stored; ``row`` says which, from 0.
             ConfigurationError: signatures are not those of the collection's recipe; ``at_once``
-                with ``merge`` or signatures, or of rows that replace items on which it depends, in
-                more than four steps, which other rows are duplicates; or as for ``add``.
+                with ``merge`` or signatures, or if rows that replace items and duplicates depend on
+                each other through more than four steps; or as for ``add``.
             WrongTypeError: rows cannot be iterated, or a function cannot be called.
         """
         _require_functions(progress, outcomes)
@@ -1608,10 +1608,10 @@ class Collection(CollectionView):
                 a function fails comes last.
             on_existing: what happens to a row whose key was stored before with another item.
                 ``"error"`` makes it a bad row. ``"keep"`` drops it as a duplicate of that item,
-                whatever their similarity, which is then None. ``"replace"`` takes the item out,
-                which removes no row even before that, and puts the row in its place unless that is
-                similar to another item; an equal item gets the metadata of its row. All rows are
-                read first, then. A key that comes twice in the input with different contents is
+                whatever their similarity, which is then None. ``"replace"`` removes the stored
+                item, which no longer counts when duplicates are looked for, and stores the row,
+                unless the row is similar to another item: then the key is gone. An equal item gets
+                the metadata of its row. All rows are read first, then. A key that comes twice in the input with different contents is
                 always bad.
             measure: ``"jaccard"``, which stands for the collection's own measure;
                 ``"containment"``; or ``"both"``, which drops a row that is similar to, or contained

@@ -109,8 +109,8 @@ class Database:
     def close(self) -> None:
         """Close the store; a second call does nothing.
 
-        Open iterators end with an error at their next step, those over pairs when the pairs that
-        they have read together are told. Until they end, or are gone, they hold the file, as
+        Open iterators end with an error at their next step, those over pairs once the batch that
+        they have read is used up. Until they end, or are gone, they hold the file, as
         snapshots do. Calls of other threads are completed before the file is released.
         """
         self._handle.close()
@@ -506,8 +506,8 @@ def open_database(
             verified, and a child process reads all of it as ``check(deep=True)`` does.
 
     A process has a file open once, whatever ``open`` is called for it: all callers share ``sync``
-    and ``map_size``, and who comes first with ``read_only`` lets nobody write. One that may write
-    can be opened with ``read_only`` besides.
+    and ``map_size``, and if the first opens it with ``read_only``, no later one may write. One that
+    may write can be opened with ``read_only`` besides.
 
     Raises:
         ConfigurationError: an argument is wrong; or the file is open in this process with another

@@ -376,8 +376,8 @@ class Outcomes(Sequence[Outcome], Tabular):
     """What became of several rows, in their order.
 
     Attributes:
-        apart: by their places, from 0, at least those of which the action does not tell all:
-            duplicates and bad rows.
+        apart: outcomes by position, from 0, that have more than an action: duplicates and bad rows
+            at least.
     """
 
     def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
@@ -497,7 +497,7 @@ def _is_nan(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AddReport(Brief, Tabular):
-    """What ``add`` and ``add_many`` did; as a table, the duplicates.
+    """What ``add_many`` and ``dedupe`` did; as a table, the duplicates.
 
     Attributes:
         rows: rows read.
@@ -854,7 +854,7 @@ class Pairs(Tabular):
     def looked_at(self) -> int:
         """Pairs that the last iteration has looked at so far, which ``budget`` limits.
 
-        More than the budget where it has ended in the middle of a step.
+        It may exceed the budget, since a step is finished before it is checked.
         """
         return self._work.looked_at
 

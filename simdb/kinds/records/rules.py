@@ -292,7 +292,8 @@ class Edits(Part, frozen=True, tag_field="by", tag="edits"):
 
     No such pair is missed: a text is cut into one more segment than there may be edits, so the
     other text contains at least one of them unchanged (PassJoin; see ``exact.segments``). Edits are
-    those that the field counts, or else insertions, deletions and mutations. All texts of up to
+    those that the field counts, or else insertions, deletions and mutations, between texts whose
+    equivalents are replaced. All texts of up to
     twice as many characters as edits agree (three times as many if neighbours may be transposed).
 
     Attributes:
