@@ -1611,8 +1611,8 @@ class Collection(CollectionView):
                 whatever their similarity, which is then None. ``"replace"`` removes the stored
                 item, which no longer counts when duplicates are looked for, and stores the row,
                 unless the row is similar to another item: then the key is gone. An equal item gets
-                the metadata of its row. All rows are read first, then. A key that comes twice in the input with different contents is
-                always bad.
+                the metadata of its row. All rows are read first, then. A key that comes twice in
+                the input with different contents is always bad.
             measure: ``"jaccard"``, which stands for the collection's own measure;
                 ``"containment"``; or ``"both"``, which drops a row that is similar to, or contained
                 in, a row kept before it. ``"both"`` follows the rules of containment.
