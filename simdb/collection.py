@@ -10,11 +10,11 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct, structs
 
 from simdb import answers, arrow, ingest, kinds, upkeep
 from simdb.arguments import (
@@ -108,7 +108,7 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if can_be_iterated(given) else [given]
 
 
-class _Among(NamedTuple):
+class _Among(Struct, frozen=True):
     """Which items a question is about, and whether its answer carries their metadata."""
 
     accepts: Accepts | None
@@ -1377,9 +1377,9 @@ class CollectionView:
 
     def _opened_in(self, transaction: ReadTransaction, work: Work) -> Opened:
         work.looked_at = 0
-        _, settings, signer = self._refresh(transaction)
-        reader = CollectionReader(transaction, settings.number)
-        return Opened(settings, signer, reader, self._resources, work)
+        known = self._refresh(transaction)
+        reader = CollectionReader(transaction, known.settings.number)
+        return Opened(known.settings, known.signer, reader, self._resources, work)
 
     @contextmanager
     def _sides(

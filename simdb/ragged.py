@@ -294,7 +294,7 @@ def some_of(
     return [strings[place] for place in places.tolist()]
 
 
-class Column(NamedTuple):
+class Column(Struct, frozen=True, eq=False):
     """Items as they lie in a table: rows of different lengths in one array."""
 
     form: Literal["text", "bytes", "numbers"]  # sound UTF-8, any uint8, numbers of any type

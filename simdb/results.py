@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain, islice, repeat
 from math import isnan, nan
-from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -796,7 +796,7 @@ KeysOf: TypeAlias = Callable[[UInt32s], KeyColumn]
 MetadataOf: TypeAlias = Callable[[UInt32s], list[Metadata]]
 
 
-class Lookup(NamedTuple):
+class Lookup(Struct, frozen=True):
     """What looks up what ascending item numbers of a collection stand for."""
 
     keys: KeysOf
@@ -983,7 +983,7 @@ _SIDES: tuple[Sides, ...] = ("new-new", "old-new", "new-old")
 _OF_SIDES = "left_metadata", "right_metadata"
 
 
-class Since(NamedTuple):
+class Since(Struct, frozen=True):
     """From which item numbers on items are new, of either side of pairs that have a new one."""
 
     left: int

@@ -36,7 +36,7 @@ from decimal import Decimal
 from math import isnan
 from numbers import Real
 from operator import index
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -83,7 +83,7 @@ class Question(Struct, frozen=True):
         return self.verb in ("pairs", "join", "groups")
 
 
-class Asked(NamedTuple):
+class Asked(Struct, frozen=True):
     """The arguments of a call that asks what is similar, as they were given."""
 
     threshold: ThresholdLike | None
@@ -94,7 +94,8 @@ class Asked(NamedTuple):
 
     def question(self, verb: Verb, kind: Kind) -> Question:
         """Read them; ConfigurationError: one is not possible for the kind, or for the call."""
-        threshold, max_distance, guarantee, min_recall, measure = self
+        threshold, max_distance = self.threshold, self.max_distance
+        guarantee, min_recall, measure = self.guarantee, self.min_recall, self.measure
         require_choice("guarantee", guarantee, "auto", "exact", "probable")
         if min_recall is not None and not _is_share(min_recall):
             raise ConfigurationError(f"min_recall must be between 0 and 1, not {short(min_recall)}")

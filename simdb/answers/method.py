@@ -148,7 +148,7 @@ class Method(ABC):
 
         ``candidates`` is how many items were compared, if not those of ``found``.
         """
-        numbers, values, met, documents = found
+        numbers, values, met = found.numbers, found.values, found.met
         compared = values.size if candidates is None else candidates
         if not met.size:
             return self.answer(opened, (), compared)
@@ -158,7 +158,8 @@ class Method(ABC):
         else:
             ranked = met[best_first(order)]
             best = ranked[opened.only.first(numbers[ranked], limit)]
-        chosen = None if documents is None else [documents[place] for place in best.tolist()]
+        read = found.documents
+        chosen = None if read is None else [read[place] for place in best.tolist()]
         rows = self._rows(opened, numbers[best], values[best], chosen)
         return self.answer(opened, rows, compared)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from simdb.answers.compare import Ranked, live_features
 from simdb.answers.method import Batches, Method
@@ -149,7 +150,7 @@ class Scan(Method):
             yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
 
 
-class _Portion(NamedTuple):
+class _Portion(Struct, frozen=True, eq=False):
     """Some items that are looked at in one call.
 
     Attributes:

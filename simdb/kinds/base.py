@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from simdb import kernels
 from simdb.arguments import is_whole, short
@@ -424,7 +424,7 @@ class PairedMeasure(Measure):
         return self.compare_between(features, features, left, right)
 
 
-class FieldAgreement(NamedTuple):
+class FieldAgreement(Struct, frozen=True, eq=False):
     """How pairs of items agree in one field.
 
     Attributes:
@@ -478,7 +478,7 @@ class Agreement(ABC):
 # -- kinds ---------------------------------------------------------------------------------------
 
 
-class Examples(NamedTuple):
+class Examples(Struct, frozen=True):
     """What a kind is tried with under some of its settings: little, and the same in every process.
 
     Of ``items`` and ``near`` together two are within the bound if and only if they stand at one
@@ -499,7 +499,7 @@ class Examples(NamedTuple):
     invalid: Sequence[Any]
 
 
-class SettingOption(NamedTuple):
+class SettingOption(Struct, frozen=True):
     """A setting as an option of the command line of its own, named as the setting is.
 
     Attributes:

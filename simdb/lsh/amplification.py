@@ -16,9 +16,10 @@ from fractions import Fraction
 from functools import lru_cache
 from math import comb
 from operator import index
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from simdb.arguments import is_whole, short
 from simdb.arrays import Float64s
@@ -55,14 +56,14 @@ class Construction(ABC):
         return []
 
 
-class Ways(NamedTuple):
+class Ways(Struct, frozen=True):
     """Ways in which functions agree or not, each weighted by a number for every one that does."""
 
     met: int  # those that make a candidate pair
     every: int
 
 
-class Layer(NamedTuple):
+class Layer(Struct, frozen=True):
     """So many members of which all must agree (``And``), or one (``Or``)."""
 
     combine: type[And] | type[Or]

@@ -57,7 +57,7 @@ class _CachedRun(Struct):
         return self.base + len(self.owners)
 
 
-class _Addresses(NamedTuple):
+class _Addresses(Struct, frozen=True, eq=False):
     """The addresses of all chunks of all runs of a directory, as ``kernels.runs`` reads them."""
 
     directory: RunDirectory
@@ -382,7 +382,7 @@ SAMPLED = 2**16  # entries that are looked at where there are more
 LOOKED_UP = 16  # buckets whose entries are counted after that
 
 
-class LargestBucket(NamedTuple):
+class LargestBucket(Struct, frozen=True):
     """The entries of the largest bucket found, and what no bucket exceeds.
 
     Entries of deleted items that are not dropped yet are among them.
