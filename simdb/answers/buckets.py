@@ -101,7 +101,7 @@ class Similar(NamedTuple):
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class Buckets(Method):
+class Buckets(Method, frozen=True):
     """Answers by the probable index, with the true values of what it finds."""
 
     guarantee: ClassVar[Guarantee] = "probable"

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
 
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
@@ -65,8 +64,7 @@ _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # in its usual spelling
 _SORTED_AS_FAST = 64  # values beside those that are wanted
 
 
-@dataclass(frozen=True)
-class Method(ABC):
+class Method(Struct, frozen=True):
     """A way of answering, for one bound."""
 
     bound: Bound

@@ -30,7 +30,7 @@ _BYTES_A_MATCH = 40  # while it is ranked
 BYTES_AT_ONCE = 2**26  # of the map, which are looked at before an interruption is
 
 
-class Scan(Method):
+class Scan(Method, frozen=True):
     """Answers by comparing with everything. None is missed."""
 
     name: ClassVar[str] = "scan"

@@ -9,9 +9,8 @@ any of them.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
@@ -20,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from simdb.arguments import is_whole, short
 from simdb.arrays import Float64s
@@ -35,7 +35,7 @@ _GRID = 4096
 _REFINEMENTS = 4  # of a grid between two of its points, after which these are next to each other
 
 
-class Construction(ABC):
+class Construction(Struct, frozen=True):
     """Turn the collision probability of a family into that of an amplified one."""
 
     @abstractmethod
@@ -70,8 +70,7 @@ class Layer(Struct, frozen=True):
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class Single(Construction):
+class Single(Construction, frozen=True):
     """One function of the family as it is."""
 
     def probability(self, single: Probability) -> Probability:
@@ -87,15 +86,14 @@ class Single(Construction):
         return Ways(agreeing, agreeing + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class And(Construction):
+class And(Construction, frozen=True):
     """``rows`` members of the inner family must all agree (MMDS 3.6.3)."""
 
     rows: int
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", _members(self, self.rows, self.inner))
+        force_setattr(self, "rows", _members(self, self.rows, self.inner))
 
     def __str__(self) -> str:
         return _written(self, self.rows, self.inner)
@@ -120,15 +118,14 @@ class And(Construction):
         return Ways(inner.met**self.rows, inner.every**self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Or(Construction):
+class Or(Construction, frozen=True):
     """At least one of ``bands`` members of the inner family must agree (MMDS 3.6.3)."""
 
     bands: int
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bands", _members(self, self.bands, self.inner))
+        force_setattr(self, "bands", _members(self, self.bands, self.inner))
 
     def __str__(self) -> str:
         return _written(self, self.bands, self.inner)

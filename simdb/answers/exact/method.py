@@ -51,7 +51,7 @@ TO_SPARE = 2  # times the memory that items are expected to take
 _criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with its floor
 
 
-class Exact(Method):
+class Exact(Method, frozen=True):
     """Answers by sets of symbols, for a threshold."""
 
     name: ClassVar[str] = "exact"
