@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -488,7 +487,7 @@ def _items_of_rows(rows: Iterable[Any]) -> Iterator[Any]:
         yield row[1]
 
 
-class Parts(ABC):
+class Parts:
     """Rows that come in parts, which may be columns: one by one as ``add_many`` takes them."""
 
     @abstractmethod
@@ -501,13 +500,14 @@ class Parts(ABC):
             yield from part.rows()
 
 
-class Part(ABC):
+class Part:
     """Successive rows.
 
     Attributes:
         first: the position of the first of them.
     """
 
+    __slots__: tuple[str, ...] = ()
     first: int
 
     @abstractmethod
@@ -564,8 +564,7 @@ class Rows(Parts):
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _TablePart(Part):
+class _TablePart(Part, Struct, frozen=True, eq=False):
     """Successive rows of a table.
 
     Attributes:
@@ -643,7 +642,6 @@ class _TablePart(Part):
         return row
 
 
-@dataclass(frozen=True, slots=True)
 class KeyColumn(Sequence[Key]):
     """Keys as they lie in a table, which become objects where they are asked for.
 
@@ -651,7 +649,8 @@ class KeyColumn(Sequence[Key]):
         column: the numbers, or the UTF-8 of texts.
     """
 
-    column: Int64s | ByteStrings
+    def __init__(self, column: Int64s | ByteStrings) -> None:
+        self.column = column
 
     @classmethod
     def of(cls, array: Any) -> KeyColumn | None:

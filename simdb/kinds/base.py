@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache, wraps
 from itertools import chain
@@ -774,7 +773,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         curve = self.outer_curve(planned.family)
         if curve is planned.family:
             return planned
-        return replace(planned, threshold=self.outer_similarity(planned.threshold), family=curve)
+        threshold = self.outer_similarity(planned.threshold)
+        return msgspec.structs.replace(planned, threshold=threshold, family=curve)
 
     def index_remedy(self, threshold: Fraction) -> Remedy:
         """The remedy that adds a probable index to a collection without one."""
