@@ -1,6 +1,7 @@
 """What calls return: frozen records, and the answers that are iterated.
 
-What there are many of are structs of msgspec, made in a fifth of the time of dataclasses.
+Nearly all are structs of msgspec, which are made in a fifth of the time of dataclasses; and so are
+their classes, in a fiftieth.
 """
 
 from __future__ import annotations

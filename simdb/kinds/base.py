@@ -31,7 +31,6 @@ from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy, WrongTypeError
 from simdb.evidence import Evidence, Label, facets_of_labels
 from simdb.exact.joins import ALONE, Workers
-from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
@@ -42,6 +41,8 @@ from simdb.work import Work
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from simdb.exact.pigeonhole import Near
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 DEFAULT_THRESHOLD = Fraction(4, 5)
