@@ -50,8 +50,8 @@ _DAY_IN_MILLISECONDS = 86_400_000
 # Of the years 1 to 9999 in UTC, in which Arrow writes any zone; far from them it may write garbage.
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_OFFSET = re.compile("([+-][0-9]{2})([0-9]{2})$")  # of a zone, as Arrow writes it
-_NO_FRACTION = re.compile(r"\.0+(?![0-9])")
+_OFFSET = "([+-][0-9]{2})([0-9]{2})$"  # of a zone, as Arrow writes it
+_NO_FRACTION = r"\.0+(?![0-9])"
 ReadByPolicy: TypeAlias = Literal["number", "time"]
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
@@ -974,8 +974,8 @@ def _in_iso_form(scalar: Any) -> str:
     day, blank, rest = text.partition(" ")
     if not blank:
         return text
-    zoned = _OFFSET.sub(r"\1:\2", rest.replace("Z", "+00:00"))
-    return f"{day}T{_NO_FRACTION.sub('', zoned)}"
+    zoned = re.sub(_OFFSET, r"\1:\2", rest.replace("Z", "+00:00"))
+    return f"{day}T{re.sub(_NO_FRACTION, '', zoned)}"
 
 
 def _moment(value: int, a_second: int) -> str:

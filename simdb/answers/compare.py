@@ -177,7 +177,8 @@ def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any
 
 def live_rows(reader: CollectionReader, start: int = 0) -> Iterator[tuple[UInt32s, UInt8s]]:
     """Yield items of one width where they lie in the map, without those that are deleted."""
-    for numbers, rows in reader.item_blocks() or ():
+    for block in reader.item_blocks() or ():
+        numbers, rows = block.numbers, block.rows
         reader.transaction.require_open()
         if not (start or reader.manifest.tombstones):
             yield numbers, rows

@@ -29,7 +29,7 @@ Probability = TypeVar("Probability", float, Fraction, Float64s)
 
 _MOST_MEMBERS = 10**18
 _LONGEST = 256  # characters of a cascade as text
-_LAYER = re.compile(r"\s*(And|Or)\s*\(\s*(\d{1,9})\s*", re.IGNORECASE)
+_LAYER = r"\s*(And|Or)\s*\(\s*(\d{1,9})\s*"
 
 _GRID = 4096
 _REFINEMENTS = 4  # of a grid between two of its points, after which these are next to each other
@@ -195,7 +195,7 @@ def parse_construction(text: str) -> Construction:
     0.21836967789568007
     """
     remaining, found = text, []
-    while layer := _LAYER.match(remaining) if len(text) <= _LONGEST else None:
+    while layer := re.match(_LAYER, remaining, re.I) if len(text) <= _LONGEST else None:
         found.append(Layer(And if layer[1].lower() == "and" else Or, int(layer[2])))
         remaining = remaining[layer.end() :]
         if not remaining.startswith(","):

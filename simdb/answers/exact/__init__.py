@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from simdb import late
 
 if TYPE_CHECKING:
-    from simdb.answers.exact import whole
+    from simdb.answers.exact import sweep, whole
 
-__all__ = ["whole"]
+__all__ = ["sweep", "whole"]
 
 __getattr__ = late.modules_of(__name__, __all__)

@@ -563,7 +563,7 @@ class BlockPlaces(NamedTuple):
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
 
 
-class ItemRows(NamedTuple):
+class ItemRows(Struct, frozen=True, eq=False):
     """A block: the numbers of its items, uint32 ascending, and the items, uint8 (n, width)."""
 
     numbers: UInt32s

@@ -10,7 +10,6 @@ is until it is deleted, so its address holds for every snapshot whose directory 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -35,7 +34,7 @@ LEAST_WORDS = 2  # of a filter
 WORD = 64  # bits
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True, eq=False):
     """Rows of a probe: which query, and where the row is. Opaque but for ``queries``."""
 
     queries: UInt32s
@@ -239,7 +238,7 @@ class RunView:
                 addresses.verified,
                 queries,
                 limit,
-                *found,
+                *(found.queries, found.chunks, found.positions),
                 unverified,
             )
             if unchecked:
