@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
@@ -51,8 +50,8 @@ _DAY_IN_MILLISECONDS = 86_400_000
 # Of the years 1 to 9999 in UTC, in which Arrow writes any zone; far from them it may write garbage.
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 _NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_OFFSET = re.compile("([+-][0-9]{2})([0-9]{2})$")  # of a zone, as Arrow writes it
-_NO_FRACTION = re.compile(r"\.0+(?![0-9])")
+_OFFSET = "([+-][0-9]{2})([0-9]{2})$"  # of a zone, as Arrow writes it
+_NO_FRACTION = r"\.0+(?![0-9])"
 ReadByPolicy: TypeAlias = Literal["number", "time"]
 MIXED_KEYS = (
     "some keys are texts and some are numbers, which one Arrow column cannot hold: iterate over "
@@ -488,7 +487,7 @@ def _items_of_rows(rows: Iterable[Any]) -> Iterator[Any]:
         yield row[1]
 
 
-class Parts(ABC):
+class Parts:
     """Rows that come in parts, which may be columns: one by one as ``add_many`` takes them."""
 
     @abstractmethod
@@ -501,13 +500,14 @@ class Parts(ABC):
             yield from part.rows()
 
 
-class Part(ABC):
+class Part:
     """Successive rows.
 
     Attributes:
         first: the position of the first of them.
     """
 
+    __slots__: tuple[str, ...] = ()
     first: int
 
     @abstractmethod
@@ -564,8 +564,7 @@ class Rows(Parts):
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _TablePart(Part):
+class _TablePart(Part, Struct, frozen=True, eq=False):
     """Successive rows of a table.
 
     Attributes:
@@ -643,7 +642,6 @@ class _TablePart(Part):
         return row
 
 
-@dataclass(frozen=True, slots=True)
 class KeyColumn(Sequence[Key]):
     """Keys as they lie in a table, which become objects where they are asked for.
 
@@ -651,7 +649,8 @@ class KeyColumn(Sequence[Key]):
         column: the numbers, or the UTF-8 of texts.
     """
 
-    column: Int64s | ByteStrings
+    def __init__(self, column: Int64s | ByteStrings) -> None:
+        self.column = column
 
     @classmethod
     def of(cls, array: Any) -> KeyColumn | None:
@@ -975,8 +974,8 @@ def _in_iso_form(scalar: Any) -> str:
     day, blank, rest = text.partition(" ")
     if not blank:
         return text
-    zoned = _OFFSET.sub(r"\1:\2", rest.replace("Z", "+00:00"))
-    return f"{day}T{_NO_FRACTION.sub('', zoned)}"
+    zoned = re.sub(_OFFSET, r"\1:\2", rest.replace("Z", "+00:00"))
+    return f"{day}T{re.sub(_NO_FRACTION, '', zoned)}"
 
 
 def _moment(value: int, a_second: int) -> str:

@@ -7,16 +7,15 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import structs
+from msgspec import Struct, structs
 
-from simdb import answers, arrow, ingest, kinds, upkeep
+from simdb import answers, arrow, ingest, kinds, late, upkeep
 from simdb.arguments import (
     can_be_iterated,
     require_choice,
@@ -46,7 +45,6 @@ from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle, Known, Opened, Resources
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.opened.where import Accepts, Chosen, Where, read_where
-from simdb.policies import Policy, PolicyLike
 from simdb.ragged import distinct_of
 from simdb.recipe import Recipe
 from simdb.results import (
@@ -84,6 +82,7 @@ if TYPE_CHECKING:
     from simdb.ingest.given import GivenSignatures
     from simdb.ingest.rows import RowBatch
     from simdb.linkage.clusters import Method as Clusters
+    from simdb.policies import Policy, PolicyLike
     from simdb.upkeep.calibrate import Calibration
     from simdb.upkeep.labelling import Labels
     from simdb.upkeep.survey import Survey
@@ -108,7 +107,7 @@ def _listed(given: Any) -> list[Any]:
     return list(given) if can_be_iterated(given) else [given]
 
 
-class _Among(NamedTuple):
+class _Among(Struct, frozen=True):
     """Which items a question is about, and whether its answer carries their metadata."""
 
     accepts: Accepts | None
@@ -1377,9 +1376,9 @@ class CollectionView:
 
     def _opened_in(self, transaction: ReadTransaction, work: Work) -> Opened:
         work.looked_at = 0
-        _, settings, signer = self._refresh(transaction)
-        reader = CollectionReader(transaction, settings.number)
-        return Opened(settings, signer, reader, self._resources, work)
+        known = self._refresh(transaction)
+        reader = CollectionReader(transaction, known.settings.number)
+        return Opened(known.settings, known.signer, reader, self._resources, work)
 
     @contextmanager
     def _sides(
@@ -1645,7 +1644,10 @@ class Collection(CollectionView):
         if containment is not None and measure != "both":
             raise ConfigurationError("containment= needs measure='both'")
         of_records = self.kind.field_names is not None
-        order = None if policy is None else Policy(policy, of_records=of_records)
+        order: Policy | None = None
+        if policy is not None:
+            policies = late.module("simdb.policies")  # slow to load, and mostly not needed
+            order = policies.Policy(policy, of_records=of_records)
         by_containment = measure != "jaccard"
         if order is not None and not order.is_order and not by_containment:
             order = None  # that of the input, in which they come
@@ -2049,7 +2051,7 @@ def _method(
     if resume is None:
         return method
     answers.choose.require_resumable(method, question)
-    return replace(method, resume=resume)
+    return structs.replace(method, resume=resume)
 
 
 def _raise_plain(error: BadItemError) -> NoReturn:

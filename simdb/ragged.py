@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple, Self, TypeVar, overload
 
@@ -196,16 +195,19 @@ class Pieces(NamedTuple):
         return cls(np.array([len(rows)], np.int64), np.array([address_of(rows)], np.int64))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class ByteStrings(Sequence[memoryview]):
-    """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing."""
+    """Byte strings, one after the other, as Arrow keeps a column of them; slices copy nothing.
 
-    values: npt.NDArray[np.uint8]  # the bytes of all strings and no other, not to be written to
-    offsets: npt.NDArray[np.int64]  # string i is ``values[offsets[i]:offsets[i + 1]]``
+    Attributes:
+        values: the bytes of all strings and no other, not to be written to.
+        offsets: string i is ``values[offsets[i]:offsets[i + 1]]``.
+    """
 
-    def __post_init__(self) -> None:
-        if self.values.flags.writeable:
-            object.__setattr__(self, "values", read_only(self.values))
+    __slots__ = ("offsets", "values")
+
+    def __init__(self, values: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
+        self.values = read_only(values) if values.flags.writeable else values
+        self.offsets = offsets
 
     @classmethod
     def of(cls, strings: Sequence[bytes | memoryview]) -> ByteStrings:
@@ -294,7 +296,7 @@ def some_of(
     return [strings[place] for place in places.tolist()]
 
 
-class Column(NamedTuple):
+class Column(Struct, frozen=True, eq=False):
     """Items as they lie in a table: rows of different lengths in one array."""
 
     form: Literal["text", "bytes", "numbers"]  # sound UTF-8, any uint8, numbers of any type

@@ -12,9 +12,12 @@ if TYPE_CHECKING:
         choose,
         entities,
         evidence,
+        exact,
         kept,
         method,
+        scan,
         scoring,
+        slabs,
     )
 
 __all__ = [
@@ -22,9 +25,12 @@ __all__ = [
     "choose",
     "entities",
     "evidence",
+    "exact",
     "kept",
     "method",
+    "scan",
     "scoring",
+    "slabs",
 ]
 
 __getattr__ = late.modules_of(__name__, __all__)

@@ -16,6 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.answers.ahead import done_ahead
@@ -100,7 +101,7 @@ class Similar(NamedTuple):
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-class Buckets(Method):
+class Buckets(Method, frozen=True):
     """Answers by the probable index, with the true values of what it finds."""
 
     guarantee: ClassVar[Guarantee] = "probable"
@@ -122,7 +123,7 @@ class Buckets(Method):
         known = _stored_keys(opened, probing.buckets.values.size)
         if known is not None:
             keys = probing.buckets.values
-            probing = probing._replace(buckets=BucketKeys.of_one(keys[known.perhaps_stored(keys)]))
+            probing = replace(probing, buckets=BucketKeys.of_one(keys[known.perhaps_stored(keys)]))
         candidates = propose(opened.reader, probing, signer.agreement(self.bound))
         opened.work.looked_at += candidates.numbers.size
         if not candidates.numbers.size:
@@ -357,7 +358,7 @@ def as_probes(
         return signed
     known = signer.features(items) if features is None else features
     keys = signer.family.probe_keys(known, signed.signatures)
-    return signed._replace(buckets=keys, rising=None)
+    return replace(signed, buckets=keys, rising=None)
 
 
 def _candidates_of_probes(right: Opened, signed: Signed, needed: Agreement) -> Iterator[Proposals]:

@@ -36,18 +36,16 @@ from decimal import Decimal
 from math import isnan
 from numbers import Real
 from operator import index
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from simdb import answers  # whose other modules are imported when their methods are chosen
 from simdb.answers.buckets import Buckets
 from simdb.answers.costs import Task, Verb
 from simdb.answers.exact.method import SYMMETRIC, Exact, require_index, serves_exactly
-from simdb.answers.exact.whole import WholeSets
 from simdb.answers.method import Method
-from simdb.answers.scan import Scan
-from simdb.answers.slabs import ChunkIndex, Pigeonhole, Slabs
 from simdb.arguments import is_whole, require_choice, short
 from simdb.errors import ConfigurationError, Remedy, SimdbError, ThresholdTooLowError
 from simdb.exact.measures import SetSimilarity
@@ -83,7 +81,7 @@ class Question(Struct, frozen=True):
         return self.verb in ("pairs", "join", "groups")
 
 
-class Asked(NamedTuple):
+class Asked(Struct, frozen=True):
     """The arguments of a call that asks what is similar, as they were given."""
 
     threshold: ThresholdLike | None
@@ -94,7 +92,8 @@ class Asked(NamedTuple):
 
     def question(self, verb: Verb, kind: Kind) -> Question:
         """Read them; ConfigurationError: one is not possible for the kind, or for the call."""
-        threshold, max_distance, guarantee, min_recall, measure = self
+        threshold, max_distance = self.threshold, self.max_distance
+        guarantee, min_recall, measure = self.guarantee, self.min_recall, self.measure
         require_choice("guarantee", guarantee, "auto", "exact", "probable")
         if min_recall is not None and not _is_share(min_recall):
             raise ConfigurationError(f"min_recall must be between 0 and 1, not {short(min_recall)}")
@@ -197,7 +196,7 @@ def _alternative(method: Method, question: Question, right: Opened) -> Method | 
     if question.measure is not SetSimilarity.JACCARD:
         looks_up = question.measure in CONTAINMENTS and type(method) is Exact
         is_join = question.verb == "join"
-        return WholeSets(method.bound, measure=question.measure) if is_join and looks_up else None
+        return _whole_sets(method.bound, question.measure) if is_join and looks_up else None
     settings, is_free = right.settings, question.guarantee == "auto"
     if settings.kind.has_symbols:
         return _alternative_of_sets(method, question, right)
@@ -220,7 +219,7 @@ def _alternative_of_sets(method: Method, question: Question, right: Opened) -> M
     whose symbols are slow to make.
     """
     if question.verb == "search" and isinstance(method, Exact) and right.reader.items is not None:
-        return Scan(method.bound)
+        return answers.scan.Scan(method.bound)
     is_probable = question.guarantee == "auto" and isinstance(method, Buckets)
     if question.verb == "pairs" and is_probable and not right.settings.kind.is_slow_to_read:
         return Exact(method.bound)
@@ -286,7 +285,7 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     if wanted == "exact":
         if serves or not needs_index:
             return exact
-        return Scan(bound) if by_jaccard else WholeSets(bound, measure=question.measure)
+        return answers.scan.Scan(bound) if by_jaccard else _whole_sets(bound, question.measure)
     if wanted == "auto" and (serves or (question.verb == "join" and not needs_index)):
         return exact
     if by_jaccard and settings.is_probable:
@@ -302,7 +301,11 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
         )
     if by_jaccard:
         require_index(settings, exact.criterion)
-    return WholeSets(bound, measure=question.measure) if needs_index else exact
+    return _whole_sets(bound, question.measure) if needs_index else exact
+
+
+def _whole_sets(bound: Bound, measure: SetSimilarity) -> Method:
+    return answers.exact.whole.WholeSets(bound, measure=measure)
 
 
 def _choose_without_symbols(
@@ -318,7 +321,7 @@ def _choose_without_symbols(
             remedies=[settings.kind.index_remedy(settings.threshold)],
         )
     if settings.is_complete and admits(settings.bound, bound):
-        return ChunkIndex(bound)
+        return answers.slabs.ChunkIndex(bound)
     exact = _comparing(settings.kind, bound, many=question.is_many_many)
     if wanted == "exact" or not settings.is_probable:
         return exact
@@ -335,8 +338,8 @@ def _comparing(kind: Kind, bound: Bound, *, many: bool) -> Method:
     """Compare with everything, as well as the measure can."""
     share = kind.share_looked_at(bound.fraction)
     if share is None:
-        return Scan(bound)
-    return Pigeonhole(bound) if many and share < 1 else Slabs(bound)
+        return answers.scan.Scan(bound)
+    return answers.slabs.Pigeonhole(bound) if many and share < 1 else answers.slabs.Slabs(bound)
 
 
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:

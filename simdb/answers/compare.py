@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from simdb.arrays import Float64s, Int64s, UInt8s, UInt32s
 from simdb.batches.compare import COMPARED_BYTES, compare_items
@@ -23,7 +24,7 @@ PAIRS_COMPARED = 131_072  # at once
 FEW_PAIRS = 8_192  # are compared at once, whatever their items weigh
 
 
-class Ranked(NamedTuple):
+class Ranked(Struct, frozen=True, eq=False):
     """Stored items that a probe was compared with."""
 
     numbers: UInt32s
@@ -59,7 +60,7 @@ def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memor
     return Compared.together([signer.measure.compare_probe(probe, part) for part in parts])
 
 
-class Comparison(NamedTuple):
+class Comparison(Struct, frozen=True, eq=False):
     """Given items and stored ones that are held at once, to be compared in any thread."""
 
     signer: Signer
@@ -176,7 +177,8 @@ def live_features(opened: Opened, start: int = 0) -> Iterator[tuple[UInt32s, Any
 
 def live_rows(reader: CollectionReader, start: int = 0) -> Iterator[tuple[UInt32s, UInt8s]]:
     """Yield items of one width where they lie in the map, without those that are deleted."""
-    for numbers, rows in reader.item_blocks() or ():
+    for block in reader.item_blocks() or ():
+        numbers, rows = block.numbers, block.rows
         reader.transaction.require_open()
         if not (start or reader.manifest.tombstones):
             yield numbers, rows

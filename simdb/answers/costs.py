@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -74,7 +74,7 @@ class Counts(Struct, frozen=True):
         return self.live * (1.0 - missed)
 
 
-class Rates(NamedTuple):
+class Rates(Struct, frozen=True):
     """Seconds an item takes: compared where it lies; picked by an index; in a join of batches.
 
     ``paired`` is a comparison of two items of a batch whose features are there.
@@ -86,7 +86,7 @@ class Rates(NamedTuple):
     paired: float = 0.0
 
 
-class SampledJoin(NamedTuple):
+class SampledJoin(Struct, frozen=True):
     """What an exact join of some sets of symbols says of a join of all."""
 
     symbols: float  # of all items

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from msgspec import structs
+from msgspec import Struct, structs
 
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
@@ -65,8 +64,7 @@ _WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # in its usual spelling
 _SORTED_AS_FAST = 64  # values beside those that are wanted
 
 
-@dataclass(frozen=True)
-class Method(ABC):
+class Method(Struct, frozen=True):
     """A way of answering, for one bound."""
 
     bound: Bound
@@ -148,7 +146,7 @@ class Method(ABC):
 
         ``candidates`` is how many items were compared, if not those of ``found``.
         """
-        numbers, values, met, documents = found
+        numbers, values, met = found.numbers, found.values, found.met
         compared = values.size if candidates is None else candidates
         if not met.size:
             return self.answer(opened, (), compared)
@@ -158,7 +156,8 @@ class Method(ABC):
         else:
             ranked = met[best_first(order)]
             best = ranked[opened.only.first(numbers[ranked], limit)]
-        chosen = None if documents is None else [documents[place] for place in best.tolist()]
+        read = found.documents
+        chosen = None if read is None else [read[place] for place in best.tolist()]
         rows = self._rows(opened, numbers[best], values[best], chosen)
         return self.answer(opened, rows, compared)
 

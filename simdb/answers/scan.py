@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from simdb.answers.compare import Ranked, live_features
 from simdb.answers.method import Batches, Method
@@ -29,7 +30,7 @@ _BYTES_A_MATCH = 40  # while it is ranked
 BYTES_AT_ONCE = 2**26  # of the map, which are looked at before an interruption is
 
 
-class Scan(Method):
+class Scan(Method, frozen=True):
     """Answers by comparing with everything. None is missed."""
 
     name: ClassVar[str] = "scan"
@@ -155,7 +156,7 @@ class Scan(Method):
             yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
 
 
-class _Portion(NamedTuple):
+class _Portion(Struct, frozen=True, eq=False):
     """Some items that are looked at in one call.
 
     Attributes:

@@ -51,7 +51,7 @@ class Slab(NamedTuple):
     end: int
 
 
-class Slabs(Scan):
+class Slabs(Scan, frozen=True):
     """Answers by joining batches, as the measure knows how. None is missed."""
 
     def search_many(
@@ -132,7 +132,7 @@ class Slabs(Scan):
         return self.looked_at(task) * (rates.scanned if task.verb == "search" else rates.joined)
 
 
-class Pigeonhole(Slabs):
+class Pigeonhole(Slabs, frozen=True):
     """Answers by comparing in full what is equal in a chunk. None is missed."""
 
     name: ClassVar[str] = "pigeonhole"
@@ -156,7 +156,7 @@ class Pigeonhole(Slabs):
         return rows * (int(self.bound.fraction) + 1.0)
 
 
-class ChunkIndex(Buckets):
+class ChunkIndex(Buckets, frozen=True):
     """Answers by the stored chunks of an index that is planned for the bound. None is missed."""
 
     guarantee: ClassVar[Guarantee] = "exact"

@@ -180,7 +180,7 @@ class BatchDecider:
         # Nearly all share no bucket with any other row, and are kept.
         sharing = self._shares[rows]
         rows, wanted = rows[sharing], wanted[sharing]
-        signed = self._signed._replace(rising=None).select(rows)
+        signed = replace(self._signed, rising=None).select(rows)
         signatures, keys = signed.signatures, signed.buckets
         if keys.groups is not None:
             keys = keys.sorted_within()

@@ -8,10 +8,12 @@ seen pairs is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt64s
@@ -31,7 +33,7 @@ _CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF5847
 IntArray: TypeAlias = npt.NDArray[Any]  # of item numbers, uint32 in a store
 
 
-class BucketSlice(NamedTuple):
+class BucketSlice(Struct, frozen=True, eq=False):
     """The buckets of a range of keys that have two members or more."""
 
     numbers: IntArray  # item numbers, ascending; members are places in them
@@ -159,7 +161,7 @@ def by_signature(part: BucketSlice) -> BucketSlice:
         return part
     hashed = kernels.sketches.bucket_keys(part.items.signatures, 1, *_CLASS_HASH)
     classes = np.unique(hashed[:, 0], return_inverse=True)[1]
-    return part._replace(buckets=by_class(part.buckets, classes, in_first_band=True))
+    return replace(part, buckets=by_class(part.buckets, classes, in_first_band=True))
 
 
 def connect_similar(
@@ -180,7 +182,7 @@ def connect_similar(
     for only_first in (True, False):
         by_group = by_class(part.buckets, forest.roots(part.numbers).astype(np.int64))
         for one, other in candidate_pairs(
-            part._replace(buckets=by_group), needed, work, only_first=only_first, at_once=at_once
+            replace(part, buckets=by_group), needed, work, only_first=only_first, at_once=at_once
         ):
             apart = forest.roots(one) != forest.roots(other)
             left, right = one[apart], other[apart]

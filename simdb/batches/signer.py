@@ -7,10 +7,11 @@ written in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s
@@ -64,7 +65,7 @@ class Prefixes(Ragged, frozen=True, eq=False):
         return {"epoch": epoch, "set_sizes": np.concatenate([part.set_sizes for part in parts])}
 
 
-class Signed(NamedTuple):
+class Signed(Struct, frozen=True, eq=False):
     """What the index stores of a batch of items.
 
     An item is comparable that has anything to be compared by; an empty set has not. Prefixes, what
@@ -115,10 +116,10 @@ class Signed(NamedTuple):
     def together(cls, parts: Sequence[Signed]) -> Signed:
         """Put what is stored of several parts of items together, and sort their bucket keys."""
         whole = cls.joined(parts)
-        return whole._replace(rising=kernels.runs.order_of(whole.buckets.values))
+        return replace(whole, rising=kernels.runs.order_of(whole.buckets.values))
 
 
-class Agreement(NamedTuple):
+class Agreement(Struct, frozen=True):
     """What the signatures of two items must have in common for these to be compared.
 
     Attributes:
@@ -256,7 +257,7 @@ class Signer:
         return Signed(np.empty((0, words), np.uint16), BucketKeys.none(0), np.empty(0, np.bool_))
 
 
-class Signing(NamedTuple):
+class Signing(Struct, frozen=True, eq=False):
     """A batch that is being signed."""
 
     done: Signed | None

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt64s
@@ -33,7 +34,7 @@ _MARK_BITS = 22
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Contained(NamedTuple):
+class Contained(Struct, frozen=True, eq=False):
     """Containing sets and contained ones, their common symbols, and the postings met for them."""
 
     outer: Int64s
@@ -154,7 +155,7 @@ def in_kept_before(
             yield Contained(outer[taken], inner[taken], overlaps[taken], found.met)
 
 
-class _Found(NamedTuple):
+class _Found(Struct, frozen=True, eq=False):
     """Sets by rising size, and the buckets of the symbols by which they may contain others."""
 
     posted: Postings  # the first symbols of each set

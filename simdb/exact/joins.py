@@ -54,7 +54,7 @@ OWN_PAIRS = -1  # number of the range before the first one: pairs of identical s
 BEGINNING = Place(OWN_PAIRS, 0)
 
 
-class Workers(NamedTuple):
+class Workers(Struct, frozen=True):
     """Who does the work."""
 
     pool: Pool | None = None  # None does it in the caller's thread, when results are asked for

@@ -12,7 +12,7 @@ from itertools import chain, compress, repeat
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from simdb import answers, ingest
 from simdb.arrays import Bools, Float64s, Int64s, keep_freed_memory
@@ -216,7 +216,7 @@ class BatchAdder:
                 self._first_new = writer.manifest.next_number
             prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
             if prefixes is not signed.prefixes:
-                signed = signed._replace(prefixes=prefixes)
+                signed = structs.replace(signed, prefixes=prefixes)
             batch.keys = ByteStrings.of(batch.keys)
             fates = Fates(batch, writer.find_many(batch.keys), [])
             fates.actions = self._actions(writer, fates)
@@ -293,7 +293,7 @@ class BatchAdder:
         signed = self._signer.sign(batch.items)
         prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
         whole = Fates(batch, [number], ["replaced"])
-        self._apply(writer, whole, signed._replace(prefixes=prefixes))
+        self._apply(writer, whole, structs.replace(signed, prefixes=prefixes))
         fates.actions[0] = "merged"
 
     # -- what becomes of each row ---------------------------------------------------------------
@@ -407,7 +407,7 @@ class BatchAdder:
                 opened,
                 answers.choose.choose(self._settings, answers.choose.Question("add", bound)),
                 fates.batch.items,
-                signed._replace(comparable=signed.comparable & new),
+                structs.replace(signed, comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,
                 replaced={}
                 if leaving is not None

@@ -11,7 +11,6 @@ once, in a collection without items.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -90,7 +89,7 @@ def dedupe(
         if outcomes is not None:
             outcomes(batch)
     lacking = () if standing is None else standing.lacking()
-    return replace(tally.report(loaded.since), lacking=lacking)
+    return structs.replace(tally.report(loaded.since), lacking=lacking)
 
 
 def _contained(

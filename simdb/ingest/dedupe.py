@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb.answers.buckets import Proposals, as_probes, in_parts, propose
 from simdb.answers.compare import stored_of_pairs
@@ -185,7 +186,7 @@ class Deduplicator(BatchDecider):
 
     def _candidates(self, rows: Bools, limit: int) -> Proposals:
         """Return the stored items that share a bucket with rows, and are there when they come."""
-        signed = self._probes._replace(comparable=rows)
+        signed = replace(self._probes, comparable=rows)
         if self._prober is None:
             needed = self._signer.agreement(self._bound)
             known = self._filter

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.answers.compare import stored_of_pairs
@@ -202,7 +203,7 @@ class Neighbours(Deduplicator):
     def _pairs_of_buckets(self, rows: Int64s) -> Iterator[tuple[Int64s, Int64s, Float64s]]:
         """Compare the rows that share a bucket."""
         rows = rows[self._shares[rows]]
-        signed = self._signed._replace(rising=None).select(rows)
+        signed = replace(self._signed, rising=None).select(rows)
         keys = signed.buckets
         if keys.groups is not None:
             keys = keys.sorted_within()

@@ -22,7 +22,6 @@ import tempfile
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
@@ -94,7 +93,7 @@ def dedupe(
     if outcomes is not None:
         for some in told.batches():
             outcomes(some)
-    return replace(report, lacking=standing.lacking())
+    return structs.replace(report, lacking=standing.lacking())
 
 
 class _Arrivals:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache, wraps
 from itertools import chain
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from simdb import kernels
 from simdb.arguments import is_whole, short
@@ -32,7 +31,6 @@ from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError, Remedy, WrongTypeError
 from simdb.evidence import Evidence, Label, facets_of_labels
 from simdb.exact.joins import ALONE, Workers
-from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, ThresholdLike
 from simdb.lsh.amplification import Construction
 from simdb.lsh.curves import Curve, JaccardCurve
@@ -43,6 +41,8 @@ from simdb.work import Work
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
+
+    from simdb.exact.pigeonhole import Near
 
 MAXIMUM_ITEM_BYTES = 32 * 2**20
 DEFAULT_THRESHOLD = Fraction(4, 5)
@@ -424,7 +424,7 @@ class PairedMeasure(Measure):
         return self.compare_between(features, features, left, right)
 
 
-class FieldAgreement(NamedTuple):
+class FieldAgreement(Struct, frozen=True, eq=False):
     """How pairs of items agree in one field.
 
     Attributes:
@@ -478,7 +478,7 @@ class Agreement(ABC):
 # -- kinds ---------------------------------------------------------------------------------------
 
 
-class Examples(NamedTuple):
+class Examples(Struct, frozen=True):
     """What a kind is tried with under some of its settings: little, and the same in every process.
 
     Of ``items`` and ``near`` together two are within the bound if and only if they stand at one
@@ -499,7 +499,7 @@ class Examples(NamedTuple):
     invalid: Sequence[Any]
 
 
-class SettingOption(NamedTuple):
+class SettingOption(Struct, frozen=True):
     """A setting as an option of the command line of its own, named as the setting is.
 
     Attributes:
@@ -774,7 +774,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         curve = self.outer_curve(planned.family)
         if curve is planned.family:
             return planned
-        return replace(planned, threshold=self.outer_similarity(planned.threshold), family=curve)
+        threshold = self.outer_similarity(planned.threshold)
+        return msgspec.structs.replace(planned, threshold=threshold, family=curve)
 
     def index_remedy(self, threshold: Fraction) -> Remedy:
         """The remedy that adds a probable index to a collection without one."""

@@ -9,16 +9,17 @@ any of them.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import comb
 from operator import index
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from simdb.arguments import is_whole, short
 from simdb.arrays import Float64s
@@ -28,13 +29,13 @@ Probability = TypeVar("Probability", float, Fraction, Float64s)
 
 _MOST_MEMBERS = 10**18
 _LONGEST = 256  # characters of a cascade as text
-_LAYER = re.compile(r"\s*(And|Or)\s*\(\s*(\d{1,9})\s*", re.IGNORECASE)
+_LAYER = r"\s*(And|Or)\s*\(\s*(\d{1,9})\s*"
 
 _GRID = 4096
 _REFINEMENTS = 4  # of a grid between two of its points, after which these are next to each other
 
 
-class Construction(ABC):
+class Construction(Struct, frozen=True):
     """Turn the collision probability of a family into that of an amplified one."""
 
     @abstractmethod
@@ -55,22 +56,21 @@ class Construction(ABC):
         return []
 
 
-class Ways(NamedTuple):
+class Ways(Struct, frozen=True):
     """Ways in which functions agree or not, each weighted by a number for every one that does."""
 
     met: int  # those that make a candidate pair
     every: int
 
 
-class Layer(NamedTuple):
+class Layer(Struct, frozen=True):
     """So many members of which all must agree (``And``), or one (``Or``)."""
 
     combine: type[And] | type[Or]
     members: int
 
 
-@dataclass(frozen=True, slots=True)
-class Single(Construction):
+class Single(Construction, frozen=True):
     """One function of the family as it is."""
 
     def probability(self, single: Probability) -> Probability:
@@ -86,15 +86,14 @@ class Single(Construction):
         return Ways(agreeing, agreeing + 1)
 
 
-@dataclass(frozen=True, slots=True)
-class And(Construction):
+class And(Construction, frozen=True):
     """``rows`` members of the inner family must all agree (MMDS 3.6.3)."""
 
     rows: int
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", _members(self, self.rows, self.inner))
+        force_setattr(self, "rows", _members(self, self.rows, self.inner))
 
     def __str__(self) -> str:
         return _written(self, self.rows, self.inner)
@@ -119,15 +118,14 @@ class And(Construction):
         return Ways(inner.met**self.rows, inner.every**self.rows)
 
 
-@dataclass(frozen=True, slots=True)
-class Or(Construction):
+class Or(Construction, frozen=True):
     """At least one of ``bands`` members of the inner family must agree (MMDS 3.6.3)."""
 
     bands: int
     inner: Construction = Single()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bands", _members(self, self.bands, self.inner))
+        force_setattr(self, "bands", _members(self, self.bands, self.inner))
 
     def __str__(self) -> str:
         return _written(self, self.bands, self.inner)
@@ -197,7 +195,7 @@ def parse_construction(text: str) -> Construction:
     0.21836967789568007
     """
     remaining, found = text, []
-    while layer := _LAYER.match(remaining) if len(text) <= _LONGEST else None:
+    while layer := re.match(_LAYER, remaining, re.I) if len(text) <= _LONGEST else None:
         found.append(Layer(And if layer[1].lower() == "and" else Or, int(layer[2])))
         remaining = remaining[layer.end() :]
         if not remaining.startswith(","):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, floor, inf, isnan, nan, nextafter
@@ -59,8 +58,7 @@ def wrong_recall(recall: object) -> ConfigurationError:
     )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Plan(Brief, Tabular):
+class Plan(Brief, Tabular, Struct, frozen=True):
     """Bands and rows for a threshold; as a table, the S-curve.
 
     Attributes:
@@ -378,7 +376,7 @@ def _plan_cascade(
     chosen = Plan(threshold, cascade.atoms, cascade.rows, family)
     if not cascade.is_banding:
         cascade = cascade.planned(family, float(threshold))
-        chosen = replace(chosen, cascade=cascade)
+        chosen = structs.replace(chosen, cascade=cascade)
     reached = chosen.expected_recall(threshold)
     if reached < recall:  # where none is stated, as much as can be known is reached
         bound = "distance" if family.falls else "threshold"

@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from msgspec import Struct, field
 
@@ -69,7 +69,7 @@ class WriteAccess(Struct, frozen=True):
         return self.environment.write(self.busy_timeout, shares=shares, since=self.since)
 
 
-class Known(NamedTuple):
+class Known(Struct, frozen=True):
     """The settings as they are stored and as they are used; replaced as one, for other threads."""
 
     stored: bytes

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from simdb import arrow
 from simdb.arrays import UInt16s
@@ -97,7 +98,7 @@ def meet(
             part = by_signature(part)
         else:
             sides = (part.numbers >= boundary).astype(np.int64)
-            part = part._replace(buckets=by_class(part.buckets, sides))
+            part = replace(part, buckets=by_class(part.buckets, sides))
         for left, right in candidate_pairs(part, needed, Work(), at_once=AT_ONCE):
             if left.size:
                 yield PAIRS.batch(np.minimum(left, right), np.maximum(left, right))

@@ -154,11 +154,11 @@ def _joined(
     symbols = opened.signer.symbols(items)
     order = SymbolOrder.from_sample(symbols.values)
     probes = order.arrange(symbols.values, symbols.offsets)
-    for numbers, _, sets in live_sets(opened, order):
+    for batch in live_sets(opened, order):
         pairs: dict[Pair, float] = {}
-        for found in joins.join(probes, sets, bound):
-            pairs |= _as_pairs(found.left, numbers[found.right], found.similarities)
-        yield numbers.size, pairs
+        for found in joins.join(probes, batch.sets, bound):
+            pairs |= _as_pairs(found.left, batch.numbers[found.right], found.similarities)
+        yield batch.numbers.size, pairs
 
 
 def _scanned(

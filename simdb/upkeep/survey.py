@@ -248,7 +248,7 @@ def shares_met(
         signer = Signer(replace(opened.settings, secret=digest.digest()))
         signed = signer.sign(items)
         probing = as_probes(signer, signed, items)
-        needed = signer.agreement(opened.settings.bound)._replace(words=0)  # buckets alone
+        needed = replace(signer.agreement(opened.settings.bound), words=0)  # buckets alone
         for place, (left, right) in enumerate(pairs):
             one, other = (np.array([places[key]]) for key in (left, right))
             found, _ = meets(probing.select(one), signed.select(other), needed)

@@ -53,7 +53,7 @@ def test_no_bucket_exceeds_the_bound_and_large_ones_are_found(
             open_postings(reader.transaction, reader.manifest.index.exact.current),
         ):
             expected = counted(view)
-            assert largest_bucket(view) == (expected, expected)
+            assert largest_bucket(view) == views.LargestBucket(expected, expected)
             monkeypatch.setattr(views, "COUNTED", 0)
             monkeypatch.setattr(views, "SAMPLED", sampled)
             found = largest_bucket(view)

@@ -15,7 +15,7 @@ import pytest
 import simdb
 from simdb import kernels
 from simdb.answers.exact import memory as exact_memory
-from simdb.answers.exact import method as exact_method
+from simdb.answers.exact import sweep as exact_sweeping
 from simdb.exact.measures import Criterion
 from simdb.exact.order import ArrangedSets, SymbolOrder
 from simdb.exact.thresholds import Threshold
@@ -57,7 +57,7 @@ def join_by(monkeypatch: pytest.MonkeyPatch, way: str, *, room: int = 24) -> Non
     """Let joins be made in memory, or by sweeping in slices of so many postings."""
     if way == "sweep":
         monkeypatch.setattr(exact_memory, "SHARE_OF_MEMORY", 2**60)
-        monkeypatch.setattr(exact_method, "room_of", lambda _memory: room)
+        monkeypatch.setattr(exact_sweeping, "room_of", lambda _memory: room)
 
 
 def pairs_found(pairs: Pairs) -> dict[tuple[Any, Any], float]:

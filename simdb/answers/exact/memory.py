@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb.arrays import UInt32s
 from simdb.batches.deciding import first_identical
@@ -40,7 +42,7 @@ LOADED_AT_ONCE = 2**20  # bytes of items
 IN_FLIGHT = 5  # batches that are read ahead and arranged
 
 
-class Loaded(NamedTuple):
+class Loaded(Struct, frozen=True, eq=False):
     """Items in memory: their numbers, ascending, the bytes of all, their symbols in one order."""
 
     numbers: UInt32s
@@ -215,12 +217,12 @@ class InMemory:
 
     def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
         """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
-        numbers, _, sets = self._left
+        numbers, sets = self._left.numbers, self._left.sets
         same = first_identical(sets, sets.sizes > 0)
         own = np.arange(len(sets))
         copies = np.flatnonzero(same != own)
         yield numbers[same[copies]], numbers[copies]
         chosen = np.flatnonzero(same == own)
-        few = self._left._replace(numbers=numbers[chosen], sets=sets.select(chosen))
+        few = replace(self._left, numbers=numbers[chosen], sets=sets.select(chosen))
         for pairs in joins.pairs(few.sets, self._threshold, work=self._work, workers=workers):
             yield few.numbers[pairs.left], few.numbers[pairs.right]

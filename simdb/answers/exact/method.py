@@ -11,12 +11,13 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from simdb.answers import exact
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_with_probe
 from simdb.answers.costs import Task
@@ -29,7 +30,6 @@ from simdb.answers.exact.memory import (
     load_for_pairs,
 )
 from simdb.answers.exact.probe import Prober
-from simdb.answers.exact.sweep import Sweep, room_of
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError, WrongTypeError
@@ -41,6 +41,9 @@ from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Matches
 
+if TYPE_CHECKING:
+    from simdb.answers.exact.sweep import Sweep
+
 MEMORY, SWEPT, NEW = "m", "s", "n"  # ways of pairs
 # Which have a floor to join at.
 SYMMETRIC = (SetSimilarity.JACCARD, SetSimilarity.DICE, SetSimilarity.COSINE)
@@ -51,7 +54,7 @@ TO_SPARE = 2  # times the memory that items are expected to take
 _criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with its floor
 
 
-class Exact(Method):
+class Exact(Method, frozen=True):
     """Answers by sets of symbols, for a threshold."""
 
     name: ClassVar[str] = "exact"
@@ -112,7 +115,7 @@ class Exact(Method):
             return
         way = self._way(opened, token)
         workers = Workers.within(opened.resources.pool(), opened.resources.memory)
-        name, room = (SWEPT, way.room) if isinstance(way, Sweep) else (MEMORY, 0)
+        name, room = (MEMORY, 0) if isinstance(way, InMemory) else (SWEPT, way.room)
         if token is None:
             begun = Token.begin(name, self.threshold, opened, opened, since)
             token = replace(begun, room=room)
@@ -227,18 +230,23 @@ class Exact(Method):
                 opened.settings, self.criterion
             )
             if sweeps_first:
-                sweep = Sweep(opened, self.criterion, room_of(opened.resources.memory))
+                sweep = self._sweep(opened)
                 if sweep.count():
                     return sweep
         elif token.way == SWEPT:
-            return Sweep(opened, self.criterion, token.room)
+            return self._sweep(opened, token.room)
         way = self._loaded(opened, opened)
         if way is not None:
             return way
         if token is not None:
             raise _no_longer_fits()
         require_index(opened.settings, self.criterion)
-        return sweep or Sweep(opened, self.criterion, room_of(opened.resources.memory))
+        return sweep or self._sweep(opened)
+
+    def _sweep(self, opened: Opened, room: int | None = None) -> Sweep:
+        """What sweeps slices of so many postings, or of as many as have room in the memory."""
+        room = exact.sweep.room_of(opened.resources.memory) if room is None else room
+        return exact.sweep.Sweep(opened, self.criterion, room)
 
     def _loaded(self, left: Opened, right: Opened) -> InMemory | None:
         """Load all items in one order; None if they take too much memory."""

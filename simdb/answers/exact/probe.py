@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from simdb import kernels
 from simdb.answers.exact.memory import Loaded, live_sets, stored_items
@@ -36,7 +37,7 @@ COMPARED_AT_ONCE = 256  # items
 REMEMBERED = 2**20  # similar items of items that come again
 
 
-class Neighbours(NamedTuple):
+class Neighbours(Struct, frozen=True, eq=False):
     """Stored items similar to a probe: numbers, ascending, and similarities."""
 
     numbers: UInt32s

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import xxhash
 from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.answers.exact.memory import AtOnce, arranged, live_sets, stored_sets
@@ -66,7 +67,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio (Knuth 6.4)
 KeysAndColumns: TypeAlias = tuple[UInt64s, UInt32s]
 
 
-class ClassPairs(NamedTuple):
+class ClassPairs(Struct, frozen=True, eq=False):
     """Similar pairs of representatives: item numbers and overlaps, and the range they are of."""
 
     range: int
@@ -78,7 +79,7 @@ class ClassPairs(NamedTuple):
 Verification: TypeAlias = AtOnce[tuple[ClassPairs, Int64s]]  # the pairs, and what they cost
 
 
-class _Held(NamedTuple):
+class _Held(Struct, frozen=True, eq=False):
     """Items by ascending numbers: the first ones arranged already, the others as stored."""
 
     numbers: UInt32s
@@ -86,7 +87,7 @@ class _Held(NamedTuple):
     stored: list[bytes]
 
 
-class _Slice(NamedTuple):
+class _Slice(Struct, frozen=True, eq=False):
     """Buckets of two postings or more, their items ranked by rising size."""
 
     numbers: UInt32s
@@ -211,7 +212,7 @@ class Sweep:
             if buckets is None:
                 continue
             # The whole prefix on both sides: more common symbols are counted, so fewer pairs stay.
-            buckets = buckets._replace(left=buckets.right)
+            buckets = replace(buckets, left=buckets.right)
             state = kernels.postings.bucket_state(buckets.left, buckets.right)
             room, count = self._propose(buckets, state, left_over, bounded=False)
             if not buckets.is_done(state):

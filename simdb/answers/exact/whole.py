@@ -46,7 +46,7 @@ class _Contained(NamedTuple):
     outer_size: Int64s
 
 
-class WholeSets(Exact):
+class WholeSets(Exact, frozen=True):
     """Answers by reading all sets of symbols. None is missed."""
 
     name: ClassVar[str] = "scan"

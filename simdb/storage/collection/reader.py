@@ -10,6 +10,8 @@ from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
@@ -51,7 +53,7 @@ BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
 BLOCKS_A_NUMBER = 4  # so many are read, and kept, rather than one looked up
 
 
-class Names(NamedTuple):
+class Names(Struct, frozen=True, eq=False):
     """What table KEYS has encoded user keys under: the places of these by rising name, and names.
 
     ``listed`` are the names in ``column``, as LMDB takes them.
@@ -71,7 +73,7 @@ class Names(NamedTuple):
         return Names(order[stays], column, list(compress(self.listed, stays.tolist())))
 
 
-class _State(NamedTuple):
+class _State(Struct, frozen=True):
     """What tells one state of a collection from another, and whether items went in between."""
 
     commit: int
@@ -90,7 +92,7 @@ class _State(NamedTuple):
         return is_later and not self.tombstones and 0 <= come == later.live - self.live
 
 
-class Documents(NamedTuple):
+class Documents(Struct, frozen=True, eq=False):
     """Verified documents in place; they end with the transaction, or when it writes.
 
     Attributes:
@@ -459,7 +461,7 @@ class CollectionReader:
             blocks = [block for block, _, _ in self.documents.holding(some)]
             where = blocks, self.number, some, self.codec, most_bytes
             for found in Documents.of_blocks(*where):
-                placed, sizes = found._replace(positions=found.positions + begin), found.sizes
+                placed, sizes = replace(found, positions=found.positions + begin), found.sizes
                 are_few = int(sizes.sum()) <= most_bytes
                 for part in [slice(None)] if are_few else slices_of(sizes, most_bytes):
                     self.transaction.require_open()

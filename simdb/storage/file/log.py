@@ -19,10 +19,10 @@ from __future__ import annotations
 import struct
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, structs
 
 from simdb.errors import CorruptionError
 from simdb.storage.tables import layout
@@ -61,7 +61,7 @@ def segment_key(number: int) -> bytes:
     return HEAD_KEY + _NUMBER.pack(number)
 
 
-class Place(NamedTuple):
+class Place(Struct, frozen=True):
     """What the head says beside its changes."""
 
     commit: int  # that wrote it
@@ -86,7 +86,7 @@ def encode(key: bytes, place: Place, changes: list[Change]) -> bytes:
 
 
 def _sealed(key: bytes, place: Place, packed: bytes) -> bytes:
-    return layout.seal(CHECKSUM_SEED, key, _PLACE.pack(*place) + packed)
+    return layout.seal(CHECKSUM_SEED, key, _PLACE.pack(*structs.astuple(place)) + packed)
 
 
 class Changed:
@@ -194,15 +194,14 @@ class Log:
 
     def written(self, commit: int) -> list[tuple[bytes, bytes]]:
         """Return the records of the main table that a commit writes for what was set."""
-        _, first, end, size = self.place
-        place, records = Place(commit, first, end, size), []
+        place, records = structs.replace(self.place, commit=commit), []
         changes: list[Change] = [(table, key, value) for (table, key), value in self._head.items()]
         packed = msgspec.msgpack.encode(changes)
         length = layout.CHECKSUM_SIZE + _PLACE.size + len(packed)
         if length > LARGEST_HEAD:
-            key = segment_key(end)
+            key = segment_key(place.end)
             records.append((key, _sealed(key, place, packed)))
-            place = Place(commit, first, end + 1, size + length)
+            place = structs.replace(place, end=place.end + 1, size=place.size + length)
             self._head, packed = {}, msgspec.msgpack.encode([])
         head = _sealed(HEAD_KEY, place, packed)
         self.place, self.checksum, self.is_begun = place, head[: layout.CHECKSUM_SIZE], True

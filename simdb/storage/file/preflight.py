@@ -27,7 +27,9 @@ import struct
 from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from msgspec import Struct
 
 from simdb import late
 from simdb.errors import (
@@ -107,7 +109,7 @@ META_BYTES = _META.size
 assert (META_BYTES, _TREE.size, _HEAD.size, _NODE.size) == (152, 48, 16, 8)
 
 
-class Tree(NamedTuple):
+class Tree(Struct, frozen=True, order=True):
     """What is written of a table where another page leads to it."""
 
     flags: int
@@ -121,7 +123,7 @@ class Tree(NamedTuple):
         return cls(*_TREE.unpack(data)[1:]) if len(data) == _TREE.size else None
 
 
-class Meta(NamedTuple):
+class Meta(Struct, frozen=True, order=True):
     """The fields of a meta page; the later one compares as the greater."""
 
     commit: int

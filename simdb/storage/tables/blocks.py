@@ -46,7 +46,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import xxhash
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt32s, UInt64s
@@ -68,7 +68,7 @@ Data = bytes | memoryview
 _NONE = np.empty(0, np.uint64)
 
 
-class Block(NamedTuple):
+class Block(Struct, frozen=True, eq=False):
     """A block in place; its arrays end with the transaction."""
 
     key: bytes
@@ -563,7 +563,7 @@ class BlockPlaces(NamedTuple):
 ITEM_BLOCK_BYTES = 2**21  # items of one width are scanned, in few and long blocks
 
 
-class ItemRows(NamedTuple):
+class ItemRows(Struct, frozen=True, eq=False):
     """A block: the numbers of its items, uint32 ascending, and the items, uint8 (n, width)."""
 
     numbers: UInt32s

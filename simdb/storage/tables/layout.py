@@ -50,6 +50,8 @@ from typing import Any, NamedTuple, cast
 import msgpack
 import numpy as np
 import xxhash
+from msgspec import Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arguments import short
@@ -385,7 +387,7 @@ ALONE = 0x80  # to be read without a dictionary
 BY_DICTIONARY = 0x40  # or with that of the collection
 
 
-class Packed(NamedTuple):
+class Packed(Struct, frozen=True, eq=False):
     """What is stored of documents beside their keys, of which some of it is compressed.
 
     Attributes:
@@ -400,7 +402,7 @@ class Packed(NamedTuple):
 
     def select(self, rows: Int64s) -> Packed:
         """Take what is stored of some documents."""
-        return self._replace(bodies=picked(self.bodies, rows), flags=self.flags[rows])
+        return replace(self, bodies=picked(self.bodies, rows), flags=self.flags[rows])
 
 
 def document_records(keys: ByteStrings, items: ByteStrings, metadata: ByteStrings) -> ByteStrings:

@@ -42,7 +42,7 @@ import struct
 from collections.abc import Callable
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -65,7 +65,7 @@ HEADER_SIZE = _HEADER.size
 assert (_SUMMARY.size, HEADER_SIZE) == (16, 32)
 
 
-class Chunk(NamedTuple):
+class Chunk(Struct, frozen=True, eq=False):
     """A chunk in place: arrays over the map or over a copy, valid as long as those are."""
 
     keys: UInt64s

@@ -10,7 +10,6 @@ is until it is deleted, so its address holds for every snapshot whose directory 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -35,7 +34,7 @@ LEAST_WORDS = 2  # of a filter
 WORD = 64  # bits
 
 
-class Found(NamedTuple):
+class Found(Struct, frozen=True, eq=False):
     """Rows of a probe: which query, and where the row is. Opaque but for ``queries``."""
 
     queries: UInt32s
@@ -57,7 +56,7 @@ class _CachedRun(Struct):
         return self.base + len(self.owners)
 
 
-class _Addresses(NamedTuple):
+class _Addresses(Struct, frozen=True, eq=False):
     """The addresses of all chunks of all runs of a directory, as ``kernels.runs`` reads them."""
 
     directory: RunDirectory
@@ -239,7 +238,7 @@ class RunView:
                 addresses.verified,
                 queries,
                 limit,
-                *found,
+                *(found.queries, found.chunks, found.positions),
                 unverified,
             )
             if unchecked:
@@ -382,7 +381,7 @@ SAMPLED = 2**16  # entries that are looked at where there are more
 LOOKED_UP = 16  # buckets whose entries are counted after that
 
 
-class LargestBucket(NamedTuple):
+class LargestBucket(Struct, frozen=True):
     """The entries of the largest bucket found, and what no bucket exceeds.
 
     Entries of deleted items that are not dropped yet are among them.

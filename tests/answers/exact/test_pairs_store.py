@@ -69,7 +69,7 @@ def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
     seed: int, counted: bool, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_epochs(monkeypatch)
-    monkeypatch.setattr(exact_method, "room_of", lambda _memory: room)
+    monkeypatch.setattr(exact_sweeping, "room_of", lambda _memory: room)
     if not counted:
         monkeypatch.setattr(exact_sweeping, "CANDIDATES_A_POSTING", 0)
         monkeypatch.setattr(exact_sweeping, "CANDIDATES_AT_ONCE", 8)
