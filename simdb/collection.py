@@ -1940,7 +1940,8 @@ class Collection(CollectionView):
             drop_compression: store them uncompressed.
             groups: keep groups with the items from now on, as for ``Database.collection``. They are
                 made from all pairs in one commit, for which other writers wait. Groups that were
-                kept before keep their ids. A rebuild of the index makes kept groups anew.
+                kept before keep their ids. A rebuild of the index makes kept groups anew, in the
+                commit that switches to it.
             groups_at: the bounds at which groups are kept; by default those of before.
             drop_groups: stop keeping groups, and remove their ids and changes.
             progress: called now and then.
@@ -1981,13 +1982,14 @@ class Collection(CollectionView):
             wanted = answers.kept.kept_groups_of(settings, groups, groups_at)
         elif wanted is not None:
             answers.kept.require_still_served(settings, wanted)
+        settings = structs.replace(settings, groups=wanted)
         with self._handle.writing() as access, self._told_which_settings(present):
             if indexes:
                 upkeep.rebuild.rebuild(access, present, settings, progress)
+            elif regroups:
+                upkeep.regroup.regroup(access, present, wanted, progress)
             if packs:
                 upkeep.repack.repack(access, settings, compression, progress)
-            if regroups or (indexes and wanted is not None):
-                upkeep.regroup.regroup(access, settings, wanted, progress)
 
     @contextmanager
     def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:

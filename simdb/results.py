@@ -756,7 +756,8 @@ class RepairedCollection(Struct, frozen=True):
         uncertain: items of the new store that may have been deleted or replaced before.
         groups: the kept groups: ``"kept"`` with their ids, aliases and changes; ``"new"`` if some
             of these could not be read, so that groups were made anew from the items, with new ids
-            and a new log of changes; ``"none"`` if the collection keeps none.
+            and a new log of changes; ``"none"`` if the collection keeps none, or kept them at
+            bounds that its index does not serve.
     """
 
     name: str
