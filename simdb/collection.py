@@ -1942,7 +1942,9 @@ class Collection(CollectionView):
                 made from all pairs in one commit, for which other writers wait. Groups that were
                 kept before keep their ids. A rebuild of the index makes kept groups anew, in the
                 commit that switches to it.
-            groups_at: the bounds at which groups are kept; by default those of before.
+            groups_at: the bounds at which groups are kept; by default those of before. They are
+                needed where the new settings measure distances and the old ones similarities, or
+                the other way round.
             drop_groups: stop keeping groups, and remove their ids and changes.
             progress: called now and then.
         """
@@ -1976,6 +1978,8 @@ class Collection(CollectionView):
                 present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
             )
         wanted = settings.groups
+        if not drop_groups and groups_at is None:
+            answers.kept.require_same_measure(present, settings.kind)
         if drop_groups:
             wanted = None
         elif regroups:

@@ -1114,7 +1114,8 @@ class GroupChange(Brief, Struct, frozen=True):
         other: the id of the other group, for ``merged`` and ``split``.
         keys: the keys of the items at that time; none for ``merged``, which takes those of the
             other group.
-        bound: as for ``KeptGroup``.
+        bound: as for ``KeptGroup``; a distance of a time when the collection measured distances,
+            and a similarity of one when it measured these.
     """
 
     number: int

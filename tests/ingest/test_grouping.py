@@ -430,3 +430,33 @@ def test_bounds_that_the_index_does_not_serve_are_a_problem_and_not_an_error(dat
         assert "rebuild(groups_at=...) keeps them at others" in problem.problem
     collection.rebuild(groups_at=["0.5"])
     assert collection.check(deep=True).sound
+
+
+def test_other_measures_take_other_bounds(tmp_path):
+    """A bound of distances is none of similarities; what was logged of it can be read for ever."""
+    kind, other = simdb.Bits(40), simdb.Bits(40, "tanimoto")
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", kind, max_distance=2, groups="chain")
+        collection.add_many([("a", "1" * 40), ("b", "1" * 39 + "0"), ("c", "1" * 20 + "0" * 20)])
+        again: tuple[dict[str, Any], ...] = ({}, {"groups": "star"})
+        for given in again:
+            with pytest.raises(
+                simdb.ConfigurationError,
+                match=r"groups at 2, and the new settings measure similarities; groups_at=",
+            ):
+                collection.rebuild(other, threshold="0.9", **given)
+        assert collection.kind == kind
+        collection.rebuild(other, threshold="0.9", groups_at=["0.9"])
+        collection.rebuild(kind, max_distance=1, groups_at=[1])
+        collection.rebuild(other, threshold="0.5", groups_at=["0.5"])
+        replay = Replay()
+        replay.take(collection.changes())
+        assert [bound for bound in replay.groups if replay.present(bound)] == [Fraction(1, 2)]
+        assert {*replay.groups} == {2, Fraction(9, 10), 1, Fraction(1, 2)}
+        assert replay.present(Fraction(1, 2)) == state_of(collection, None)
+        db.dump(tmp_path / "dumped")
+        expected = told(collection)
+        collection.rebuild(kind, max_distance=1, drop_groups=True)
+    simdb.load(tmp_path / "dumped", tmp_path / "loaded.simdb")
+    with simdb.open(tmp_path / "loaded.simdb") as db:
+        assert told(db["c"]) == expected
