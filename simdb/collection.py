@@ -1942,8 +1942,11 @@ class Collection(CollectionView):
             drop_compression: store them uncompressed.
             groups: keep groups with the items from now on, as for ``Database.collection``. They are
                 made from all pairs in one commit, for which other writers wait. Groups that were
-                kept before keep their ids. A rebuild of the index makes kept groups anew.
-            groups_at: the bounds at which groups are kept; by default those of before.
+                kept before keep their ids. A rebuild of the index makes kept groups anew, in the
+                commit that switches to it.
+            groups_at: the bounds at which groups are kept; by default those of before. They are
+                needed where the new settings measure distances and the old ones similarities, or
+                the other way round.
             drop_groups: stop keeping groups, and remove their ids and changes.
             progress: called now and then.
         """
@@ -1978,19 +1981,22 @@ class Collection(CollectionView):
                 present, kind, asked, drop_exact=drop_exact, drop_probable=drop_probable
             )
         wanted = settings.groups
+        if not drop_groups and groups_at is None:
+            answers.kept.require_same_measure(present, settings.kind)
         if drop_groups:
             wanted = None
         elif regroups:
             wanted = answers.kept.kept_groups_of(settings, groups, groups_at)
         elif wanted is not None:
             answers.kept.require_still_served(settings, wanted)
+        settings = structs.replace(settings, groups=wanted)
         with self._handle.writing() as access, self._told_which_settings(present):
             if indexes:
                 upkeep.rebuild.rebuild(access, present, settings, progress)
+            elif regroups:
+                upkeep.regroup.regroup(access, present, wanted, progress)
             if packs:
                 upkeep.repack.repack(access, settings, compression, progress)
-            if regroups or (indexes and wanted is not None):
-                upkeep.regroup.regroup(access, settings, wanted, progress)
 
     @contextmanager
     def _told_which_settings(self, before: CollectionSettings) -> Iterator[None]:

@@ -762,7 +762,8 @@ class RepairedCollection(Struct, frozen=True):
         uncertain: items of the new store that may have been deleted or replaced before.
         groups: the kept groups: ``"kept"`` with their ids, aliases and changes; ``"new"`` if some
             of these could not be read, so that groups were made anew from the items, with new ids
-            and a new log of changes; ``"none"`` if the collection keeps none.
+            and a new log of changes; ``"none"`` if the collection keeps none, or kept them at
+            bounds that its index does not serve.
     """
 
     name: str
@@ -1119,7 +1120,8 @@ class GroupChange(Brief, Struct, frozen=True):
         other: the id of the other group, for ``merged`` and ``split``.
         keys: the keys of the items at that time; none for ``merged``, which takes those of the
             other group.
-        bound: as for ``KeptGroup``.
+        bound: as for ``KeptGroup``; a distance of a time when the collection measured distances,
+            and a similarity of one when it measured these.
     """
 
     number: int

@@ -42,6 +42,55 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/rebuild.py",
+        "                elif position == writer.manifest.next_number:\n",
+        "                if position == writer.manifest.next_number:\n",
+        "tests/ingest/test_grouping.py -k in_one_commit",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/rebuild.py",
+        "    make_groups(access, writer, now.groups, settings, progress=progress)\n",
+        "",
+        "tests/ingest/test_grouping.py -k in_one_commit",
+    ),
+    Fault(
+        "opened",
+        "opened/opened.py",
+        "manifest.changes, manifest.index.number\n",
+        "manifest.changes\n",
+        "tests/ingest/test_grouping.py -k of_the_index_before",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "        except (ConfigurationError, ThresholdTooLowError) as error:  # of",
+        "        except ConfigurationError as error:  # of",
+        "tests/ingest/test_grouping.py -k a_problem_and_not_an_error",
+    ),
+    Fault(
+        "recovery",
+        "recovery/repair.py",
+        "        with suppress(ConfigurationError, ThresholdTooLowError):",
+        "        with suppress(ConfigurationError):",
+        "tests/recovery/test_repair.py -k no_index_serves",
+    ),
+    Fault(
+        "answers",
+        "answers/kept.py",
+        "            _logged_bound(settings, Fraction(bound)),\n",
+        "            told_bound(settings, Fraction(bound)),\n",
+        "tests/ingest/test_grouping.py -k other_measures",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "            answers.kept.require_same_measure(present, settings.kind)\n",
+        "            pass\n",
+        "tests/ingest/test_grouping.py -k other_measures",
+    ),
+    Fault(
         "answers",
         "answers/entities.py",
         "        if made.guarantee != guarantee:\n",

@@ -37,6 +37,11 @@ from simdb.storage.tables.layout import decode_user_key, encode_user_key
 
 ACTIONS: tuple[GroupAction, ...] = ("created", "joined", "left", "merged", "split")
 
+_OF_OTHER_BOUNDS = [
+    Remedy("groups_at", ..., "keeps them at other bounds"),
+    Remedy("drop_groups", value=True, effect="keeps none"),
+]
+
 GROUPS_AT_ONCE = 256  # whose keys are read together
 
 
@@ -116,6 +121,17 @@ def require_served(settings: CollectionSettings, kept: KeptGroups) -> None:
         choose(settings, Question("add", settings.kind.bound_of(bound)))
 
 
+def require_same_measure(settings: CollectionSettings, kind: Kind) -> None:
+    """Raise ConfigurationError if the bounds of kept groups are no bounds of another kind."""
+    if settings.groups is not None and kind.is_distance != settings.kind.is_distance:
+        measured = "distances" if kind.is_distance else "similarities"
+        raise ConfigurationError(
+            f"the collection {settings.name!r} keeps groups at {shown_bounds(settings)}, and the "
+            f"new settings measure {measured}",
+            remedies=_OF_OTHER_BOUNDS,
+        )
+
+
 def require_still_served(settings: CollectionSettings, kept: KeptGroups) -> None:
     """Raise unless other settings of a collection serve the groups that it keeps already."""
     try:
@@ -124,10 +140,7 @@ def require_still_served(settings: CollectionSettings, kept: KeptGroups) -> None
         raise ThresholdTooLowError(
             f"the collection {settings.name!r} keeps groups at {shown_bounds(settings)}, "
             "which an index of these settings does not serve",
-            remedies=[
-                Remedy("groups_at", ..., "keeps them at other bounds"),
-                Remedy("drop_groups", value=True, effect="keeps none"),
-            ],
+            remedies=_OF_OTHER_BOUNDS,
         ) from error
 
 
@@ -159,6 +172,17 @@ def shown_bounds(settings: CollectionSettings) -> str:
 def told_bound(settings: CollectionSettings, bound: Fraction) -> Fraction:
     """Return a bound of groups as the caller knows it."""
     return settings.kind.outer_bound(settings.kind.bound_of(bound)).fraction
+
+
+def _logged_bound(settings: CollectionSettings, bound: Fraction) -> Fraction:
+    """Return a bound of the log as the caller knows it.
+
+    One that the kind does not have is of a time when the collection measured something else.
+    """
+    try:
+        return told_bound(settings, bound)
+    except ConfigurationError:
+        return bound
 
 
 def group_of(opened: Opened, key: Key, bound: Bound | None) -> KeptGroup:
@@ -232,7 +256,7 @@ def changes(opened: Opened, since: int) -> Iterator[GroupChange]:
             group,
             other or None,
             tuple(map(decode_user_key, keys)),
-            told_bound(settings, Fraction(bound)),
+            _logged_bound(settings, Fraction(bound)),
         )
 
 

@@ -121,7 +121,8 @@ class Opened(Struct, frozen=True):
         reader = self.reader
         if isinstance(reader.transaction, WriteTransaction):
             return None
-        state = reader.transaction.identity, reader.manifest.changes
+        manifest = reader.manifest
+        state = reader.transaction.identity, manifest.changes, manifest.index.number
         caches, name = reader.transaction.environment.caches, f"{name} {reader.number}"
         last, known = caches.get(name, (None, None))
         if last == state and known is not None:

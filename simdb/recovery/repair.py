@@ -30,6 +30,7 @@ from simdb.errors import (
     DatabaseNotFoundError,
     NotADatabaseError,
     StorageError,
+    ThresholdTooLowError,
 )
 from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings
@@ -56,6 +57,8 @@ from simdb.zstandard import Codec
 
 LOST_KEYS_KEPT = 1_000
 _NUMBER = struct.Struct("<I")
+# What records of groups that cannot be read, or have other contents, may raise.
+_NOT_TOLD = (CorruptionError, ConfigurationError, LookupError, ValueError, TypeError, struct.error)
 _KEYED = 8  # bytes of a key of owner and number
 
 
@@ -170,7 +173,7 @@ def _regroup(
         if salvage.certain:
             tables = GroupReader(salvage.owned(number), number)
             keys = {item: key for key, item in salvage.collections[number].numbers.items()}
-            with suppress(CorruptionError, LookupError, ValueError, TypeError, struct.error):
+            with suppress(*_NOT_TOLD):
                 told = plain_of(
                     tables,
                     settings.groups,
@@ -178,8 +181,10 @@ def _regroup(
                 )
                 restore_groups(access, settings, told)
                 return "kept"
-        regroup(access, settings, settings.groups)
-    return "new"
+        with suppress(ConfigurationError, ThresholdTooLowError):  # no index serves their bounds
+            regroup(access, settings, settings.groups)
+            return "new"
+    return "none"
 
 
 @dataclass(slots=True)

@@ -7,9 +7,16 @@ from itertools import pairwise
 
 import numpy as np
 
+from simdb.answers.kept import require_served
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.batches.signer import Epoch
-from simdb.errors import BadItemError, CorruptionError, SimdbError
+from simdb.errors import (
+    BadItemError,
+    ConfigurationError,
+    CorruptionError,
+    SimdbError,
+    ThresholdTooLowError,
+)
 from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys, mixed
@@ -213,6 +220,12 @@ class Checker:
     def _check_groups(self) -> None:
         """Compare the groups that are kept with their edges; deep, with those of all pairs."""
         if self._settings.groups is None:
+            return
+        try:
+            require_served(self._settings, self._settings.groups)
+        except (ConfigurationError, ThresholdTooLowError) as error:  # of whoever adds, too
+            told = f"the index does not serve the bounds of groups: {error.problem}"
+            self._note("groups", "", f"{told}; rebuild(groups_at=...) keeps them at others")
             return
         opened = Opened(self._settings, self._signer, self._collection)
         for bound, records, problem in groups_problems(opened, deep=self._deep):

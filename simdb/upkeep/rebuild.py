@@ -25,6 +25,7 @@ from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
+from simdb.upkeep.regroup import make_groups
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
 REBUILT_AT_ONCE = 10_000  # items
@@ -150,13 +151,17 @@ def rebuild(
 
     Until then the new index is listed as garbage, so that nothing is left behind if the work is
     cut off, and reserved, so that nobody takes it for that. Items added meanwhile are signed as
-    well; the last few of them under the lock. What the old index leaves may stay listed as garbage
-    in its turn. StorageError if the present settings are no longer ``before``, which those were
-    made from; nothing has changed then. Where items are signed alike under both, only the settings
-    are written.
+    well, until none is left. What the old index leaves may stay listed as garbage in its turn.
+    StorageError if the present settings are no longer ``before``, which those were made from;
+    nothing has changed then. Where items are signed alike under both, the index stays.
+
+    The transaction that switches makes the groups that are kept, too: of all pairs that the new
+    index finds, of which nothing is left to be committed then.
     """
-    if settings != before and settings.signs_alike(before):
-        _settle(access, before, settings)
+    if settings.recipe != before.recipe and settings.signs_alike(before):
+        with access.write() as transaction:
+            now = catalogue.require_unchanged(transaction, before)
+            _switch(access, CollectionWriter(transaction, now.number), now, settings, progress)
         return
     collect_garbage(access)
     signer = Signer(settings)
@@ -186,14 +191,12 @@ def rebuild(
                 if numbers.size:  # of which some have tombstones since, as in every index
                     postings.insert(writer, index, signer.epoch, numbers, signed)
                     writer.index_writer(index).merge_after(numbers.size)
-                if position == writer.manifest.next_number:
+                elif position == writer.manifest.next_number:
                     catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
                     old = catalogue.index_tables(writer.manifest.index)
                     catalogue.add_garbage(transaction, old)
                     writer.manifest.index = index
-                    writer.save()
-                    noted = replace(settings, key_sources=now.key_sources)
-                    catalogue.write_settings(transaction, noted)
+                    _switch(access, writer, now, settings, progress)
                     break
             done += numbers.size
             if progress is not None:
@@ -201,12 +204,18 @@ def rebuild(
     clear_up(access)
 
 
-def _settle(access: WriteAccess, before: CollectionSettings, settings: CollectionSettings) -> None:
-    """Write settings under which the index stays as it is."""
-    with access.write() as transaction:
-        now = catalogue.require_unchanged(transaction, before)
-        CollectionWriter(transaction, settings.number).save()
-        catalogue.write_settings(transaction, replace(settings, key_sources=now.key_sources))
+def _switch(
+    access: WriteAccess,
+    writer: CollectionWriter,
+    now: CollectionSettings,
+    settings: CollectionSettings,
+    progress: ProgressCallback | None,
+) -> None:
+    """Write other settings, and the groups that are kept by them and the index of ``writer``."""
+    settings = replace(settings, key_sources=now.key_sources)
+    make_groups(access, writer, now.groups, settings, progress=progress)
+    writer.save()
+    catalogue.write_settings(writer.transaction, settings)
 
 
 def _signed_next(

@@ -23,6 +23,7 @@ from simdb.opened.catalogue import CollectionSettings, GroupMethod, KeptGroups
 from simdb.opened.opened import Opened, Resources, WriteAccess
 from simdb.results import Key, PairBatch, Progress
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
+from simdb.storage.collection.manifest import IndexManifest
 from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import decode_user_key, encode_user_key
@@ -33,29 +34,45 @@ def regroup(
     before: CollectionSettings,
     wanted: KeptGroups | None,
     progress: ProgressCallback | None = None,
+) -> None:
+    """Make the groups that are wanted, or forget all, in a commit of its own."""
+    with access.write() as transaction:
+        present = catalogue.present_settings(transaction, before)
+        writer = CollectionWriter(transaction, present.number)
+        settings = replace(present, groups=wanted)
+        make_groups(access, writer, present.groups, settings, progress=progress)
+        catalogue.write_settings(transaction, settings)
+
+
+def make_groups(
+    access: WriteAccess,
+    writer: CollectionWriter,
+    before: KeptGroups | None,
+    settings: CollectionSettings,
+    *,
+    progress: ProgressCallback | None = None,
     known: dict[str, dict[int, int]] | None = None,
 ) -> None:
     """Make all groups anew, or forget them; ids go to the groups that ``linkage.living`` says.
 
-    ``known`` are the ids of items at each bound, if not those that are stored. Writers wait
-    meanwhile. All pairs are held in memory.
+    They are made of all pairs that the index of ``writer`` finds, which may be another than the one
+    that is switched from; all entries of it must have been committed. ``known`` are the ids of
+    items at each bound, if not those that are stored. Writers wait meanwhile. All pairs are held in
+    memory.
     """
-    with access.write() as transaction:
-        present = catalogue.present_settings(transaction, before)
-        writer = CollectionWriter(transaction, present.number)
-        tables = GroupWriter(transaction, present.number)
-        settings = replace(present, groups=wanted)
-        if wanted is None:
+    tables = GroupWriter(writer.transaction, writer.number)
+    if settings.groups is None:
+        if before is not None:
             tables.clear(whole=True)
-        else:
-            with transaction.before() as snapshot:
-                reader = CollectionReader(snapshot, present.number)
-                resources = Resources(access.memory, access.pool)
-                opened = Opened(settings, Signer(settings), reader, resources)
-                if known is None:
-                    known = known_groups(tables, present.groups)
-                _Regrouping(opened, writer, tables, known, progress).run()
-        catalogue.write_settings(transaction, settings)
+        return
+    index = IndexManifest.decode(writer.manifest.index.encode())  # a copy: that one changes
+    with writer.transaction.before() as snapshot:
+        reader = CollectionReader(snapshot, writer.number, index)
+        resources = Resources(access.memory, access.pool)
+        opened = Opened(settings, Signer(settings), reader, resources)
+        if known is None:
+            known = known_groups(tables, before)
+        _Regrouping(opened, writer, tables, known, progress).run()
 
 
 def known_groups(tables: GroupReader, kept: KeptGroups | None) -> dict[str, dict[int, int]]:
@@ -107,7 +124,7 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
     """
     with access.write() as transaction:
         present = catalogue.present_settings(transaction, settings)
-        reader = CollectionReader(transaction, present.number)
+        writer = CollectionWriter(transaction, present.number)
         tables = GroupWriter(transaction, present.number)
         next_label, next_change = map(int, plain["state"])
         for alias, label in plain["aliases"]:
@@ -122,7 +139,7 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         for bound, groups in plain["groups"].items():
             own = known.setdefault(bound, {})
             for label, keys in groups:
-                found = {key: reader.find(key) for key in _encoded(keys)}
+                found = {key: writer.find(key) for key in _encoded(keys)}
                 own.update((item, int(label)) for item in found.values() if item is not None)
                 lost = [key for key, item in found.items() if item is None]
                 if lost:
@@ -131,7 +148,9 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         tables.set_state(next_label, 1 + len(changes))
         if any(not 0 < label < next_label for own in known.values() for label in own.values()):
             raise ValueError("a group has an id that no group has had")
-    regroup(access, settings, settings.groups, known=known)
+        settings = replace(present, groups=settings.groups)
+        make_groups(access, writer, None, settings, known=known)
+        catalogue.write_settings(transaction, settings)
 
 
 def _encoded(keys: Iterable[Key]) -> list[bytes]:

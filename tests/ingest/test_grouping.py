@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import simdb
 from simdb.ingest import add as adding
+from simdb.opened.catalogue import KeptGroups, write_settings
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
 from simdb.storage.tables.layout import Table
 from tests.support.grouping import (
@@ -322,3 +324,139 @@ def test_the_id_of_a_group_is_told_without_reading_the_group(database, monkeypat
         collection.group_id("none")
     with pytest.raises(simdb.ConfigurationError, match="none"):
         collection.group_id("a", threshold=0.9)
+
+
+LATER: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "exact": ({"exact_floor": "0.5", "threshold": None}, {"exact_floor": "0.9"}),
+    "probable": ({"threshold": "0.5"}, {"threshold": "0.9"}),
+    "both": ({"threshold": "0.5", "exact_floor": "0.5"}, {"threshold": "0.9", "drop_exact": True}),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("index", LATER)
+def test_a_rebuild_changes_index_and_groups_in_one_commit(tmp_path, index, method):
+    """Groups are right at each of its commits, whoever adds meanwhile, and where it is cut off."""
+    before, after = LATER[index]
+    rows = [(number, {1, 2, 3, 4, 10 + number % 3}) for number in range(12)]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), groups=method, seed=1, **before)
+        collection.add_many(rows)
+        steps = []
+
+        def look(now: simdb.Progress) -> None:
+            steps.append(now.task)
+            assert collection.check(deep=True).sound, steps
+            if now.task == "signing" and len(steps) < 3:
+                collection.add(f"{now.task} {len(steps)}", rows[0][1])
+                collection.delete(len(steps))
+
+        def stop(now: simdb.Progress) -> None:
+            if now.task == "grouping":
+                raise KeyboardInterrupt
+
+        told = [*collection.kept_groups()]
+        with pytest.raises(KeyboardInterrupt, match="has its old settings"):
+            collection.rebuild(**after, groups_at=["0.9"], progress=stop)
+        assert [*collection.kept_groups()] == told
+        assert collection.add("then", rows[0][1]).action == "added"
+        assert collection.check(deep=True).sound
+        collection.rebuild(**after, groups_at=["0.9"], progress=look)
+        assert (steps[0], steps[-1]) == ("signing", "grouping")
+        assert collection.add("last", rows[0][1]).action == "added"
+        assert collection.check(deep=True).sound
+        replay = Replay()
+        replay.take(collection.changes())
+        assert replay.present(Fraction(9, 10)) == state_of(collection, None)
+        assert replay.present(Fraction(1, 2)) == {}
+
+
+def test_what_is_read_while_a_rebuild_makes_groups_is_of_the_index_before(tmp_path, monkeypatch):
+    """And is not taken for the other one, which the same process reads at the same commit."""
+    monkeypatch.setattr(simdb.Text, "is_slow_to_read", False)  # so that what is loaded is kept
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        options: Any = {"groups": "chain", "groups_at": ["0.5", "0.8"], **INDEXES["exact"]}
+        collection = db.create_collection("c", simdb.Text(lowercase=True), **options)
+        text = "one text of several words"
+        met: list[int] = []
+        collection.add_many([("a", text), ("b", text.upper()), ("c", text + "!")])
+
+        def read(now: simdb.Progress) -> None:
+            if now.task == "grouping":
+                found = (collection.pairs(threshold="0.8", guarantee="exact") for _ in range(2))
+                met.extend(len([*pairs]) for pairs in found)
+
+        collection.rebuild(simdb.Text(lowercase=False), progress=read)
+        assert {*met} == {3}
+        assert [group.keys for group in collection.kept_groups(threshold="0.8")] == [("a", "c")]
+        assert collection.check(deep=True).sound
+
+
+def test_groups_are_made_anew_where_only_what_records_score_changes(tmp_path):
+    """Which is one commit, too: there is no other index."""
+    fields = {"name": 1, "end": 1}
+
+    def scored(**weights: int) -> simdb.Record:
+        given = {**fields, **weights}
+        return simdb.Record(
+            [simdb.kinds.Field(name, weight, "exact") for name, weight in given.items()]
+        )
+
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", scored(), threshold="0.5", groups="chain")
+        collection.add_many([(n, {"name": f"{n // 2}", "end": f"{n % 2}"}) for n in range(4)])
+        assert len([*collection.kept_groups()]) == 1
+
+        def stop(_: simdb.Progress) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt, match="old settings"):
+            collection.rebuild(scored(name=3), progress=stop)
+        assert collection.check(deep=True).sound
+        collection.rebuild(scored(name=3))
+        assert {group.keys for group in collection.kept_groups()} == {(0, 1), (2, 3)}
+        assert collection.check(deep=True).sound
+
+
+def test_bounds_that_the_index_does_not_serve_are_a_problem_and_not_an_error(database):
+    """As versions left them whose rebuild was cut off before it made the groups."""
+    collection = chained(database)
+    settings = collection._present.settings
+    with database._handle.write() as transaction:
+        kept = KeptGroups("chain", (Fraction(1, 4),))
+        write_settings(transaction, replace(settings, groups=kept))
+    for deep in (False, True):
+        (problem,) = collection.check(deep=deep).problems
+        assert "rebuild(groups_at=...) keeps them at others" in problem.problem
+    collection.rebuild(groups_at=["0.5"])
+    assert collection.check(deep=True).sound
+
+
+def test_other_measures_take_other_bounds(tmp_path):
+    """A bound of distances is none of similarities; what was logged of it can be read for ever."""
+    kind, other = simdb.Bits(40), simdb.Bits(40, "tanimoto")
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", kind, max_distance=2, groups="chain")
+        collection.add_many([("a", "1" * 40), ("b", "1" * 39 + "0"), ("c", "1" * 20 + "0" * 20)])
+        again: tuple[dict[str, Any], ...] = ({}, {"groups": "star"})
+        for given in again:
+            with pytest.raises(
+                simdb.ConfigurationError,
+                match=r"groups at 2, and the new settings measure similarities; groups_at=",
+            ):
+                collection.rebuild(other, threshold="0.9", **given)
+        assert collection.kind == kind
+        collection.rebuild(other, threshold="0.9", groups_at=["0.9"])
+        collection.rebuild(kind, max_distance=1, groups_at=[1])
+        collection.rebuild(other, threshold="0.5", groups_at=["0.5"])
+        replay = Replay()
+        replay.take(collection.changes())
+        assert [bound for bound in replay.groups if replay.present(bound)] == [Fraction(1, 2)]
+        assert {*replay.groups} == {2, Fraction(9, 10), 1, Fraction(1, 2)}
+        assert replay.present(Fraction(1, 2)) == state_of(collection, None)
+        db.dump(tmp_path / "dumped")
+        expected = told(collection)
+        collection.rebuild(kind, max_distance=1, drop_groups=True)
+    simdb.load(tmp_path / "dumped", tmp_path / "loaded.simdb")
+    with simdb.open(tmp_path / "loaded.simdb") as db:
+        assert told(db["c"]) == expected

@@ -9,10 +9,12 @@ from fractions import Fraction
 
 import lmdb
 import pytest
+from msgspec.structs import replace
 
 import simdb
 from simdb.errors import NotADatabaseError, StorageError
 from simdb.ingest import rows
+from simdb.opened.catalogue import KeptGroups, write_settings
 from simdb.storage.file import environment as environments
 from simdb.storage.tables.layout import Table, collection_key, owner_prefix
 from tests.support.commands import run
@@ -190,3 +192,21 @@ def test_groups_keep_their_ids_where_all_of_them_can_be_read(path):
     assert report.collections[0].groups == "new"
     with simdb.open(new, threads=1) as database:
         assert [len(one.keys) for one in database["c"].kept_groups()] == [2, 2]
+
+
+def test_groups_at_bounds_that_no_index_serves_are_not_made(path):
+    """As versions left them whose rebuild was cut off before it made the groups."""
+    with simdb.open(path, threads=1) as database:
+        made = database.collection("c", WORDS, threshold=0.5, groups="chain")
+        made.add_many([(1, "a b c red"), (2, "a b c")])
+        settings = made._present.settings
+        with database._handle.write() as transaction:
+            kept = KeptGroups("chain", (Fraction(1, 4),))
+            write_settings(transaction, replace(settings, groups=kept))
+    report, _ = repaired(path)
+    assert (report.collections[0].groups, report.complete) == ("none", True)
+    with simdb.open(path.with_name("new.simdb"), threads=1) as database:
+        with pytest.raises(simdb.ConfigurationError, match="keeps no groups"):
+            next(database["c"].kept_groups())
+        database["c"].rebuild(groups="chain")
+        assert [one.keys for one in database["c"].kept_groups()] == [(1, 2)]

@@ -17,7 +17,7 @@ from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
 from simdb.errors import CorruptionError
 from simdb.ragged import ByteStrings, address_of, as_bytes, picked, slices_of
-from simdb.storage.collection.manifest import Manifest
+from simdb.storage.collection.manifest import IndexManifest, Manifest
 from simdb.storage.collection.tombstones import (
     TOMBSTONES_PER_RECORD,
     deleted,
@@ -183,20 +183,26 @@ class Documents(Struct, frozen=True, eq=False):
 class CollectionReader:
     """One collection, by its number, as a transaction sees it.
 
-    ``items`` are its blocks of items of one width; None where items are in the documents.
+    ``items`` are its blocks of items of one width; None where items are in the documents. An
+    ``index`` that is stored but does not answer yet is read in place of the one that does.
     """
 
-    def __init__(self, transaction: ReadTransaction, number: int) -> None:
+    def __init__(
+        self, transaction: ReadTransaction, number: int, index: IndexManifest | None = None
+    ) -> None:
         self.transaction = transaction
         self.number = number
-        self.manifest = manifest = self._read_manifest()
+        manifest = self._read_manifest()
+        if index is not None:
+            manifest = replace(manifest, index=index)
+        self.manifest = manifest
         self.documents = self._open(Table.DOCUMENTS, manifest.document_tail, 0)
         self.items = None
         if manifest.item_width:
             self.items = self._open(Table.ITEMS, manifest.item_tail, manifest.item_width)
-        index = manifest.index
+        of_index = manifest.index
         self.signatures = BlockReader(
-            transaction, Table.SIGNATURES, index.number, width=index.signature_width
+            transaction, Table.SIGNATURES, of_index.number, width=of_index.signature_width
         )
         self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
