@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "ingest",
+        "ingest/rows.py",
+        "        if not self.bad:\n            self.error = error\n",
+        "        self.error, error.__context__ = error, self.error\n",
+        "tests/ingest/test_batches.py -k keep_their_items",
+    ),
+    Fault(
+        "ingest",
+        "ingest/rows.py",
+        "        self.weight += len(problem) // WEIGHED\n",
+        "",
+        "tests/ingest/test_batches.py -k told_of_bad_rows",
+    ),
+    Fault(
         "kinds",
         "kinds/__init__.py",
         "    except (LookupError, TypeError, ValueError, ArithmeticError) as error:\n",
