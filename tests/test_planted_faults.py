@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "arrow.py",
+        "        size += size_of(row)\n",
+        "",
+        "tests/frames/test_arrow.py -k ends_by_what",
+    ),
+    Fault(
+        "recovery",
+        "recovery/dump.py",
+        "max(1, min(fit, tables.BATCH_ROWS))",
+        "tables.BATCH_ROWS",
+        "tests/recovery/test_dump.py -k few_are_read",
+    ),
+    Fault(
         "ingest",
         "ingest/rows.py",
         "        if not self.bad:\n            self.error = error\n",
