@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/repack.py",
+        "            elif size >= STEP_BYTES:\n",
+        "            elif number < 0:\n",
+        "tests/database/test_compression.py -k ends_within",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/repack.py",
+        "+ DOCUMENT_BYTES",
+        "",
+        "tests/database/test_compression.py -k ends_within",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/repack.py",
+        "[before, records, after]",
+        "[before, after, records]",
+        "tests/database/test_compression.py -k ends_within",
+    ),
+    Fault(
         "",
         "arrow.py",
         "        size += size_of(row)\n",
