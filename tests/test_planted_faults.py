@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "upkeep",
+        "upkeep/check.py",
+        "numbers, RECOMPUTED_BYTES):",
+        "numbers):",
+        "tests/upkeep/test_check.py -k few_bytes",
+    ),
+    Fault(
+        "upkeep",
         "upkeep/repack.py",
         "            elif size >= STEP_BYTES:\n",
         "            elif number < 0:\n",
