@@ -26,6 +26,7 @@ from simdb.storage.tables.layout import Document
 
 STEP_BYTES = 8 * 2**20  # of documents that one commit packs
 DOCUMENT_BYTES = 800  # about what Python takes for a document beside its item and metadata
+MOST_SAMPLED = 100_000  # about so many items train a dictionary
 
 
 class Step(NamedTuple):
@@ -89,7 +90,7 @@ def _trained(collection: CollectionReader) -> bytes:
     """Return a dictionary trained on items at equal distances; empty if they are too few."""
     manifest = collection.manifest
     average = max(1, manifest.item_bytes // max(1, manifest.live))
-    wanted = max(1, zstandard.LARGEST_SAMPLE // average)
+    wanted = max(1, min(MOST_SAMPLED, zstandard.LARGEST_SAMPLE // average))
     numbers = collection.live_numbers()
     _, sample = read_items(collection, numbers[:: max(1, numbers.size // wanted)])
     return zstandard.trained(sample)

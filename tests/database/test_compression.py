@@ -365,6 +365,23 @@ def test_a_step_ends_within_a_block(path, monkeypatch, kind, item_of, most):
             assert database.check(deep=True).sound
 
 
+def test_a_dictionary_is_trained_on_a_bounded_number_of_items(path, monkeypatch):
+    monkeypatch.setattr(repack, "MOST_SAMPLED", 20)
+    sampled: list[int] = []
+    trained = zstandard.trained
+
+    def noted(records: ByteStrings) -> bytes:
+        sampled.append(len(records))
+        return trained(records)
+
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.6, seed=1)
+        collection.add_many((number, {number}) for number in range(399))
+        monkeypatch.setattr(zstandard, "trained", noted)
+        collection.rebuild(compression="zstd")
+    assert sampled == [21]
+
+
 def test_what_cannot_be_compressed_is_refused_before_anything_is_done(path):
     with simdb.open(path, threads=1) as database:
         texts = open_texts(database)
