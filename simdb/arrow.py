@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
-from itertools import chain, islice
+from itertools import chain
 from math import isfinite, isinf, isnan
-from typing import Any, Literal, Protocol, TypeAlias, cast, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
 
 import numpy as np
@@ -33,12 +33,16 @@ from simdb.ragged import ByteStrings, Column
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 2**24
+PART_BYTES = 4 * 2**20  # of rows that are written
+VALUE_BYTES = 64  # about what Python takes for a value
 Key = str | int
+Row = TypeVar("Row")
 # Of rows: numbers, the UTF-8 of texts, or whatever is given.
 Keys: TypeAlias = Int64s | ByteStrings | Sequence[Any]
 # What is raised for values that Python cannot hold; text that is not UTF-8 is a ValueError, too.
 _UNHELD = (OverflowError, ValueError, LookupError)
 _AS_JSON = frozenset((str, int, bool))
+_SMALL = frozenset((int, float, bool, type(None)))
 # Types of DuckDB: those that come as numbers of fewer bits, as bytes and without their zone.
 _CHANGED_OF_DUCKDB = frozenset(("uhugeint", "bit", "time with time zone"))
 _NESTED_IN_DUCKDB = frozenset(("struct", "list", "array", "map", "union"))
@@ -1331,10 +1335,38 @@ def _type_of_both(one: Any, other: Any) -> Any:
 
 def _columns_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, list[Any]]]:
     """Yield rows column by column, so many at once."""
-    remaining = iter(rows)
-    while part := list(islice(remaining, BATCH_ROWS)):
+    for part in parts_of(rows, lambda row: _size_of(list(row.values()))):
         names = dict.fromkeys(name for row in part for name in row)
         yield {name: [row.get(name) for row in part] for name in names}
+
+
+def parts_of(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[list[Row]]:
+    """Cut rows into parts that are written at once: of so many rows, or of about so many bytes."""
+    part: list[Row] = []
+    size = 0
+    for row in rows:
+        part.append(row)
+        size += size_of(row)
+        if len(part) >= BATCH_ROWS or size >= PART_BYTES:
+            yield part
+            part, size = [], 0
+    if part:
+        yield part
+
+
+def _size_of(value: Any) -> int:
+    """Return about how many bytes a value takes that is to be one of a column."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, Mapping):
+        return _size_of([*value, *value.values()])
+    if isinstance(value, list | tuple):
+        kinds = set(map(type, value))
+        size = len if kinds == {str} else _size_of
+        return VALUE_BYTES * len(value) + (0 if kinds <= _SMALL else sum(map(size, value)))
+    return 0
 
 
 def keys_column(keys: Sequence[Key | None], *, of_numbers: bool = False) -> Any:

@@ -792,7 +792,8 @@ def _made_ahead(
 
 def first_problem(batch: RowBatch) -> Exception:
     """Return what to raise about the first bad row of a batch."""
-    row, _, error = batch.bad[0]
+    row, error = batch.bad[0][0], batch.error
+    assert error is not None
     if isinstance(error, BadItemError | KeyExistsError) and error.row is not None:
         return error
     problem = BadItemError(f"row {row}: {error}", row=row).with_traceback(error.__traceback__)
@@ -804,5 +805,5 @@ def _in_order(done: Outcomes, batch: RowBatch) -> Outcomes:
     """Return the outcomes of good and bad rows in the order of the input."""
     if not batch.bad:
         return done
-    bad = [Outcome(row, key, "bad", problem=str(error)) for row, key, error in batch.bad]
+    bad = [Outcome(row, key, "bad", problem=problem) for row, key, problem in batch.bad]
     return Outcomes(sorted([*done, *bad], key=lambda outcome: outcome.row))

@@ -13,7 +13,7 @@ is kept instead, it stands before all rows: it does not go for another, so that 
 become free for the row that a second run would store.
 
 The rows wait in a file beside the store, which is gone afterwards; of each its place in the order
-is in memory, about 150 bytes.
+is in memory, about 150 bytes, and of a bad one what is told of it.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Waiting:
         self._ends = array("q", [0])  # of the key, the item and the metadata of each row in turn
         self._numbers = array("q")  # of each row among the good ones; -1 of a bad one
         self._weights = array("q")  # of each good row
-        self._bad: dict[int, Any] = {}
+        self._bad: dict[int, tuple[int, Key | None, str]] = {}
 
     def __len__(self) -> int:
         return len(self._numbers)

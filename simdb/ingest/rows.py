@@ -68,8 +68,9 @@ class RowBatch:
     items: Sequence[Stored] = field(default_factory=list)
     metadata: list[bytes] = field(default_factory=list)  # packed, empty where there is none
     # Position, key if it could be read, and problem of the rows that cannot be stored.
-    bad: list[tuple[int, Key | None, Exception]] = field(default_factory=list)
-    weight: int = 0  # of the items, as ``Items.weights`` has it
+    bad: list[tuple[int, Key | None, str]] = field(default_factory=list)
+    error: Exception | None = None  # of the first bad row, with the frames in which it arose
+    weight: int = 0  # of the items, as ``Items.weights`` has it, and of problems
     packed: layout.Packed | None = None  # items and metadata as they are stored, if compressed
 
     @property
@@ -82,6 +83,18 @@ class RowBatch:
         for own, more in zip(self.columns, columns, strict=True):
             own.extend(more)
         self.weight += weight
+
+    def refuse(self, row: int, key: Key | None, error: Exception) -> None:
+        """Set a bad row aside.
+
+        An error holds the item, by its frames or by itself: only that of the first row is kept, as
+        no other is raised.
+        """
+        if not self.bad:
+            self.error = error
+        problem = str(error)
+        self.bad.append((row, key, problem))
+        self.weight += len(problem) // WEIGHED
 
     def keys_at(self, places: Sequence[int]) -> list[Key]:
         """Return the keys of some rows, as they were given."""
@@ -188,12 +201,12 @@ def _batches_of_rows(
             try:
                 user_key, key, item, metadata = _read_row(row, items)
             except (UsageError, TypeError, ValueError, OverflowError) as error:
-                batch.bad.append((position, _key_of(row), error))
+                batch.refuse(position, _key_of(row), error)
             else:
                 if key in seen and is_whole:
                     problem = f"key {user_key!r} came before, and all rows are one transaction"
                     twice = KeyExistsError(problem, row=position, key=user_key, within_input=True)
-                    batch.bad.append((position, user_key, twice))
+                    batch.refuse(position, user_key, twice)
                     continue
                 if key in seen:
                     yield batch

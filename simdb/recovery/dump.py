@@ -26,7 +26,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,6 @@ from simdb.storage.tables import layout
 from simdb.unfinished import held, remove_abandoned, sync_folder
 
 FORMAT = 1
-ROWS_OF_A_GROUP = 10_000
 _CATALOGUE = "simdb.json"
 _NATIVE, _JSON = "native", "json"  # forms of a column
 # What values that no dump has may raise, those of settings and of JSON too.
@@ -64,7 +63,7 @@ class DumpedCollection:
         kind = self.settings.kind
         try:
             with tables.parquet().ParquetFile(self.file) as source:
-                for batch in source.iter_batches(ROWS_OF_A_GROUP):
+                for batch in _batches(source):
                     keys, items, metadata = (column.to_pylist() for column in batch.columns)
                     for key, item, noted in zip(keys, items, metadata, strict=True):
                         plain = json.loads(item) if self.items == _JSON else item
@@ -176,30 +175,47 @@ def _write_items(
     arrow = tables.library()
     kind = part.settings.kind
     entries = iter(part.entries())
-    rows = list(islice(entries, ROWS_OF_A_GROUP))
-    of_texts = not rows or isinstance(rows[0].key, str)
-    items = _NATIVE if rows and isinstance(kind.plain_item(rows[0].item), str) else _JSON
+    first = list(islice(entries, 1))
+    of_texts = all(isinstance(row.key, str) for row in first)
+    are_texts = any(isinstance(kind.dumped_item(row.item), str) for row in first)
+
+    def told(row: Entry) -> tuple[Any, str, str | None]:
+        """Return the values of a row."""
+        plain: Any = kind.dumped_item(row.item)
+        return (
+            row.key if keys == _NATIVE else json.dumps(row.key),
+            plain if are_texts else json.dumps(plain),
+            None if row.metadata is None else json.dumps(row.metadata),
+        )
+
     key_type = arrow.string() if of_texts or keys == _JSON else arrow.int64()
     schema = arrow.schema(
         [("key", key_type), ("item", arrow.large_string()), ("metadata", arrow.string())]
     )
     done = 0
     with tables.parquet().ParquetWriter(file, schema, compression="zstd") as target:
-        while rows:
-            if keys == _NATIVE and any(isinstance(row.key, str) != of_texts for row in rows):
+        for rows in tables.parts_of(map(told, chain(first, entries)), _size_of):
+            if keys == _NATIVE and any(isinstance(key, str) != of_texts for key, _, _ in rows):
                 return None
-            plain = (kind.dumped_item(row.item) for row in rows)
-            columns = [
-                [row.key if keys == _NATIVE else json.dumps(row.key) for row in rows],
-                [item if items == _NATIVE else json.dumps(item) for item in plain],
-                [None if row.metadata is None else json.dumps(row.metadata) for row in rows],
-            ]
+            columns = list(map(list, zip(*rows, strict=True)))
             target.write_table(arrow.table(columns, schema=schema))
             done += len(rows)
             if progress is not None:
                 progress(Progress("writing", done, part.count))
-            rows = list(islice(entries, ROWS_OF_A_GROUP))
-    return {"keys": keys, "items": items}
+    return {"keys": keys, "items": _NATIVE if are_texts else _JSON}
+
+
+def _size_of(row: tuple[Any, str, str | None]) -> int:
+    _, item, metadata = row
+    return len(item) + len(metadata or "")
+
+
+def _batches(source: Any) -> Iterator[Any]:
+    """Yield the rows of a file of Parquet in batches of as many as are written at once."""
+    for number in range(source.num_row_groups):
+        group = source.metadata.row_group(number)
+        fit = tables.PART_BYTES * group.num_rows // max(1, group.total_byte_size)
+        yield from source.iter_batches(max(1, min(fit, tables.BATCH_ROWS)), row_groups=[number])
 
 
 @contextmanager

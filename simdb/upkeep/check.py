@@ -25,7 +25,12 @@ from simdb.opened.labels import Label
 from simdb.opened.opened import Opened
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
-from simdb.storage.collection.reader import CollectionReader, live_batches, stored_signatures
+from simdb.storage.collection.reader import (
+    CollectionReader,
+    chosen_items,
+    live_batches,
+    stored_signatures,
+)
 from simdb.storage.collection.tombstones import deleted
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader
@@ -245,10 +250,9 @@ class Checker:
                 self._compare_signatures(block.numbers[alive], rows)
 
     def _compare_signatures(self, numbers: UInt32s, rows: UInt16s) -> None:
-        items = [b""] * numbers.size
-        for position, document in self._collection.documents_of(numbers):
-            items[position] = bytes(document.item)
-        differs = (self._signer.sign(items).signatures != rows).any(axis=1)
+        differs = np.ones(numbers.size, np.bool_)  # where there is no item, too
+        for places, items in chosen_items(self._collection, numbers, RECOMPUTED_BYTES):
+            differs[places] = (self._signer.sign(items).signatures != rows[places]).any(axis=1)
         for number in numbers[differs].tolist():
             self._note("signatures", str(number), "is not the signature of the item")
 

@@ -5,6 +5,8 @@ That documents may be compressed is said before the first of them is, and until 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -20,10 +22,28 @@ from simdb.results import Progress
 from simdb.storage.collection.reader import CollectionReader, read_items
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables import layout
-from simdb.storage.tables.blocks import Block
 from simdb.storage.tables.layout import Document
 
-STEP_BYTES = 8 * 2**20  # of items and metadata that one commit packs
+STEP_BYTES = 8 * 2**20  # of documents that one commit packs
+DOCUMENT_BYTES = 800  # about what Python takes for a document beside its item and metadata
+MOST_SAMPLED = 100_000  # about so many items train a dictionary
+
+
+class Step(NamedTuple):
+    """What one commit packs.
+
+    Attributes:
+        keys: of the blocks that are written anew.
+        before, after: records of these that stay as they are, under their item numbers.
+        documents: the others, if they are live.
+        position: the item number from which the next step goes on.
+    """
+
+    keys: list[bytes]
+    before: dict[int, memoryview]
+    documents: list[Document]
+    after: dict[int, memoryview]
+    position: int
 
 
 def repack(
@@ -54,15 +74,14 @@ def repack(
         with access.write() as transaction:
             now = catalogue.require_unchanged(transaction, settings)
             writer = CollectionWriter(transaction, settings.number)
-            blocks, documents = _next_documents(writer, position)
-            position = None
-            if blocks:
-                position = int(blocks[-1].numbers[-1]) + 1
-                _store(access, writer, blocks, documents, packed=compression is not None)
+            step = _next_step(writer, position)
+            if step is not None:
+                _store(access, writer, step, packed=compression is not None)
             elif compression is None:
                 catalogue.write_settings(transaction, replace(now, compression=None))
             writer.save()
-        done += len(documents)
+        position = None if step is None else step.position
+        done += 0 if step is None else len(step.documents)
         if progress is not None:
             progress(Progress("packing", done, None))
 
@@ -71,40 +90,38 @@ def _trained(collection: CollectionReader) -> bytes:
     """Return a dictionary trained on items at equal distances; empty if they are too few."""
     manifest = collection.manifest
     average = max(1, manifest.item_bytes // max(1, manifest.live))
-    wanted = max(1, zstandard.LARGEST_SAMPLE // average)
+    wanted = max(1, min(MOST_SAMPLED, zstandard.LARGEST_SAMPLE // average))
     numbers = collection.live_numbers()
     _, sample = read_items(collection, numbers[:: max(1, numbers.size // wanted)])
     return zstandard.trained(sample)
 
 
-def _next_documents(
-    collection: CollectionReader, position: int
-) -> tuple[list[Block], list[Document]]:
-    """Return the blocks from an item number on that one step packs, and the live documents."""
-    blocks: list[Block] = []
-    documents: list[Document] = []
+def _next_step(collection: CollectionReader, position: int) -> Step | None:
+    """Return what to pack from an item number on; it may begin and end within a block."""
+    step = Step([], {}, [], {}, position)
     size = 0
     for block in collection.documents.scan(position):
-        places = np.flatnonzero(collection.alive(block.numbers)).tolist()
-        read = [collection.decoded(block, place) for place in places]
-        size += sum(len(document.item) + len(document.metadata) for document in read)
-        blocks.append(block)
-        documents += read
+        step.keys.append(block.key)
+        for place in np.flatnonzero(collection.alive(block.numbers)).tolist():
+            number = int(block.numbers[place])
+            if number < position:
+                step.before[number] = block.verified_record(place)
+            elif size >= STEP_BYTES:
+                step.after[number] = block.verified_record(place)
+            else:
+                document = collection.decoded(block, place)
+                step.documents.append(document)
+                size += len(document.item) + len(document.metadata) + DOCUMENT_BYTES
+        end = step.documents[-1].number if step.after else int(block.numbers[-1])
+        step = step._replace(position=end + 1)
         if size >= STEP_BYTES:
             break
-    return blocks, documents
+    return step if step.keys else None
 
 
-def _store(
-    access: WriteAccess,
-    writer: CollectionWriter,
-    blocks: list[Block],
-    documents: list[Document],
-    *,
-    packed: bool,
-) -> None:
+def _store(access: WriteAccess, writer: CollectionWriter, step: Step, *, packed: bool) -> None:
     """Write documents in the place of the blocks that they were read from."""
-    numbers = np.array([document.number for document in documents], np.uint32)
+    documents = step.documents
     keys = ByteStrings.of([document.key for document in documents])
     items = [document.item for document in documents]
     metadata = [bytes(document.metadata) for document in documents]
@@ -115,4 +132,7 @@ def _store(
         records = layout.packed_records(keys, made.bodies, made.flags, sizes)
     else:
         records = layout.document_records(keys, ByteStrings.of(items), ByteStrings.of(metadata))
-    writer.documents.replace([block.key for block in blocks], numbers, records)
+    numbers = [*step.before, *(document.number for document in documents), *step.after]
+    before, after = (ByteStrings.of(list(part.values())) for part in (step.before, step.after))
+    records = ByteStrings.concatenated([before, records, after])
+    writer.documents.replace(step.keys, np.array(numbers, np.uint32), records)

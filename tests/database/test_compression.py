@@ -335,6 +335,53 @@ def test_a_rebuild_that_is_cut_off_leaves_documents_of_both_forms(path):
         assert answers_of(texts) == before
 
 
+@pytest.mark.parametrize(
+    ("kind", "item_of", "most"),
+    [
+        (simdb.Text(), lambda number: f"{number} of many " * 1_000, 2),
+        (simdb.Set(), lambda number: {number % 9}, 2**14 // repack.DOCUMENT_BYTES + 1),
+        (simdb.Set(), lambda _: set(), 2**14 // repack.DOCUMENT_BYTES + 1),
+    ],
+)
+def test_a_step_ends_within_a_block(path, monkeypatch, kind, item_of, most):
+    """Of which frames have few bytes, or documents have few."""
+    monkeypatch.setattr(repack, "STEP_BYTES", 2**14)
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", kind, threshold=0.6, seed=1, compression="zstd")
+        collection.add_many((n, item_of(n), {"n": n} if n % 2 else None) for n in range(90))
+        collection.delete_many([0, 1, 50, 89])
+        expected = list(collection.items())
+        for compression in BOTH * 2:
+            steps: list[simdb.Progress] = []
+            collection.rebuild(
+                compression=compression,
+                drop_compression=compression is None,
+                progress=steps.append,
+            )
+            done = [step.done for step in steps]
+            assert done[-1] == len(expected) == 86
+            assert np.diff([0, *done]).max() <= most
+            assert list(collection.items()) == expected
+            assert database.check(deep=True).sound
+
+
+def test_a_dictionary_is_trained_on_a_bounded_number_of_items(path, monkeypatch):
+    monkeypatch.setattr(repack, "MOST_SAMPLED", 20)
+    sampled: list[int] = []
+    trained = zstandard.trained
+
+    def noted(records: ByteStrings) -> bytes:
+        sampled.append(len(records))
+        return trained(records)
+
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.6, seed=1)
+        collection.add_many((number, {number}) for number in range(399))
+        monkeypatch.setattr(zstandard, "trained", noted)
+        collection.rebuild(compression="zstd")
+    assert sampled == [21]
+
+
 def test_what_cannot_be_compressed_is_refused_before_anything_is_done(path):
     with simdb.open(path, threads=1) as database:
         texts = open_texts(database)

@@ -485,6 +485,29 @@ def test_a_collection_is_a_table_and_can_be_added_to_another(path, kind, items, 
         assert copied.to_arrow().equals(found.to_arrow())
 
 
+@pytest.mark.parametrize(
+    ("kind", "item"),
+    [
+        (simdb.Text(), "abc " * 8_000),
+        (simdb.Set(), set(range(500))),
+        (simdb.Set(), {f"{number}" * 110 for number in range(100)}),
+        (simdb.WeightedSet(), {f"{number}": 1.0 for number in range(250)}),
+        (simdb.Vector(8_000), np.arange(8_000)),
+        (simdb.Record([simdb.Field("name"), simdb.Field("town")]), {"town": "x" * 32_000}),
+        (simdb.Text(), "short"),
+    ],
+)
+def test_a_batch_of_a_stream_ends_by_what_its_rows_take(path, monkeypatch, kind, item):
+    """Of rows of 30 kB, by their item or by their metadata."""
+    found = collection_of(path, kind)
+    metadata = {"of": "m" * 32_000} if str(item) == "short" else None
+    found.add_many((number, item, metadata) for number in range(12))
+    assert len(list(pa.RecordBatchReader.from_stream(found))) == 1
+    monkeypatch.setattr(arrow, "PART_BYTES", 100_000)
+    batches = list(pa.RecordBatchReader.from_stream(found))
+    assert [batch.num_rows for batch in batches] == [4, 4, 4]
+
+
 def test_keys_of_both_types_are_no_column_of_a_collection(texts):
     texts.add_many([("a", A), (1, B)])
     with pytest.raises(simdb.UsageError, match="the values of 'key' have types that no one Arrow"):

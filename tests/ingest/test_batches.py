@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,35 @@ def test_a_batch_ends_before_the_row_that_would_be_too_much(tmp_path):
     )
     assert [len(batch.rows) for batch in batches] == [2, 2, 2, 1]
     assert all(batch.weight <= most for batch in batches)
+
+
+class Elements(frozenset[str]):
+    """A set of which can be told whether anything holds it."""
+
+
+@pytest.mark.parametrize("how", [{}, {"policy": "longest"}, {"on_existing": "replace"}])
+def test_bad_rows_do_not_keep_their_items(database, monkeypatch, how):
+    monkeypatch.setattr(add, "BATCH_ITEMS", 40)
+    collection = database.collection("c", simdb.Set(), seed=1)
+    handed: list[weakref.ref[Elements]] = []
+    held: list[int] = []
+
+    def rows() -> Iterator[Any]:
+        for number in range(400):
+            item = Elements(f"e{number + place}" for place in range(500))
+            handed.append(weakref.ref(item))
+            yield None, item
+            held.append(sum(one() is not None for one in handed))
+
+    store = collection.dedupe if how else collection.add_many
+    assert store(rows(), on_bad="skip", **how).bad == 400
+    assert max(held) <= 20  # those that are being read, and one of a batch
+
+
+def test_a_batch_ends_by_what_is_told_of_bad_rows():
+    rows = [ValueError("long " * 100_000) for _ in range(40)]
+    found = read_batches(rows, WORDS.make_items(bytes(32)), batch_items=100, batch_bytes=2**18)
+    assert [len(batch.bad) for batch in found] == [5] * 8
 
 
 def test_what_duplicates_a_row_of_an_earlier_batch_came_with_the_input(database, monkeypatch):

@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ import pytest
 from typer.testing import CliRunner
 
 import simdb
+from simdb import arrow
 from simdb.cli.app import app
+from simdb.recovery import dump
 from tests.support.kind_cases import CASES
 
 
@@ -83,6 +86,40 @@ def test_texts_are_a_column_that_others_can_read(tmp_path):
     ]
     described = json.loads((tmp_path / "dump" / "simdb.json").read_text())
     assert [one["name"] for one in described["collections"]] == ["texts"]
+
+
+@pytest.mark.parametrize("large", ["item", "metadata"])
+def test_large_rows_are_few_in_a_row_group_and_few_are_read_at_once(tmp_path, monkeypatch, large):
+    """Of 12 rows of 30 kB, dumped together or in parts."""
+    read: list[int] = []
+    batches_of = dump._batches
+
+    def noted(source: Any) -> Iterator[Any]:
+        for batch in batches_of(source):
+            read.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(dump, "_batches", noted)
+    texts = [f"{number} " * 10_000 for number in range(10, 22)]
+    rows: list[Any] = list(enumerate(texts))
+    if large == "metadata":
+        rows = [(number, "short", {"of": text}) for number, text in rows]
+    with simdb.open(tmp_path / "s.simdb") as database:
+        database.collection("texts", simdb.Text(), threshold=0.8).add_many(rows)
+        database.dump(tmp_path / "whole")
+        monkeypatch.setattr(arrow, "PART_BYTES", 100_000)
+        database.dump(tmp_path / "parts")
+        expected = list(database["texts"].items())
+    for folder, groups in (("whole", [12]), ("parts", [4, 4, 4])):
+        read.clear()
+        with pq.ParquetFile(tmp_path / folder / "0.parquet") as file:
+            every = map(file.metadata.row_group, range(file.num_row_groups))
+            assert [group.num_rows for group in every] == groups
+        simdb.load(tmp_path / folder, tmp_path / f"{folder}.simdb")
+        assert sum(read) == 12
+        assert max(read) <= 4
+        with simdb.open(tmp_path / f"{folder}.simdb") as new:
+            assert list(new["texts"].items()) == expected
 
 
 def test_a_dump_is_for_its_owner_since_it_has_the_secrets(tmp_path):

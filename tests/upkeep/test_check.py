@@ -14,6 +14,7 @@ from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, collection_key, owner_prefix
+from simdb.upkeep import check
 from tests.support.strategies import SURE, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -138,6 +139,24 @@ def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
     assert problems(database, deep=True) == {("signatures", "is not the signature of the item")}
     collection.rebuild()
     assert database.check(deep=True).sound
+
+
+def test_a_deep_check_signs_few_bytes_of_items_at_once(tmp_path, monkeypatch):
+    """Of a block of signatures, whose items may have any size."""
+    monkeypatch.setattr(check, "RECOMPUTED_BYTES", 20_000)
+    signed: list[int] = []
+    sign = Signer.sign
+
+    def noted(self: Signer, items: Any, *others: Any) -> Any:
+        signed.append(sum(map(len, items)))
+        return sign(self, items, *others)
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.collection("c", WORDS, **SURE).add_many((n, f"{n} " * 2_000) for n in range(10, 40))
+        monkeypatch.setattr(Signer, "sign", noted)
+        assert db.check(deep=True).sound
+    assert sum(signed) == 30 * 6_000
+    assert max(signed) <= 20_000
 
 
 @pytest.mark.parametrize(
