@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "collection.py",
+        "            _require_kind(kind, whole, other_whole)\n",
+        "",
+        "tests/database/test_stale_objects.py -k not_read_by_another",
+    ),
+    Fault(
+        "ingest",
+        "ingest/add.py",
+        "                require_kind(present.settings, self._kind, when, then)\n",
+        "",
+        "tests/database/test_stale_objects.py -k go_on_by_another",
+    ),
+    Fault(
         "kinds",
         "kinds/__init__.py",
         "    except (LookupError, TypeError, ValueError, ArithmeticError) as error:\n",
@@ -395,9 +409,9 @@ FAULTS = (
         "",
         "collection.py",
         "            if containment is not None:\n"
-        "                similar = self.kind.parse_bound(threshold, max_distance)\n",
+        "                similar = known.settings.kind.parse_bound(threshold, max_distance)\n",
         "            if containment is not None:\n"
-        "                similar = self._contained_bound(threshold, max_distance)\n",
+        "                similar = _contained_bound(known.settings, threshold, max_distance)\n",
         "tests/ingest/test_ordered.py -k similarity_of_their_kind",
     ),
     Fault(
