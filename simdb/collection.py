@@ -345,18 +345,31 @@ class CollectionView:
         return self._reader().read_all()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Stream the items as Arrow columns, as they are read; see ``to_arrow``."""
+        """Stream the items as Arrow columns, as they are read; see ``to_arrow``.
+
+        They are those of the moment the stream is made, which is held until it ends or is dropped.
+        """
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(self) -> Any:
         maps = {"item"} if self.kind.of_weights else set()
-        return arrow.reader_of(self._plain_rows, "key", "item", "metadata", maps=maps)
+        rows_again = self._plain_rows().__next__
+        return arrow.reader_of(rows_again, "key", "item", "metadata", maps=maps)
 
-    def _plain_rows(self) -> Iterator[dict[str, Any]]:
-        item_of = self.kind.column_item
-        for entry in self.items():
-            metadata = None if entry.metadata is None else json.dumps(entry.metadata)
-            yield {"key": entry.key, "item": item_of(entry.item), "metadata": metadata}
+    def _plain_rows(self) -> Iterator[Iterator[dict[str, Any]]]:
+        """Yield the rows of one state again and again; it is held until this is dropped."""
+
+        def rows(opened: Opened) -> Iterator[dict[str, Any]]:
+            item_of = opened.settings.kind.column_item
+            for document in opened.reader.live_documents():
+                _require_open(opened)
+                entry = self._record(document)
+                metadata = None if entry.metadata is None else json.dumps(entry.metadata)
+                yield {"key": entry.key, "item": item_of(entry.item), "metadata": metadata}
+
+        with self._opened() as opened:
+            while True:
+                yield rows(opened)
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.
