@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -1392,8 +1392,16 @@ class CollectionView:
         with snapshot.translated():
             yield snapshot
 
-    def _opened(self, work: Work | None = None) -> _Opening:
-        """Read the collection in a snapshot; ``work`` is what an answer costs anew."""
+    def _opened(
+        self, work: Work | None = None, within: ReadTransaction | None = None
+    ) -> AbstractContextManager[Opened]:
+        """Read the collection in a snapshot, or within a transaction if that is of its file.
+
+        ``work`` is what an answer costs anew.
+        """
+        if within is not None and within.environment is self._handle.environment:
+            self._require_open()
+            return nullcontext(self._opened_in(within, work or Work()))
         return _Opening(self, work or Work())
 
     def _opened_in(self, transaction: ReadTransaction, work: Work) -> Opened:
@@ -1404,16 +1412,19 @@ class CollectionView:
 
     @contextmanager
     def _sides(
-        self, other: CollectionView | None, work: Work | None = None
+        self,
+        other: CollectionView | None,
+        work: Work | None = None,
+        within: ReadTransaction | None = None,
     ) -> Iterator[tuple[Opened, Opened]]:
         """Read the left and the right side of pairs: this and another one, or this as both."""
         if other is not None and not isinstance(other, CollectionView):
             raise WrongTypeError(f"other must be a collection, not {type(other).__name__}")
-        with self._opened(work) as left:
+        with self._opened(work, within) as left:
             if other is None:
                 yield left, left
                 return
-            with other._opened(work) as right:
+            with other._opened(work, within) as right:
                 yield left, right
 
     def _refresh(self, transaction: ReadTransaction) -> Known:
@@ -1770,10 +1781,10 @@ class Collection(CollectionView):
             WrongTypeError: something is not a label.
             ConfigurationError: a label names one item twice.
         """
-        with self._sides(other) as both:
-            kept, forgotten = upkeep.labelling.said(*both, pairs)
-        with self._handle.write() as transaction:
-            number = catalogue.present_settings(transaction, self._known.settings).number
+        given = upkeep.labelling.read(pairs)  # before, since what a caller hands over may write
+        with self._handle.write() as transaction, self._sides(other, within=transaction) as both:
+            kept, forgotten = upkeep.labelling.said(*both, given)
+            number = both[0].settings.number
             labels.put(transaction, number, kept)
             labels.forget(transaction, number, forgotten)
         return len(kept)

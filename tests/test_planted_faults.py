@@ -63,6 +63,17 @@ FAULTS = (
         "tests/frames/test_arrow.py -k of_one_state",
     ),
     Fault(
+        "",
+        "collection.py",
+        "        with self._handle.write() as transaction, "
+        "self._sides(other, within=transaction) as both:\n"
+        "            kept, forgotten = upkeep.labelling.said(*both, given)\n",
+        "        with self._sides(other) as both:\n"
+        "            kept, forgotten = upkeep.labelling.said(*both, given)\n"
+        "        with self._handle.write() as transaction:\n",
+        "tests/kinds/test_record_labels.py -k nobody_takes",
+    ),
+    Fault(
         "kinds",
         "kinds/__init__.py",
         "    except (LookupError, TypeError, ValueError, ArithmeticError) as error:\n",
