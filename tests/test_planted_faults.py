@@ -74,6 +74,13 @@ FAULTS = (
         "tests/kinds/test_record_labels.py -k nobody_takes",
     ),
     Fault(
+        "storage",
+        "storage/file/environment.py",
+        "            reservation.close()\n",
+        "            pass\n",
+        "tests/upkeep/test_two_at_once.py -k keeps_nothing",
+    ),
+    Fault(
         "kinds",
         "kinds/__init__.py",
         "    except (LookupError, TypeError, ValueError, ArithmeticError) as error:\n",
