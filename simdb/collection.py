@@ -6,7 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args, overload
@@ -42,7 +42,7 @@ from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
 from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings, GroupMethod
-from simdb.opened.opened import Handle, Known, Opened, Resources
+from simdb.opened.opened import Handle, Known, Opened, Resources, require_kind
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.opened.where import Accepts, Chosen, Where, read_where
 from simdb.ragged import distinct_of
@@ -344,18 +344,31 @@ class CollectionView:
         return self._reader().read_all()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Stream the items as Arrow columns, as they are read; see ``to_arrow``."""
+        """Stream the items as Arrow columns, as they are read; see ``to_arrow``.
+
+        They are those of the moment the stream is made, which is held until it ends or is dropped.
+        """
         return self._reader().__arrow_c_stream__(requested_schema)
 
     def _reader(self) -> Any:
         maps = {"item"} if self.kind.of_weights else set()
-        return arrow.reader_of(self._plain_rows, "key", "item", "metadata", maps=maps)
+        rows_again = self._plain_rows().__next__
+        return arrow.reader_of(rows_again, "key", "item", "metadata", maps=maps)
 
-    def _plain_rows(self) -> Iterator[dict[str, Any]]:
-        item_of = self.kind.column_item
-        for entry in self.items():
-            metadata = None if entry.metadata is None else json.dumps(entry.metadata)
-            yield {"key": entry.key, "item": item_of(entry.item), "metadata": metadata}
+    def _plain_rows(self) -> Iterator[Iterator[dict[str, Any]]]:
+        """Yield the rows of one state again and again; it is held until this is dropped."""
+
+        def rows(opened: Opened) -> Iterator[dict[str, Any]]:
+            item_of = opened.settings.kind.column_item
+            for document in opened.reader.live_documents():
+                _require_open(opened)
+                entry = self._record(document)
+                metadata = None if entry.metadata is None else json.dumps(entry.metadata)
+                yield {"key": entry.key, "item": item_of(entry.item), "metadata": metadata}
+
+        with self._opened() as opened:
+            while True:
+                yield rows(opened)
 
     def keys_of(self, numbers: Sequence[int] | npt.NDArray[np.uint32]) -> list[Key]:
         """Return the keys of item numbers, as ``PairBatch`` has them.
@@ -546,7 +559,8 @@ class CollectionView:
             OperationInterruptedError: while iterating: the budget is spent.
             ConfigurationError: without ``since``, a rule proposes more pairs than
                 ``Record.rule_budget``; or the collection has not come so far as ``since``, as after
-                a restore.
+                a restore; or, while iterating, it was rebuilt meanwhile, and measures otherwise or
+                finds less than was promised.
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         first = None if since is None else answers.choose.read_since(since)
@@ -559,12 +573,14 @@ class CollectionView:
                 _require_candidates(opened, method)
         since_both = None if first is None else Since(first, first, of_one=True)
         among = _Among.read(where, metadata=metadata)
-        return self._streamed(None, method, budget, (among, among), since=since_both)
+        kind = opened.settings.kind
+        return self._streamed(None, method, kind, budget, (among, among), since=since_both)
 
     def _streamed(
         self,
         other: CollectionView | None,
         method: Method,
+        kind: Kind,
         budget: int | None,
         among: tuple[_Among, _Among],
         *,
@@ -582,16 +598,17 @@ class CollectionView:
                 self._answered,
                 other,
                 method,
+                kind,
                 among=among,
                 since=since,
                 work=work,
                 apart=apart,
             ),
-            method.promise(self._known.settings.kind),
+            method.promise(kind),
             method.recall,
             work=work,
             token=method.resume,
-            is_distance=self._known.settings.kind.is_distance,
+            is_distance=kind.is_distance,
             since=since,
             with_metadata=among[0].metadata,
             have_number_keys=partial(self._have_number_keys, other),
@@ -601,6 +618,7 @@ class CollectionView:
         self,
         other: CollectionView | None,
         method: Method,
+        kind: Kind,
         *,
         among: tuple[_Among, _Among],
         since: Since | None,
@@ -608,6 +626,7 @@ class CollectionView:
         apart: list[tuple[Key, Key]] | None,
     ) -> Iterator[AnsweredBatch]:
         with self._sides(other, work) as (whole, other_whole):
+            _require_kind(kind, whole, other_whole)
             left = among[0].of(whole)
             right = left if other is None else among[1].of(other_whole)
             if not method.is_served_by(right.settings):
@@ -859,7 +878,7 @@ class CollectionView:
             ConfigurationError: the kinds of items differ; a rule proposes more pairs than
                 ``Record.rule_budget`` of the other; a collection has not come so far as its
                 ``since``, as after a restore; or, while iterating, the pairs for ``one_to_one`` do
-                not fit into memory.
+                not fit into memory, or a collection was rebuilt meanwhile, as for ``pairs``.
             KeyNotFoundError: while iterating: a key of ``apart`` is not stored.
             WrongTypeError: the other is not a collection.
             OperationInterruptedError: while iterating: the budget is spent.
@@ -897,7 +916,8 @@ class CollectionView:
             _Among.read(other_where, metadata=metadata),
         )
         kept = kept_apart if one_to_one else None
-        return self._streamed(other, method, budget, among, since=told, apart=kept)
+        kind = right.settings.kind
+        return self._streamed(other, method, kind, budget, among, since=told, apart=kept)
 
     def score(self, pairs: GivenPairs, other: CollectionView | None = None) -> Pairs:
         """Compare given pairs of stored items, as candidates are compared.
@@ -914,16 +934,16 @@ class CollectionView:
         Raises:
             KeyNotFoundError: while iterating: a key is not stored.
             WrongTypeError: something is not a pair of keys.
-            ConfigurationError: the kinds of items differ, or a table lacks the columns.
+            ConfigurationError: the kinds of items differ, or a table lacks the columns; or, while
+                iterating, a collection was rebuilt meanwhile, and measures otherwise.
         """
         handed = answers.scoring.read_pairs(pairs)
-        if other is not None:
-            with self._sides(other) as (left, right):
-                answers.choose.require_alike(left.settings, right.settings)
-        kind = self._known.settings.kind
+        with self._sides(other) as (left, right):
+            answers.choose.require_alike(left.settings, right.settings)
+        kind = right.settings.kind
         work = Work()
         return Pairs(
-            partial(self._scored, other, handed, work),
+            partial(self._scored, other, kind, handed, work),
             "estimate" if kind.estimates else "exact",
             1.0,
             work=work,
@@ -936,9 +956,10 @@ class CollectionView:
         return has_number_keys(self), has_number_keys(self if other is None else other)
 
     def _scored(
-        self, other: CollectionView | None, pairs: list[tuple[Key, Key]], work: Work
+        self, other: CollectionView | None, kind: Kind, pairs: list[tuple[Key, Key]], work: Work
     ) -> Iterator[AnsweredBatch]:
         with self._sides(other, work) as (left, right):
+            _require_kind(kind, left, right)
             for batch in answers.scoring.scored(left, right, pairs):
                 yield batch
                 _require_open(left)
@@ -1370,8 +1391,16 @@ class CollectionView:
         with snapshot.translated():
             yield snapshot
 
-    def _opened(self, work: Work | None = None) -> _Opening:
-        """Read the collection in a snapshot; ``work`` is what an answer costs anew."""
+    def _opened(
+        self, work: Work | None = None, within: ReadTransaction | None = None
+    ) -> AbstractContextManager[Opened]:
+        """Read the collection in a snapshot, or within a transaction if that is of its file.
+
+        ``work`` is what an answer costs anew.
+        """
+        if within is not None and within.environment is self._handle.environment:
+            self._require_open()
+            return nullcontext(self._opened_in(within, work or Work()))
         return _Opening(self, work or Work())
 
     def _opened_in(self, transaction: ReadTransaction, work: Work) -> Opened:
@@ -1382,16 +1411,19 @@ class CollectionView:
 
     @contextmanager
     def _sides(
-        self, other: CollectionView | None, work: Work | None = None
+        self,
+        other: CollectionView | None,
+        work: Work | None = None,
+        within: ReadTransaction | None = None,
     ) -> Iterator[tuple[Opened, Opened]]:
         """Read the left and the right side of pairs: this and another one, or this as both."""
         if other is not None and not isinstance(other, CollectionView):
             raise WrongTypeError(f"other must be a collection, not {type(other).__name__}")
-        with self._opened(work) as left:
+        with self._opened(work, within) as left:
             if other is None:
                 yield left, left
                 return
-            with other._opened(work) as right:
+            with other._opened(work, within) as right:
                 yield left, right
 
     def _refresh(self, transaction: ReadTransaction) -> Known:
@@ -1453,9 +1485,10 @@ class Collection(CollectionView):
         Raises:
             KeyExistsError: the key is stored, and ``on_existing`` is ``"error"``.
             BadItemError, WrongTypeError: the key, the item or the metadata cannot be stored.
-            ConfigurationError: duplicates are looked for, and no index finds them.
+            ConfigurationError: duplicates are looked for, and no index finds them, or the
+                collection was rebuilt meanwhile, and measures otherwise.
         """
-        policy = self._adding(
+        known, policy = self._adding(
             *(on_existing, on_duplicate, merge),
             skip_bad=False,
             looks=find_duplicates,
@@ -1466,7 +1499,7 @@ class Collection(CollectionView):
         outcomes: list[Outcome] = []
         try:
             if merge is not None:  # a function of this thread's
-                self._load([row], policy, None, outcomes.extend)
+                self._load(known, policy, [row], outcomes=outcomes.extend)
                 return outcomes[0]
             with self._handle.writing() as access:
 
@@ -1475,10 +1508,12 @@ class Collection(CollectionView):
                 ) -> object:
                     how = structs.replace(policy, skip_bad=len(rows) > 1)
                     own = structs.replace(access, since=since)
-                    return ingest.add.add_rows(own, self._known, how, rows, outcomes=note)
+                    return ingest.add.add_rows(own, known, how, rows, outcomes=note)
 
-                alike = self._known.settings.number, policy
-                read = ingest.add.read_row(access, self._known, row)
+                # Equal bounds are alike only if they are of one measure.
+                measured = None if policy.bound is None else known.stored
+                alike = known.settings.number, measured, policy
+                read = ingest.add.read_row(access, known, row)
                 return self._handle.together.add(alike, read, load)
         except BadItemError as error:
             _raise_plain(error)
@@ -1538,7 +1573,7 @@ class Collection(CollectionView):
             WrongTypeError: rows cannot be iterated, or a function cannot be called.
         """
         _require_functions(progress, outcomes)
-        policy = self._adding(
+        known, policy = self._adding(
             *(on_existing, on_duplicate, merge),
             skip_bad=_skips_bad(on_bad),
             looks=find_duplicates,
@@ -1558,7 +1593,7 @@ class Collection(CollectionView):
             given = ingest.given.GivenSignatures(rows, signature, recipe, self._present.settings)
             rows = given.data
         found = arrow.rows_of(_rows("rows", rows), key, item, metadata)
-        return self._load(found, policy, progress, outcomes, given)
+        return self._load(known, policy, found, progress=progress, outcomes=outcomes, given=given)
 
     def dedupe(
         self,
@@ -1632,7 +1667,9 @@ class Collection(CollectionView):
             ConfigurationError: no index looks for duplicates, as of distances without a
                 ``max_distance``; with containment, the kind has no such measure, or the items do
                 not fit into memory; or a rule proposes more pairs of stored items than
-                ``Record.rule_budget``, which is tested whenever the number of items has doubled.
+                ``Record.rule_budget``, which is tested whenever the number of items has doubled; or
+                the collection was rebuilt meanwhile, and measures otherwise: the batches before are
+                stored (with containment, all rows are).
             UsageError: with containment, the collection has items; the policy cannot be read, or
                 its values cannot be compared.
             BadItemError: the policy fails for a row, and bad rows are not skipped. Nothing is
@@ -1651,7 +1688,10 @@ class Collection(CollectionView):
         by_containment = measure != "jaccard"
         if order is not None and not order.is_order and not by_containment:
             order = None  # that of the input, in which they come
-        bound = None if by_containment else self._duplicate_bound(threshold, max_distance)
+        known = self._present
+        bound = None
+        if not by_containment:
+            bound = _duplicate_bound(known.settings, threshold, max_distance)
         how = ingest.add.AddPolicy(
             on_existing=_OF_DEDUPE[on_existing],
             bound=bound,
@@ -1662,34 +1702,22 @@ class Collection(CollectionView):
         if self.kind.has_rules:
             outcomes = self._within_budget(outcomes)
         is_streamed = order is None and on_existing != "replace"
-        if not by_containment and is_streamed:
-            return self._load(found, how, progress, outcomes)
         telling: dict[str, Any] = {"progress": progress, "outcomes": outcomes}
+        if not by_containment and is_streamed:
+            return self._load(known, how, found, **telling)
         with self._handle.writing() as access:
             if not by_containment:
-                return ingest.ordered.dedupe(access, self._known, how, order, found, **telling)
-            share = self._contained_bound(
-                threshold if containment is None else containment, max_distance
+                return ingest.ordered.dedupe(access, known, how, order, found, **telling)
+            share = _contained_bound(
+                known.settings, threshold if containment is None else containment, max_distance
             )
             similar: Bound | None = None
             if containment is not None:
-                similar = self.kind.parse_bound(threshold, max_distance)
-                similar = self._present.settings.bound if similar is None else similar
+                similar = known.settings.kind.parse_bound(threshold, max_distance)
+                similar = known.settings.bound if similar is None else similar
             assert similar is None or isinstance(similar, Threshold)
             rule = ingest.contained.Rule(share, similar, order)
-            return ingest.contained.dedupe(access, self._known, how, rule, found, **telling)
-
-    def _contained_bound(
-        self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
-    ) -> Threshold:
-        asked = answers.choose.Asked(
-            threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE
-        )
-        least = answers.choose.choose(
-            self._present.settings, asked.question("search", self.kind)
-        ).bound
-        assert isinstance(least, Threshold)
-        return least
+            return ingest.contained.dedupe(access, known, how, rule, found, **telling)
 
     def _within_budget(
         self, outcomes: Callable[[Outcomes], None] | None
@@ -1755,10 +1783,10 @@ class Collection(CollectionView):
             WrongTypeError: something is not a label.
             ConfigurationError: a label names one item twice.
         """
-        with self._sides(other) as both:
-            kept, forgotten = upkeep.labelling.said(*both, pairs)
-        with self._handle.write() as transaction:
-            number = catalogue.present_settings(transaction, self._known.settings).number
+        given = upkeep.labelling.read(pairs)  # before, since what a caller hands over may write
+        with self._handle.write() as transaction, self._sides(other, within=transaction) as both:
+            kept, forgotten = upkeep.labelling.said(*both, given)
+            number = both[0].settings.number
             labels.put(transaction, number, kept)
             labels.forget(transaction, number, forgotten)
         return len(kept)
@@ -1773,8 +1801,8 @@ class Collection(CollectionView):
         looks: bool,
         threshold: ThresholdLike | None,
         max_distance: ThresholdLike | None,
-    ) -> AddPolicy:
-        """Say what is to be done with rows."""
+    ) -> tuple[Known, AddPolicy]:
+        """Say what is to be done with rows, and under which settings that was said."""
         require_choice("on_existing", on_existing, *get_args(OnExisting))
         require_choice("on_duplicate", on_duplicate, "keep", "skip", "merge")
         require_function("merge", merge)
@@ -1785,33 +1813,29 @@ class Collection(CollectionView):
         looks = require_truth("find_duplicates", looks) or on_duplicate != "keep"
         if not looks and (threshold is not None or max_distance is not None):
             self.kind.parse_bound(threshold, max_distance)  # of no use here, but one that can be
-        return ingest.add.AddPolicy(
+        known = self._present if looks else self._known
+        return known, ingest.add.AddPolicy(
             on_existing=on_existing,
-            bound=self._duplicate_bound(threshold, max_distance) if looks else None,
+            bound=_duplicate_bound(known.settings, threshold, max_distance) if looks else None,
             drop_duplicates=on_duplicate != "keep",
             merge=merge,
             skip_bad=skip_bad,
         )
 
-    def _duplicate_bound(
-        self, threshold: ThresholdLike | None, max_distance: ThresholdLike | None
-    ) -> Bound:
-        settings = self._present.settings
-        bound = settings.kind.parse_bound(threshold, max_distance)
-        return answers.choose.choose(settings, answers.choose.Question("add", bound)).bound
-
     def _load(
         self,
-        rows: Iterable[Any],
+        known: Known,
         policy: AddPolicy,
-        progress: Callable[[Progress], None] | None,
-        outcomes: Callable[[Outcomes], None] | None,
+        rows: Iterable[Any],
+        *,
+        progress: Callable[[Progress], None] | None = None,
+        outcomes: Callable[[Outcomes], None] | None = None,
         given: GivenSignatures | None = None,
     ) -> AddReport:
         with self._handle.writing() as access:
             return ingest.add.load(
                 access,
-                self._known,
+                known,
                 policy,
                 rows,
                 progress=progress,
@@ -1832,7 +1856,7 @@ class Collection(CollectionView):
             on_existing="require", bound=None, drop_duplicates=False, skip_bad=False
         )
         try:
-            self._load([(key, item, metadata)], policy, None, None)
+            self._load(self._known, policy, [(key, item, metadata)])
         except BadItemError as error:
             _raise_plain(error)
 
@@ -2026,6 +2050,13 @@ def _require_open(opened: Opened) -> None:
     opened.reader.transaction.require_open()
 
 
+def _require_kind(asked: Kind, *sides: Opened) -> None:
+    """Refuse to answer by another measure than that of the kind that was asked about."""
+    for side in sides:
+        when = "after these pairs were asked for"
+        require_kind(side.settings, asked, when, "ask again")
+
+
 def _require_reached(opened: Opened, since: int) -> None:
     """Refuse a checkpoint that the collection has not come to: it is of another state of it."""
     now = opened.reader.manifest.next_number
@@ -2058,6 +2089,30 @@ def _method(
         return method
     answers.choose.require_resumable(method, question)
     return structs.replace(method, resume=resume)
+
+
+def _duplicate_bound(
+    settings: CollectionSettings,
+    threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None,
+) -> Bound:
+    """Return within what rows are duplicates; errors as of ``choose``."""
+    bound = settings.kind.parse_bound(threshold, max_distance)
+    return answers.choose.choose(settings, answers.choose.Question("add", bound)).bound
+
+
+def _contained_bound(
+    settings: CollectionSettings,
+    threshold: ThresholdLike | None,
+    max_distance: ThresholdLike | None,
+) -> Threshold:
+    """Return what share of a row must be in another one; errors as of ``choose``."""
+    asked = answers.choose.Asked(
+        threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE
+    )
+    least = answers.choose.choose(settings, asked.question("search", settings.kind)).bound
+    assert isinstance(least, Threshold)
+    return least
 
 
 def _raise_plain(error: BadItemError) -> NoReturn:

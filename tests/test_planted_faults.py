@@ -42,6 +42,54 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "collection.py",
+        "            _require_kind(kind, whole, other_whole)\n",
+        "",
+        "tests/database/test_stale_objects.py -k not_read_by_another",
+    ),
+    Fault(
+        "ingest",
+        "ingest/add.py",
+        "                require_kind(present.settings, self._kind, when, then)\n",
+        "",
+        "tests/database/test_stale_objects.py -k go_on_by_another",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "        rows_again = self._plain_rows().__next__\n",
+        "        rows_again = lambda: next(self._plain_rows())  # noqa: E731\n",
+        "tests/frames/test_arrow.py -k of_one_state",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "        with self._handle.write() as transaction, "
+        "self._sides(other, within=transaction) as both:\n"
+        "            kept, forgotten = upkeep.labelling.said(*both, given)\n",
+        "        with self._sides(other) as both:\n"
+        "            kept, forgotten = upkeep.labelling.said(*both, given)\n"
+        "        with self._handle.write() as transaction:\n",
+        "tests/kinds/test_record_labels.py -k nobody_takes",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "            reservation.close()\n",
+        "            pass\n",
+        "tests/upkeep/test_two_at_once.py -k keeps_nothing",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "            if containment is not None:\n"
+        "                similar = known.settings.kind.parse_bound(threshold, max_distance)\n",
+        "            if containment is not None:\n"
+        "                similar = _contained_bound(known.settings, threshold, max_distance)\n",
+        "tests/ingest/test_ordered.py -k similarity_of_their_kind",
+    ),
+    Fault(
         "upkeep",
         "upkeep/repack.py",
         "min(MOST_SAMPLED, zstandard.LARGEST_SAMPLE // average)",
@@ -551,15 +599,6 @@ FAULTS = (
         "odds[self.pattern] / max(free, LEAST_FREE)\n",
         "odds[self.pattern]\n",
         "tests/linkage/test_weights.py -k probabilities_are_true",
-    ),
-    Fault(
-        "",
-        "collection.py",
-        "            if containment is not None:\n"
-        "                similar = self.kind.parse_bound(threshold, max_distance)\n",
-        "            if containment is not None:\n"
-        "                similar = self._contained_bound(threshold, max_distance)\n",
-        "tests/ingest/test_ordered.py -k similarity_of_their_kind",
     ),
     Fault(
         "kernels",

@@ -47,7 +47,7 @@ from simdb.late import cached_property
 from simdb.metadata import are_equal
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
-from simdb.opened.opened import Known, Opened, WriteAccess
+from simdb.opened.opened import Known, Opened, WriteAccess, require_kind
 from simdb.ragged import ByteStrings, distinct_of, picked
 from simdb.results import Action, AddReport, Entry, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
@@ -133,6 +133,7 @@ class BatchAdder:
     def __init__(self, access: WriteAccess, known: Known, policy: AddPolicy) -> None:
         self._access = access
         self._known = known
+        self._kind = known.settings.kind  # by whose measure the bound of the policy is
         self._policy = policy
         self._seen = ItemNumbers()  # that earlier rows of the input are stored under
         self._first_new: int | None = None
@@ -205,6 +206,10 @@ class BatchAdder:
                     "were added to it; add them again"
                 )
             self._known = present
+            if self._policy.bound is not None:
+                when = "while rows were compared with its items"
+                then = "the rows that are not stored yet were not added; add them again"
+                require_kind(present.settings, self._kind, when, then)
             if present is not under:
                 signed = present.signer.sign(batch.items)
             writer = CollectionWriter(transaction, self._settings.number)

@@ -26,7 +26,7 @@ from simdb.exact.thresholds import Threshold
 from simdb.ingest.add import AddPolicy, OutcomesCallback, Tally, delete_keys, load
 from simdb.ingest.rows import BATCH_ITEMS
 from simdb.ingest.standing import Standing
-from simdb.opened.opened import Known, Opened, Resources, WriteAccess
+from simdb.opened.opened import Known, Opened, Resources, WriteAccess, require_kind
 from simdb.policies import Policy
 from simdb.recipe import secret_of
 from simdb.results import AddReport, Key, Outcomes
@@ -105,6 +105,9 @@ def _contained(
                 "it holds other items than these rows: all are stored and none is removed; drop "
                 "the collection, and run again while nobody else writes to it"
             )
+        when = "while rows were added"
+        then = "all are stored and none is removed; drop the collection, and run again"
+        require_kind(present.settings, known.settings.kind, when, then)
         # Under a secret that nobody knows: hashes that were made to collide remove nothing.
         signer = Signer(structs.replace(present.settings, secret=secret_of(None)))
         opened = Opened(present.settings, signer, reader, Resources(access.memory, access.pool))

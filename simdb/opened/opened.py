@@ -12,7 +12,9 @@ from typing import Any, NoReturn, TypeVar, cast
 from msgspec import Struct, field
 
 from simdb.batches.signer import LEAST_SHARED, Signer
-from simdb.errors import DatabaseClosedError, ReadOnlyError, WrongTypeError
+from simdb.errors import ConfigurationError, DatabaseClosedError, ReadOnlyError, WrongTypeError
+from simdb.kinds import Kind
+from simdb.kinds.contrast import contrast
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.together import Together
 from simdb.opened.where import Chosen
@@ -133,6 +135,18 @@ class Opened(Struct, frozen=True):
         made = make()
         caches[name] = state, made if fits(made) else None
         return made
+
+
+def require_kind(present: CollectionSettings, before: Kind, when: str, then: str) -> None:
+    """Refuse bounds of the kind of before if another one, with another measure, has come since.
+
+    ConfigurationError says when that was, and what to do then.
+    """
+    if present.kind != before:
+        raise ConfigurationError(
+            f"{present.title} was rebuilt {when}, and compares by other settings now "
+            f"({contrast(present.kind, before)}): {then}"
+        )
 
 
 class Reading(AbstractContextManager["ReadTransaction"]):

@@ -17,6 +17,7 @@ from simdb.results import Key
 from simdb.storage.tables.layout import encode_user_key
 
 Labelled = tuple[Key, Key, bool]
+Said = tuple[Key, Key, bool | None]  # None forgets what was said
 _OF = "triples of two keys and True or False"
 
 
@@ -80,18 +81,21 @@ def _in_order(labelled: Labelled) -> tuple[bytes, bytes]:
     return encode_user_key(labelled[0]), encode_user_key(labelled[1])
 
 
-def said(
-    left: Opened, right: Opened, given: Iterable[tuple[Key, Key, bool | None]]
-) -> tuple[list[Label], list[Label]]:
-    """Return what is to be kept, and what to be forgotten, of what a caller says of pairs.
+def read(given: Iterable[tuple[Key, Key, bool | None]]) -> list[Said]:
+    """Read what a caller says of pairs; WrongTypeError: something is no label."""
+    return list(map(_read, several("labels", given, _OF)))
 
-    KeyNotFoundError: a key of a label to be kept is not stored. WrongTypeError: something is no
-    label. ConfigurationError: an item is said to match itself, or not to.
+
+def said(left: Opened, right: Opened, given: list[Said]) -> tuple[list[Label], list[Label]]:
+    """Return what is to be kept, and what to be forgotten, of what is said of pairs.
+
+    KeyNotFoundError: a key of a label to be kept is not stored. ConfigurationError: an item is said
+    to match itself, or not to.
     """
     other = other_name(left, right)
     kept: dict[bytes, Label] = {}
     forgotten: dict[bytes, Label] = {}
-    for one, another, match in map(_read, several("labels", given, _OF)):
+    for one, another, match in given:
         label = Label.of(other, one, another, match=bool(match))
         if match is None:
             kept.pop(label.name, None)
@@ -124,7 +128,7 @@ def to_learn_from(given: Iterable[tuple[Key, Key, bool]], *, is_one: bool) -> It
         yield one, another, match
 
 
-def _read(given: Any) -> tuple[Key, Key, bool | None]:
+def _read(given: Any) -> Said:
     try:
         left, right, match = given
     except (TypeError, ValueError):

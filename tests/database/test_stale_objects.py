@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.ingest import add as adding
 from tests.support.processes import interpreted
 
 KINDS: dict[str, tuple[Any, Any]] = {
@@ -137,3 +138,79 @@ def test_pairs_that_the_index_serves_no_more_are_refused(tmp_path, kind, item, b
             with pytest.raises(simdb.ConfigurationError, match=r"'c' was rebuilt .* ask again"):
                 stale.count()
         assert collection.pairs(guarantee="probable").count() < count
+
+
+TURNED = simdb.Vector(2), simdb.Vector(2, "euclidean")
+RESHAPED = simdb.Bits(8, "tanimoto"), simdb.Bits(8)
+WEIGHED = [
+    simdb.Record([simdb.Field("a", weight=weight), simdb.Field("b")], candidates=["b"])
+    for weight in (50, 60)
+]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "rows", "bound", "other_bound"),
+    [
+        (TURNED, [[1, 0], [9, 1], [1, 1]], {"max_distance": 10}, {"max_distance": 20}),
+        (RESHAPED, [0b1111, 0b1110, 0b1], {"threshold": 0.7}, {"max_distance": 1}),
+        (RESHAPED[::-1], [0b1111, 0b1110, 0b1], {"max_distance": 1}, {"threshold": 0.7}),
+        (WEIGHED, [{"a": "x", "b": "y"}] * 3, {"threshold": 0.5}, {}),
+    ],
+    ids=["vector", "tanimoto", "hamming", "record"],
+)
+def test_pairs_are_not_read_by_another_measure_than_they_were_asked_by(
+    tmp_path, kinds, rows, bound, other_bound
+):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        left, right = (db.create_collection(name, kinds[0], **bound) for name in ("c", "other"))
+        left.add_many(enumerate(rows))
+        right.add_many(enumerate(rows))
+        of_one = [left.pairs(guarantee="exact"), left.pairs(), left.score([(0, 1)])]
+        of_both = [
+            left.join(right, guarantee="exact"),
+            right.join(left, guarantee="exact"),
+            left.score([(0, 1)], right),
+        ]
+        expected = [list(one) for one in of_one]
+        assert all(expected)
+        with db.snapshot() as before:
+            kept = before["c"].pairs(guarantee="exact")
+            left.rebuild(kinds[1], **other_bound)
+            for stale in (*of_one, *of_both):
+                with pytest.raises(simdb.ConfigurationError, match=r"'c' was rebuilt .*ask again"):
+                    list(stale)
+            assert list(kept) == expected[0]
+        assert list(left.pairs(guarantee="exact"))
+
+
+@pytest.mark.parametrize("policy", [None, "key asc"])
+def test_a_dedupe_does_not_go_on_by_another_measure(tmp_path, monkeypatch, policy):
+    """No two rows are within 10 degrees; by Euclidean distance all are within 10."""
+    monkeypatch.setattr(adding, "BATCH_ITEMS", 2)
+    rows = [(1, [1, 0]), (2, [0, 1]), (3, [3, 0.9]), (4, [0.5, -3]), (5, [-4, 0.1])]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", TURNED[0], max_distance=10)
+
+        def rebuilt(progress: simdb.Progress) -> None:
+            assert progress.done == 2  # the first batch is stored
+            collection.rebuild(TURNED[1], max_distance=20)
+
+        with pytest.raises(simdb.ConfigurationError, match=r"'c' was rebuilt .*add them again"):
+            collection.dedupe(rows, policy=policy, progress=rebuilt)
+        assert [entry.key for entry in collection.items()] == [1, 2]
+        collection.rebuild(TURNED[0], max_distance=10)
+        assert not collection.dedupe(rows, policy=policy).duplicates
+        assert len(collection) == 5
+
+
+def test_what_is_contained_is_not_told_by_other_symbols(tmp_path):
+    rows = [(1, "a red fox"), (2, "a red fox jumps")]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", simdb.Text(simdb.WordShingles(1)))
+
+        def rebuilt(_: simdb.Progress) -> None:
+            collection.rebuild(simdb.Text(simdb.WordShingles(3)))
+
+        with pytest.raises(simdb.ConfigurationError, match=r"'c' was rebuilt .*none is removed"):
+            collection.dedupe(rows, measure="containment", threshold=0.9, progress=rebuilt)
+        assert len(collection) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import itertools
 import json
 import sys
 from collections.abc import Iterator
@@ -512,6 +513,34 @@ def test_keys_of_both_types_are_no_column_of_a_collection(texts):
     texts.add_many([("a", A), (1, B)])
     with pytest.raises(simdb.UsageError, match="the values of 'key' have types that no one Arrow"):
         texts.to_arrow()
+
+
+def test_a_stream_of_a_collection_is_of_one_state(path):
+    """What comes after its schema is known would lose fields, or end it."""
+    people = simdb.Record([simdb.Field("name"), simdb.Field("town")])
+    with simdb.open(path) as database:
+        collection = database.collection("c", people)
+        collection.add(1, {"name": "x"})
+        expected = collection.to_arrow()
+        stream = pa.RecordBatchReader.from_stream(collection)
+        collection.add("second", {"name": "y", "town": "z"})
+        database.drop_collection("c")
+        assert stream.read_all().equals(expected)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2, 3])
+def test_a_stream_of_a_collection_gives_its_state_back(path, monkeypatch, batches):
+    """When it has ended, and when it is dropped, of whatever was read before."""
+    monkeypatch.setattr(arrow, "BATCH_ROWS", 1)
+    with simdb.open(path) as database:
+        collection = database.collection("texts", simdb.Text())
+        collection.add_many([("a", A), ("b", B)])
+        stream = pa.RecordBatchReader.from_stream(collection)
+        assert database.stats()["store"]["snapshots"] == 1
+        assert len(list(itertools.islice(stream, batches))) == min(batches, 2)
+        if batches < 3:
+            del stream
+        assert database.stats()["store"]["snapshots"] == 0
 
 
 def test_outcomes_are_a_table(texts):

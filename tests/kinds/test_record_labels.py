@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 
 import simdb
-from simdb.errors import ConfigurationError, KeyNotFoundError, WrongTypeError
+from simdb.errors import ConfigurationError, DatabaseBusyError, KeyNotFoundError, WrongTypeError
+from simdb.upkeep import labelling
 from tests.kinds.test_record_weights import KIND, LEFT, RIGHT, SAMPLE
 from tests.support.commands import done, failed, lines_of, run
 from tests.support.record_stores import opened
@@ -34,6 +38,54 @@ def test_labels_are_kept_and_the_last_answer_counts(tables):
     left.delete(2)
     told = left.labels(other=right)
     assert (told.pairs, told.deleted) == (((1, 1, False),), ((2, 3, False),))
+
+
+@pytest.mark.parametrize("call", ["rename_collection", "drop_collection"])
+def test_nobody_takes_a_collection_away_between_look_up_and_label(tmp_path, monkeypatch, call):
+    path, said = tmp_path / "s.simdb", labelling.said
+    with simdb.open(path) as db, simdb.open(path, busy_timeout=0) as impatient:
+        left, right = (db.create_collection(name, simdb.Set()) for name in ("left", "right"))
+        for one in (left, right):
+            one.add("k", ["x"])
+
+        def said_meanwhile(*given):
+            with suppress(DatabaseBusyError), ThreadPoolExecutor(1) as other_thread:
+                names = ("right", "new")[: 1 + (call == "rename_collection")]
+                other_thread.submit(getattr(impatient, call), *names).result()
+            return said(*given)
+
+        monkeypatch.setattr(labelling, "said", said_meanwhile)
+        left.label([("k", "k", True)], other=right)
+        assert list(left.labels(other=right)) == [("k", "k", True)]
+
+
+def test_labels_are_read_before_their_collections_are_looked_up(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        left, right = (db.create_collection(name, simdb.Set()) for name in ("left", "right"))
+        for one in (left, right):
+            one.add("k", ["x"])
+
+        def pairs() -> Iterator[tuple[str, str, bool]]:
+            db.rename_collection("right", "new")
+            yield "k", "k", True
+
+        with db.snapshot() as before:
+            stale = before["right"]
+            with pytest.raises(simdb.CollectionNotFoundError, match="no collection 'right'"):
+                left.label(pairs(), other=right)
+            with pytest.raises(simdb.CollectionNotFoundError, match="no collection 'right'"):
+                left.label([("k", "k", True)], other=stale)
+        with pytest.raises(simdb.DatabaseClosedError):
+            left.label([("k", "k", True)], other=stale)
+        db.create_collection("right", simdb.Set()).add("k", ["y"])
+        assert not any(len(left.labels(other=db[name])) for name in ("right", "new"))
+        with simdb.open(tmp_path / "other.simdb") as elsewhere:
+            apart = elsewhere.create_collection("apart", simdb.Set())
+            with pytest.raises(KeyNotFoundError, match="'apart'"):
+                left.label([("k", "k", True)], other=apart)
+            apart.add("k", ["x"])
+            left.label([("k", "k", True)], other=apart)
+            assert len(left.labels(other=apart)) == 1
 
 
 def test_bad_labels_are_refused_whole(tables):

@@ -693,6 +693,7 @@ class Environment:
         self._turn_began = 0.0
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
+        self._reservations: weakref.WeakSet[Reservation] = weakref.WeakSet()
         self.lobby = Lobby(self._gate)
         self._refused_size = 0
         self._writes = 0
@@ -1224,8 +1225,10 @@ class Environment:
 
     def reserve(self, numbers: Sequence[int]) -> Reservation:
         """Let all who have the file open know that numbers are in use; within a transaction."""
-        with translated(self.path):
-            return Reservation(Path(f"{self.path}-turn"), numbers)
+        with translated(self.path), self._gate:  # which no fork comes between
+            reservation = Reservation(Path(f"{self.path}-turn"), numbers)
+            self._reservations.add(reservation)
+        return reservation
 
     def is_reserved(self, number: int) -> bool:
         """Whether a number is in use by someone, this process included; within a transaction."""
@@ -1257,8 +1260,11 @@ class Environment:
         self._live.clear()
         self._waiting.clear()
         self.lobby = Lobby(self._gate)
-        # A lock that the parent holds would outlive it in this child's descriptor.
+        # Locks that the parent holds would outlive it in this child's descriptors.
         self._close_handles()
+        for reservation in self._reservations:
+            reservation.close()
+        self._reservations.clear()
 
 
 # Python's own lets the GIL go, and threads that search would hand it over here each time.

@@ -96,7 +96,8 @@ class Reservation:
 
     Until it is closed, or gone, or the process has ended, ``is_reserved`` tells everyone so. Each
     number is a byte of the queue's file, locked by an open file description of its own: such
-    locks also exclude the threads of one process.
+    locks also exclude the threads of one process. A child of a fork has a share in them, which it
+    must close.
     """
 
     def __init__(self, queue_file: Path, numbers: Sequence[int]) -> None:
