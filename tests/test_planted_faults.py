@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/inputs.py",
+        "        if path.parent in listed:\n",
+        "        if not listed:\n",
+        "tests/files/test_tables.py -k only_the_files",
+    ),
+    Fault(
         "storage",
         "storage/tables/runs.py",
         "bool(idle) and (may_hold_dead or any(run.dead for run in idle))",
