@@ -234,19 +234,32 @@ class InDoubt(Struct, frozen=True):
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", help="Go on even if more than 90 % of the rows duplicate stored ones."
+            "--yes",
+            help="Go on even if more than 90 % of the rows duplicate stored ones, or would take "
+            "their stored texts out of the store and be removed themselves.",
         ),
     ] = False
 
     def require_few_removed(self, counts: Mapping[str, int]) -> None:
         """Raise if nearly all rows duplicate stored ones, unless --yes is given."""
         rows, removed = counts["rows"], counts["removed_old"]
-        if self.yes or rows < _MANY or removed <= _NEARLY_ALL * rows:
-            return
-        raise UsageError(
-            f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
-            "removed: if that is intended, repeat the command with --yes"
-        )
+        if self._are_too_many(removed, rows):
+            raise UsageError(
+                f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
+                "removed: if that is intended, repeat the command with --yes"
+            )
+
+    def require_few_lost(self, rows: int, lost: int) -> None:
+        """Raise if nearly all rows so far go, and what is stored under their keys too."""
+        if self._are_too_many(lost, rows):
+            raise UsageError(
+                f"{lost:,} of {rows:,} rows would take what is stored under their keys out of the "
+                "store, and be removed themselves as duplicates: if that is intended, repeat the "
+                "command with --yes"
+            )
+
+    def _are_too_many(self, removed: int, rows: int) -> bool:
+        return not self.yes and rows >= _MANY and removed > _NEARLY_ALL * rows
 
 
 def dedupe(
@@ -684,6 +697,7 @@ class _Job:
                 **wanted.how(),
                 progress=bar.callback,
                 outcomes=splitting.settle,
+                lost=policy.require_few_lost,
                 **bound.of(target.kind),
             )
         except UsageError as error:
