@@ -876,18 +876,20 @@ def is_sound(batch: Any) -> bool:
     return True
 
 
-def require_within(batch: Any) -> None:
-    """Raise ArrowInvalid where values of a batch lie outside its memory, as of a damaged file.
+def is_within(batch: Any) -> bool:
+    """Return whether a batch is sound; raise ArrowInvalid where values lie outside its memory.
 
-    Text that is not UTF-8 is left to what reads its row, but for that of dictionaries and lists.
+    That is a damaged file. Text that is not UTF-8 is left to what reads its row, but for that of
+    dictionaries and lists.
     """
     if is_sound(batch):
-        return
+        return True
     arrow = library()
     as_bytes = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
     for column in batch.columns:
         kind = as_bytes.get(column.type)
         (column if kind is None else column.view(kind)).validate(full=True)
+    return False
 
 
 def values_as_text(column: Any) -> list[Any]:
@@ -1046,6 +1048,11 @@ def has_texts(kind: Any) -> bool:
 def has_bytes(kind: Any) -> bool:
     """Whether values of a type are bytes, or have some in them."""
     return _has(kind, _is_binary)
+
+
+def has_text(kind: Any) -> bool:
+    """Whether values of a type are texts, or have some in them."""
+    return _has(kind, _is_text)
 
 
 def has_dictionary(kind: Any) -> bool:

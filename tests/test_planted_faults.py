@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/tables.py",
+        "            needed = {*own, *copied, *(texts & self.written)}\n",
+        "            needed = {*own, *copied}\n",
+        "tests/cli/test_tables.py -k whether_or_not_bad",
+    ),
+    Fault(
+        "files",
+        "files/tables.py",
+        "        as_line = self._needs_raw or not part.is_sound ",
+        "        as_line = self._needs_raw ",
+        "tests/cli/test_tables.py -k same_with_and_without_bad",
+    ),
+    Fault(
+        "files",
+        "files/tables.py",
+        'self._needs_raw = options.raw or options.made_keys == "content"',
+        "self._needs_raw = options.raw",
+        "tests/cli/test_tables.py -k keys_of_content",
+    ),
+    Fault(
         "ingest",
         "ingest/add.py",
         "        self._lost += len(fates.left)\n",

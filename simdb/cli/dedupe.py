@@ -602,7 +602,7 @@ class _Job:
         options = replace(
             options,
             made_keys=made,
-            raw=not only_tables or made == "content",
+            raw=not only_tables,
             metadata=self._stays or reading.metadata_field is not None or ordered,
             below=sources,
         )
@@ -910,9 +910,12 @@ class _Tables:
         return size is not None and size * BATCH_ROWS * _BATCHES_WAITING <= self._most_bytes
 
     def begin(self, reader: RowReader) -> None:
-        """Let a reader also pass its rows to the copy if they are written at once."""
-        if self._at_once and reader.source in self and isinstance(reader, TableReader):
-            reader.copied = self._waiting[reader.source] = self._copied(reader.source)
+        """Tell a reader what is written; it also passes its rows to the copy if that is at once."""
+        if reader.source in self and isinstance(reader, TableReader):
+            copied = self._copied(reader.source)
+            reader.written = frozenset(copied.names)
+            if self._at_once:
+                reader.copied = self._waiting[reader.source] = copied
 
     def settle(self, source: str, lines: Int64s, kept: Bools) -> None:
         """Note which of some successive rows of an input are kept."""

@@ -215,7 +215,7 @@ def test_a_run_that_would_remove_nearly_all_rows_asks_first(tmp_path):
 
 
 def test_an_export_of_one_text_everywhere_empties_no_store(tmp_path):
-    def write(name, texts):
+    def write(name: str, texts: list[str]) -> Any:
         rows = [{"id": f"k{number}", "text": text} for number, text in enumerate(texts)]
         write_rows(tmp_path / name, rows)
         return tmp_path / name
@@ -224,7 +224,7 @@ def test_an_export_of_one_text_everywhere_empties_no_store(tmp_path):
     store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--on-existing", "replace"]
     kept = ["-o", tmp_path / "kept.jsonl", *store]
 
-    def stored():
+    def stored() -> list[str]:
         with simdb.open(tmp_path / "s.simdb") as database:
             return [record.item for record in database["documents"].items()]
 
