@@ -46,7 +46,13 @@ from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
-from simdb.files.inputs import is_read_within, require_there, told_format, written_forms
+from simdb.files.inputs import (
+    format_of_name,
+    is_read_within,
+    require_there,
+    told_format,
+    written_forms,
+)
 from simdb.files.rows import BYTE_ORDER_MARK, ReadingOptions, RowReader
 from simdb.files.spans import Spans
 from simdb.files.tables import (
@@ -61,7 +67,7 @@ from simdb.files.tables import (
     require_same_columns,
     version_of,
 )
-from simdb.files.texts import is_folder
+from simdb.files.texts import is_folder, iter_files
 from simdb.files.writing import (
     TABLES,
     Output,
@@ -579,6 +585,8 @@ class _Job:
         if self._is_one:
             require_fitting_name(output, *_common_forms(sources, self._options))
         require_no_input(targets, sources, asked.reading.pattern)
+        if not self._is_one and list(sources) != asked.inputs[:1]:
+            _require_no_others(output, targets, asked.files_beside(), self._options)
         self._copied = {target for target in targets if promised_form(target) in TABLES}
         if self._copied == {output}:
             require_same_columns(list(sources), self._columns())
@@ -799,6 +807,21 @@ def _targets(sources: Mapping[str, str], output: str) -> list[str]:
     if twice is not None:
         raise UsageError(f"two inputs would both go to {twice}: name a file for the output")
     return targets
+
+
+def _require_no_others(
+    folder: str, shards: Sequence[str], beside: Sequence[str], options: ReadingOptions
+) -> None:
+    """Raise if a folder for shards has files that would be read with them, as of an earlier run."""
+    formats = {format_of_name(name, options) for name in shards} - {None}
+    replaced = set(map(os.path.realpath, [*shards, *beside]))
+    for relative in iter_files(Path(folder)) if is_folder(folder) else ():
+        name = str(Path(folder, relative))
+        if format_of_name(name, options) in formats and os.path.realpath(name) not in replaced:
+            raise UsageError(
+                f"{name} is in the output folder, would stay there, and would be read as one of "
+                "its shards: name an empty folder for the output, or delete the file"
+            )
 
 
 def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[str]:

@@ -155,6 +155,24 @@ def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     assert "a folder takes at most 2" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
 
 
+def test_shards_of_an_earlier_run_do_not_stay_beside_new_ones(folder, tmp_path):
+    out = tmp_path / "out"
+    written = ["-o", f"{out}/", "--removed", out / "removed.jsonl", *FIELDS]
+    out.mkdir()
+    (out / "README.md").write_text("about these")  # which is no shard
+    for _ in range(2):
+        done("dedupe", folder, *written)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    (folder / "b" / "2.jsonl").unlink()
+    refused = failed("dedupe", folder, *written)
+    assert f"{out / 'b' / '2.jsonl'} is in the output folder, would stay there" in refused
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    done("dedupe", folder / "1.jsonl", "-o", out, *FIELDS)  # a file that is named itself
+    (out / "b" / "2.jsonl").unlink()
+    done("dedupe", folder, *written)
+    assert "removed.jsonl is in the output folder" in failed("dedupe", folder, "-o", out, *FIELDS)
+
+
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_file_alone_goes_into_a_folder_under_its_name(folder, tmp_path, is_there):
     out = tmp_path / "kept"
