@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "cli",
+        "cli/search.py",
+        "    sources = inputs_of(named, options)\n",
+        "    sources = {named: named}\n",
+        "tests/cli/test_shards.py -k searched_for_row_by_row",
+    ),
+    Fault(
+        "cli",
         "cli/dedupe.py",
         "in formats and os.path.realpath(name) not in replaced:\n",
         "in ():\n",
