@@ -159,10 +159,7 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
                     f"the columns of this {type(data).__name__} are not known: give a "
                     "Dataset, or data.cast(features)"
                 )
-            tables = data.with_format("arrow").iter(BATCH_ROWS)
-            return data.features.arrow_schema, (
-                batch for table in tables for batch in table.to_batches()
-            )
+            return data.features.arrow_schema, _batches_of_data_set(data)
         elif hasattr(type(data), "__arrow_c_stream__"):
             reader = arrow.RecordBatchReader.from_stream(_with_texts(data))
         else:
@@ -173,6 +170,26 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
             f"a {type(data).__name__} cannot be read as a table of named columns: {error}"
         ) from error
     return reader.schema, iter(reader)
+
+
+def _batches_of_data_set(data: Any) -> Iterator[Any]:
+    """Yield the rows of a data set of Hugging Face; UsageError if it cannot join them itself.
+
+    Of a stream of Python's objects it takes the types row by row, those of nulls too.
+    """
+    tables = data.with_format("arrow").iter(BATCH_ROWS)
+    while True:
+        try:
+            table = next(tables, None)
+        except library().ArrowException as error:
+            raise UsageError(
+                f"this {type(data).__name__} has rows of other types than its features: give a "
+                "Dataset, such as Dataset.from_list(list(data), features=data.features) "
+                f"({error})"
+            ) from error
+        if table is None:
+            return
+        yield from table.to_batches()
 
 
 def _with_texts(data: Any) -> Any:

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "arrow.py",
+        "next(tables, None)\n        except library().ArrowException",
+        "next(tables, None)\n        except KeyError",
+        "tests/frames/test_one_call.py -k types_of_their_own",
+    ),
+    Fault(
         "cli",
         "cli/search.py",
         "    sources = inputs_of(named, options)\n",
