@@ -289,15 +289,15 @@ FAULTS = (
     Fault(
         "files",
         "files/tables.py",
-        "        if options.raw and not arrow.is_sound(batch):\n",
-        "        if False:\n",
+        "rows = self.in_columns(batch, line) if is_sound else None\n",
+        "rows = self.in_columns(batch, line)\n",
         "tests/cli/test_tables.py -k not_utf8",
     ),
     Fault(
         "files",
         "files/tables.py",
-        "            arrow.require_within(chosen)\n",
-        "            pass\n",
+        "            self._is_sound = arrow.is_within(chosen)\n",
+        "            self._is_sound = True\n",
         "tests/cli/test_tables.py -k damaged_arrow",
     ),
     Fault(
