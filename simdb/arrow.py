@@ -162,10 +162,7 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
                     f"the columns of this {type(data).__name__} are not known: give a "
                     "Dataset, or data.cast(features)"
                 )
-            tables = data.with_format("arrow").iter(BATCH_ROWS)
-            return data.features.arrow_schema, (
-                batch for table in tables for batch in table.to_batches()
-            )
+            return data.features.arrow_schema, _batches_of_data_set(data)
         elif hasattr(type(data), "__arrow_c_stream__"):
             reader = arrow.RecordBatchReader.from_stream(_with_texts(data))
         else:
@@ -176,6 +173,26 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
             f"a {type(data).__name__} cannot be read as a table of named columns: {error}"
         ) from error
     return reader.schema, iter(reader)
+
+
+def _batches_of_data_set(data: Any) -> Iterator[Any]:
+    """Yield the rows of a data set of Hugging Face; UsageError if it cannot join them itself.
+
+    Of a stream of Python's objects it takes the types row by row, those of nulls too.
+    """
+    tables = data.with_format("arrow").iter(BATCH_ROWS)
+    while True:
+        try:
+            table = next(tables, None)
+        except library().ArrowException as error:
+            raise UsageError(
+                f"this {type(data).__name__} has rows of other types than its features: give a "
+                "Dataset, such as Dataset.from_list(list(data), features=data.features) "
+                f"({error})"
+            ) from error
+        if table is None:
+            return
+        yield from table.to_batches()
 
 
 def _with_texts(data: Any) -> Any:
@@ -879,18 +896,20 @@ def is_sound(batch: Any) -> bool:
     return True
 
 
-def require_within(batch: Any) -> None:
-    """Raise ArrowInvalid where values of a batch lie outside its memory, as of a damaged file.
+def is_within(batch: Any) -> bool:
+    """Return whether a batch is sound; raise ArrowInvalid where values lie outside its memory.
 
-    Text that is not UTF-8 is left to what reads its row, but for that of dictionaries and lists.
+    That is a damaged file. Text that is not UTF-8 is left to what reads its row, but for that of
+    dictionaries and lists.
     """
     if is_sound(batch):
-        return
+        return True
     arrow = library()
     as_bytes = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
     for column in batch.columns:
         kind = as_bytes.get(column.type)
         (column if kind is None else column.view(kind)).validate(full=True)
+    return False
 
 
 def values_as_text(column: Any) -> list[Any]:
@@ -1049,6 +1068,11 @@ def has_texts(kind: Any) -> bool:
 def has_bytes(kind: Any) -> bool:
     """Whether values of a type are bytes, or have some in them."""
     return _has(kind, _is_binary)
+
+
+def has_text(kind: Any) -> bool:
+    """Whether values of a type are texts, or have some in them."""
+    return _has(kind, _is_text)
 
 
 def has_dictionary(kind: Any) -> bool:

@@ -1611,6 +1611,7 @@ class Collection(CollectionView):
         policy: PolicyLike | None = None,
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Outcomes], None] | None = None,
+        lost: Callable[[int, int], None] | None = None,
     ) -> AddReport:
         """Store the rows that are similar to nothing kept before them.
 
@@ -1662,6 +1663,9 @@ class Collection(CollectionView):
                 is kept. With containment the policy's order replaces that of decreasing size.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
+            lost: called before each commit with the number of rows so far, and of those among them
+                that are dropped although their items are taken out (``on_existing="replace"``).
+                What it raises ends the call without that commit.
 
         Raises:
             ConfigurationError: no index looks for duplicates, as of distances without a
@@ -1676,6 +1680,7 @@ class Collection(CollectionView):
                 stored (with containment, all rows are).
         """
         _require_functions(progress, outcomes)
+        require_function("lost", lost)
         require_choice("on_existing", on_existing, *_OF_DEDUPE)
         require_choice("measure", measure, *get_args(DedupeMeasure))
         if containment is not None and measure != "both":
@@ -1697,6 +1702,7 @@ class Collection(CollectionView):
             bound=bound,
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
+            lost=lost,
         )
         found = arrow.rows_of(_rows("rows", rows), key, item, metadata)
         if self.kind.has_rules:

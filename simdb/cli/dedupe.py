@@ -46,7 +46,13 @@ from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
-from simdb.files.inputs import is_read_within, require_there, told_format, written_forms
+from simdb.files.inputs import (
+    format_of_name,
+    is_read_within,
+    require_there,
+    told_format,
+    written_forms,
+)
 from simdb.files.rows import BYTE_ORDER_MARK, ReadingOptions, RowReader
 from simdb.files.spans import Spans
 from simdb.files.tables import (
@@ -61,7 +67,7 @@ from simdb.files.tables import (
     require_same_columns,
     version_of,
 )
-from simdb.files.texts import is_folder
+from simdb.files.texts import is_folder, iter_files
 from simdb.files.writing import (
     TABLES,
     Output,
@@ -234,19 +240,32 @@ class InDoubt(Struct, frozen=True):
     yes: Annotated[
         bool,
         typer.Option(
-            "--yes", help="Go on even if more than 90 % of the rows duplicate stored ones."
+            "--yes",
+            help="Go on even if more than 90 % of the rows duplicate stored ones, or would take "
+            "their stored texts out of the store and be removed themselves.",
         ),
     ] = False
 
     def require_few_removed(self, counts: Mapping[str, int]) -> None:
         """Raise if nearly all rows duplicate stored ones, unless --yes is given."""
         rows, removed = counts["rows"], counts["removed_old"]
-        if self.yes or rows < _MANY or removed <= _NEARLY_ALL * rows:
-            return
-        raise UsageError(
-            f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
-            "removed: if that is intended, repeat the command with --yes"
-        )
+        if self._are_too_many(removed, rows):
+            raise UsageError(
+                f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
+                "removed: if that is intended, repeat the command with --yes"
+            )
+
+    def require_few_lost(self, rows: int, lost: int) -> None:
+        """Raise if nearly all rows so far go, and what is stored under their keys too."""
+        if self._are_too_many(lost, rows):
+            raise UsageError(
+                f"{lost:,} of {rows:,} rows would take what is stored under their keys out of the "
+                "store, and be removed themselves as duplicates: if that is intended, repeat the "
+                "command with --yes"
+            )
+
+    def _are_too_many(self, removed: int, rows: int) -> bool:
+        return not self.yes and rows >= _MANY and removed > _NEARLY_ALL * rows
 
 
 def dedupe(
@@ -566,6 +585,8 @@ class _Job:
         if self._is_one:
             require_fitting_name(output, *_common_forms(sources, self._options))
         require_no_input(targets, sources, asked.reading.pattern)
+        if not self._is_one and list(sources) != asked.inputs[:1]:
+            _require_no_others(output, targets, asked.files_beside(), self._options)
         self._copied = {target for target in targets if promised_form(target) in TABLES}
         if self._copied == {output}:
             require_same_columns(list(sources), self._columns())
@@ -589,7 +610,7 @@ class _Job:
         options = replace(
             options,
             made_keys=made,
-            raw=not only_tables or made == "content",
+            raw=not only_tables,
             metadata=self._stays or reading.metadata_field is not None or ordered,
             below=sources,
         )
@@ -684,6 +705,7 @@ class _Job:
                 **wanted.how(),
                 progress=bar.callback,
                 outcomes=splitting.settle,
+                lost=policy.require_few_lost,
                 **bound.of(target.kind),
             )
         except UsageError as error:
@@ -785,6 +807,21 @@ def _targets(sources: Mapping[str, str], output: str) -> list[str]:
     if twice is not None:
         raise UsageError(f"two inputs would both go to {twice}: name a file for the output")
     return targets
+
+
+def _require_no_others(
+    folder: str, shards: Sequence[str], beside: Sequence[str], options: ReadingOptions
+) -> None:
+    """Raise if a folder for shards has files that would be read with them, as of an earlier run."""
+    formats = {format_of_name(name, options) for name in shards} - {None}
+    replaced = set(map(os.path.realpath, [*shards, *beside]))
+    for relative in iter_files(Path(folder)) if is_folder(folder) else ():
+        name = str(Path(folder, relative))
+        if format_of_name(name, options) in formats and os.path.realpath(name) not in replaced:
+            raise UsageError(
+                f"{name} is in the output folder, would stay there, and would be read as one of "
+                "its shards: name an empty folder for the output, or delete the file"
+            )
 
 
 def _common_forms(sources: Mapping[str, str], options: ReadingOptions) -> list[str]:
@@ -896,9 +933,12 @@ class _Tables:
         return size is not None and size * BATCH_ROWS * _BATCHES_WAITING <= self._most_bytes
 
     def begin(self, reader: RowReader) -> None:
-        """Let a reader also pass its rows to the copy if they are written at once."""
-        if self._at_once and reader.source in self and isinstance(reader, TableReader):
-            reader.copied = self._waiting[reader.source] = self._copied(reader.source)
+        """Tell a reader what is written; it also passes its rows to the copy if that is at once."""
+        if reader.source in self and isinstance(reader, TableReader):
+            copied = self._copied(reader.source)
+            reader.written = frozenset(copied.names)
+            if self._at_once:
+                reader.copied = self._waiting[reader.source] = copied
 
     def settle(self, source: str, lines: Int64s, kept: Bools) -> None:
         """Note which of some successive rows of an input are kept."""

@@ -37,9 +37,9 @@ from simdb.evidence import PairExplanation
 from simdb.files import open_rows
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.databases import database_of
-from simdb.files.inputs import format_of_name
+from simdb.files.inputs import format_of_name, inputs_of
 from simdb.files.jsonl import item_of_json
-from simdb.files.rows import ReadingOptions
+from simdb.files.rows import ReadingOptions, Row
 from simdb.kinds import Kind
 from simdb.results import Key
 
@@ -73,8 +73,8 @@ class Given(Struct, frozen=True):
         typer.Option(
             "--input",
             "--file",
-            metavar="FILE",
-            help="Search for every row of a file; - for standard input.",
+            metavar="INPUT",
+            help="Search for every row of a file, a folder or a pattern; - for standard input.",
         ),
     ] = None
 
@@ -159,9 +159,9 @@ def search(
 ) -> None:
     """Print the stored items that are similar to a given one.
 
-    The most similar come first. With --input, every row of a file is searched for, and each answer
-    names its row as the probe. With --json, one object per line: key, similarity or distance, and
-    the metadata if there is any.
+    The most similar come first. With --input, every row of a file or of several is searched for,
+    and each answer names its row as the probe. With --json, one object per line: key, similarity or
+    distance, and the metadata if there is any.
 
     Example: simdb search corpus.simdb documents --text "a quick brown fox"
     """
@@ -282,24 +282,41 @@ def _print_matches(
     return count + len(table)
 
 
-def _rows_of(file: str, options: ReadingOptions, *, fields_named: bool) -> Iterator[Probe]:
-    """Yield the rows of a file, with their keys if there are several.
+def _rows_of(named: str, options: ReadingOptions, *, fields_named: bool) -> Iterator[Probe]:
+    """Yield the rows of an input, with their keys if there are several.
+
+    Line numbers of several files would be the same keys: these are places then, as in dedupe.
+    """
+    sources = inputs_of(named, options)
+    if len(sources) > 1 and options.id_field is None and "numpy" not in options.kind.formats:
+        options = replace(options, made_keys="place")
+    options = replace(options, below=sources)
+    rows = chain.from_iterable(
+        _rows_in(source, options, fields_named=fields_named) for source in sources
+    )
+    first = list(islice(rows, 2))
+    if not first:
+        raise UsageError(f"{named}: it contains no rows")
+    for place, row in chain(first, rows):
+        if row.item is None:
+            raise UsageError(f"{place}: {row.problem}")
+        yield (row.key if len(first) > 1 else None), row.item
+
+
+def _rows_in(
+    source: str, options: ReadingOptions, *, fields_named: bool
+) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file, each with where it stands.
 
     Plain text has no fields: if some are named, an input whose name indicates no format is JSON
     lines, not one text.
     """
-    of_name = file != STANDARD_STREAM and format_of_name(file, options)
-    if options.format is None and not of_name and database_of(file) is None:
+    of_name = source != STANDARD_STREAM and format_of_name(source, options)
+    if options.format is None and not of_name and database_of(source) is None:
         probe_format = options.kind.probe_format
         if probe_format == "text" and fields_named:
             probe_format = "jsonl"
         options = replace(options, format=probe_format)
-    with open_rows(file, options) as reader:
-        rows = noted(reader)
-        first = list(islice(rows, 2))
-        if not first:
-            raise UsageError(f"{file}: it contains no rows")
-        for row in chain(first, rows):
-            if row.item is None:
-                raise UsageError(f"{reader.place(row.line)}: {row.problem}")
-            yield (row.key if len(first) > 1 else None), row.item
+    with open_rows(source, options) as reader:
+        for row in noted(reader):
+            yield reader.place(row.line), row

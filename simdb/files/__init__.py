@@ -41,6 +41,7 @@ def open_rows(source: str, options: ReadingOptions | None = None) -> RowReader:
             "" if "text" in options.kind.formats else f", of which none is a {options.kind.name}"
         )
         raise ConfigurationError(
-            f"{source} is a folder, and folders are read as text files{wholly}"
+            f"{source} is a folder in which no name tells a format of rows, and such folders are "
+            f"read as text files{wholly}"
         )
     return FORMATS[told].reader(source, options)

@@ -77,8 +77,17 @@ class DatabaseReader(TableReader):
         place = quote(str(Path(self._file).absolute()))
         try:
             with closing(sqlite3.connect(f"file:{place}?mode=ro", uri=True)) as database:
-                # What is not UTF-8 makes a bad row of its row, and not of all.
-                database.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+                broken: list[bytes] = []
+
+                def text_of(raw: bytes) -> str:
+                    # What is not UTF-8 makes a bad row of its row, and not of all.
+                    try:
+                        return raw.decode()
+                    except UnicodeDecodeError:
+                        broken.append(raw)
+                        return raw.decode("utf-8", "surrogateescape")
+
+                database.text_factory = text_of
                 if not self._is_query:
                     self._require_table(database)
                 quoted = '"{}"'.format(self._named.replace('"', '""'))
@@ -89,7 +98,9 @@ class DatabaseReader(TableReader):
                 while rows := found.fetchmany(BATCH_ROWS):
                     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
                     binary = [name for name in wanted if bytes in set(map(type, columns[name]))]
-                    yield Part({name: _plain(columns[name]) for name in wanted}, binary)
+                    told = {name: _plain(columns[name]) for name in wanted}
+                    yield Part(told, binary, is_sound=not broken)
+                    broken.clear()
         except sqlite3.Error as error:
             raise BadItemError(f"{self.source}: SQLite cannot read it: {error}") from error
 
@@ -109,14 +120,15 @@ class DatabaseReader(TableReader):
         with self._of_duckdb() as (schema, _):
             return schema
 
-    def batches(self) -> Iterator[Any]:
-        """Yield the rows of DuckDB as record batches."""
+    def batches(self) -> Iterator[tuple[Any, bool]]:
+        """Yield the rows of DuckDB as record batches, and whether all text in each is UTF-8."""
         with self._of_duckdb() as (schema, batches):
             wanted = self._wanted(schema.names)
             for batch in batches:
                 chosen = _without_infinities(batch.select(wanted))
                 for begin in range(0, batch.num_rows, BATCH_ROWS):
-                    yield chosen.slice(begin, BATCH_ROWS)
+                    piece = chosen.slice(begin, BATCH_ROWS)
+                    yield piece, arrow.is_sound(piece)
 
     @contextmanager
     def _of_duckdb(self) -> Iterator[tuple[Any, Iterator[Any]]]:

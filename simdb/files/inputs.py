@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import glob
+import json
 from collections.abc import Iterator
 from itertools import takewhile
 from pathlib import Path
@@ -18,8 +20,9 @@ from simdb.files.separated import delimiter_of
 from simdb.files.texts import is_folder, iter_files, leads_out
 from simdb.kinds.base import Format
 
+_LIST, _ABOUT = "state.json", "dataset_info.json"  # in a folder that ``datasets`` saved
 # In folders of data sets of Hugging Face, and in those that Spark and its kin write.
-_BESIDE_SHARDS = {"dataset_info.json", "state.json", "dataset_dict.json"}
+_BESIDE_SHARDS = {_LIST, _ABOUT, "dataset_dict.json"}
 _BESIDE_SHARDS |= {"_SUCCESS", "_metadata", "_common_metadata"}
 
 
@@ -114,6 +117,46 @@ def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
     return FORMATS[told].kept
 
 
+def _rows_below(folder: Path, pattern: str | None) -> Iterator[str]:
+    """Yield the files below a folder that may have its rows, as paths relative to it.
+
+    Of a data set of Hugging Face they are those that it lists: ``datasets`` leaves others beside
+    them, of answers that it keeps and of earlier rows.
+    """
+    paths = list(map(Path, iter_files(folder)))
+    of_tables = {path.parent for path in paths if path.name == _ABOUT or path.suffix == ".arrow"}
+    saved = {path.parent for path in paths if path.name == _LIST} & of_tables
+    listed = {place: _listed(folder, place) for place in saved}
+    for path in paths:
+        found = [str(path)]
+        if path.parent in listed:
+            found, listed[path.parent] = listed[path.parent], []
+        for one in found:
+            if pattern is None or fnmatch.fnmatchcase(Path(one).name, pattern):
+                yield one
+
+
+def _listed(folder: Path, place: Path) -> list[str]:
+    """Return the files that a data set of Hugging Face in a folder lists, in their order.
+
+    Raises:
+        ConfigurationError: the list cannot be read, or is empty, or a file is not in the folder.
+    """
+    state = folder / place / _LIST
+    try:
+        names = [str(file["filename"]) for file in json.loads(state.read_bytes())["_data_files"]]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise ConfigurationError(
+            f"{state} lists no files of a data set as Hugging Face writes it: {error!r}"
+        ) from error
+    if not names:
+        raise ConfigurationError(f"{state} lists no files")
+    for name in names:
+        if Path(name).name != name or not state.with_name(name).is_file():
+            raise ConfigurationError(f"{state} lists {name}, which is no file in its folder")
+    return [str(place / name) for name in names]
+
+
 def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
     """Return the inputs that an input is: itself, its shards, or what matches its pattern.
 
@@ -133,7 +176,7 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
         return {name: str(Path(name).relative_to(_fixed(source))) for name in names}
     if not is_folder(source) or options.format == "text":
         return {source: Path(source).name}
-    names = list(iter_files(Path(source), options.pattern))
+    names = list(_rows_below(Path(source), options.pattern))
     files = {
         str(Path(source, name)): name for name in names if Path(name).name not in _BESIDE_SHARDS
     }

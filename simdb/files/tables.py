@@ -49,10 +49,12 @@ class Part:
     Attributes:
         columns: the values of each, as JSON can express them, but for bytes.
         binary: the names of the columns that are bytes, or have bytes somewhere in them.
+        is_sound: whether it is known that all text in it is UTF-8.
     """
 
     columns: Mapping[str, Sequence[Any]]
     binary: Iterable[str] = ()
+    is_sound: bool = True
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the fields of each row."""
@@ -140,15 +142,19 @@ class TableReader(JsonLinesReader):
 
     Dates and times are read as text in ISO's form, decimals and infinities as text, NaN as null.
     Bytes are left out of metadata, and stand in JSON in base64. The place of a row is its number,
-    from 1. ``raw`` is the row as a line of JSON.
+    from 1. ``raw`` is the row as a line of JSON. A row is bad where a text in it that is read, or
+    written, is not UTF-8.
 
     Attributes:
+        written: the columns that are written besides; their texts are read to that end.
         copied: takes every batch as it is read, with the columns that are copied; None if none are.
     """
 
     def __init__(self, source: str, options: ReadingOptions) -> None:
         RowReader.__init__(self, source, options)
+        self.written: AbstractSet[str] = frozenset()
         self.copied: CopiedRows | None = None
+        self._needs_raw = options.raw or options.made_keys == "content"
         self._binary: set[str] = set()
         self._require_readable()
 
@@ -166,8 +172,11 @@ class TableReader(JsonLinesReader):
         with TableFile(self.source) as file:
             return file.schema
 
-    def batches(self) -> Iterator[Any]:
-        """Yield the rows as record batches, of the columns that are read."""
+    def batches(self) -> Iterator[tuple[Any, bool]]:
+        """Yield the rows as record batches, and whether all text in each is UTF-8.
+
+        Of the columns that are read, and where text is not UTF-8 also of others.
+        """
         with TableFile(self.source) as file:
             folders = partitions_of(self.options.below.get(self.source, ""))
             added = {name: folders[name] for name in folders if name not in file.schema.names}
@@ -175,11 +184,15 @@ class TableReader(JsonLinesReader):
             own = [name for name in wanted if name not in added]
             told = {name: added[name] for name in added if name in wanted}
             copied = [] if self.copied is None else self.copied.names
-            names = [name for name in file.schema.names if name in own or name in copied]
+            texts = {field.name for field in file.schema if arrow.has_text(field.type)}
+            needed = {*own, *copied, *(texts & self.written)}
+            names = [name for name in file.schema.names if name in needed]
             for batch in file.batches(names):
                 if self.copied is not None:
                     self.copied.wait(batch.select(copied))
-                yield _with_columns(batch if names == own else batch.select(own), told)
+                is_sound = file.is_sound(batch)
+                read = batch.select(own) if is_sound and names != own else batch
+                yield _with_columns(read, told), is_sound
 
     def blocks(self, most_bytes: int) -> Iterator[ColumnRows | Iterator[Row]]:
         """Yield the rows batch by batch."""
@@ -187,13 +200,14 @@ class TableReader(JsonLinesReader):
             yield iter(self)
             return
         line = 1
-        for batch in self.batches():
-            yield self.in_columns(batch, line) or self.rows_of(part_of(batch), line)
+        for batch, is_sound in self.batches():
+            rows = self.in_columns(batch, line) if is_sound else None
+            yield rows or self.rows_of(part_of(batch, is_sound=is_sound), line)
             line += batch.num_rows
 
     def _parts(self) -> Iterator[Part]:
         """Yield the rows in parts."""
-        return map(part_of, self.batches())
+        return (part_of(batch, is_sound=is_sound) for batch, is_sound in self.batches())
 
     def _wanted(self, names: Sequence[str]) -> list[str]:
         """Return the names of the columns that are read.
@@ -220,7 +234,7 @@ class TableReader(JsonLinesReader):
                 f"{self.source}: there is no column {missing[0]!r}; there are "
                 f"{', '.join(map(repr, names)) or 'none'}"
             )
-        if kept is None and (self.options.raw or self.options.metadata):
+        if kept is None and (self._needs_raw or self.options.metadata):
             return list(names)
         wanted = {*taken.values(), *(kept or ())}
         return [name for name in names if name in wanted]
@@ -235,9 +249,10 @@ class TableReader(JsonLinesReader):
     def rows_of(self, part: Part, line: int) -> Iterator[Row]:
         """Yield the rows of a part, of which the first has the number ``line``."""
         self._note(part.binary)
+        as_line = self._needs_raw or not part.is_sound  # which text that is not UTF-8 cannot be
         for number, fields in enumerate(part.rows(), line):
             try:
-                raw = _line_of(fields) if self.options.raw else b""
+                raw = _line_of(fields) if as_line else b""
             except UnicodeEncodeError:
                 yield self._row_without_text(number, fields)
             else:
@@ -254,7 +269,7 @@ class TableReader(JsonLinesReader):
         """Return the rows of a batch as columns, None where they are to be read one by one.
 
         Args:
-            batch: of ``batches``.
+            batch: of ``batches``, all of whose text is UTF-8.
             line: the number of its first row.
         """
         options = self.options
@@ -265,8 +280,6 @@ class TableReader(JsonLinesReader):
         if options.metadata and not (plain and options.metadata_field is None):
             return None
         if not simple or item not in batch.schema.names or batch.column(item).null_count:
-            return None
-        if options.raw and not arrow.is_sound(batch):
             return None
         if arrow.has_bytes(batch.schema.field(item).type):
             self._binary.add(item)
@@ -387,13 +400,14 @@ def _not_json(value: object) -> str:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
-def part_of(batch: Any) -> Part:
+def part_of(batch: Any, *, is_sound: bool = True) -> Part:
     """Return a record batch of Arrow column by column."""
     columns = {}
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         values = arrow.values_as_text(column)
         columns[name] = values if arrow.is_plain(column) else list(map(arrow.plain, values))
-    return Part(columns, [field.name for field in batch.schema if arrow.has_bytes(field.type)])
+    binary = [field.name for field in batch.schema if arrow.has_bytes(field.type)]
+    return Part(columns, binary, is_sound)
 
 
 def partitions_of(place: str) -> dict[str, str | None]:
@@ -435,6 +449,7 @@ class TableFile:
         _require_file(source)
         self.source = source
         self._parquet: Any = None
+        self._is_sound: bool | None = None  # all text of the batch that is cut; None: not known
         self.group_rows = BATCH_ROWS
         self.row_bytes: float | None = None
         self.is_stream = False
@@ -479,11 +494,10 @@ class TableFile:
         batches = map(found.get_batch, range(found.num_record_batches)) if of_file else iter(found)
         return partial(self._of_arrow, batches)
 
-    @staticmethod
-    def _of_arrow(batches: Iterable[Any], columns: Sequence[str] | None) -> Iterator[Any]:
+    def _of_arrow(self, batches: Iterable[Any], columns: Sequence[str] | None) -> Iterator[Any]:
         for batch in batches:
             chosen = batch if columns is None else batch.select(columns)
-            arrow.require_within(chosen)
+            self._is_sound = arrow.is_within(chosen)
             for begin in range(0, batch.num_rows, BATCH_ROWS):
                 yield chosen.slice(begin, BATCH_ROWS)
 
@@ -518,6 +532,10 @@ class TableFile:
             yield from self._batches(columns=columns)
         except (arrow.library().ArrowException, OSError, ValueError) as error:
             raise self._unreadable(error) from error
+
+    def is_sound(self, batch: Any) -> bool:
+        """Whether all text of the batch that was yielded last is UTF-8."""
+        return arrow.is_sound(batch) if self._is_sound is None else self._is_sound
 
     def _unreadable(self, error: Exception) -> BadItemError:
         return BadItemError(f"{self.source}: no Parquet or Arrow file that can be read: {error}")

@@ -70,6 +70,7 @@ DUPLICATES_KEPT = 100_000
 
 MergeFunction: TypeAlias = Callable[[Entry, Entry], Entry | None]
 OutcomesCallback = Callable[[Outcomes], None]
+LostCallback = Callable[[int, int], None]
 OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
 
@@ -90,6 +91,8 @@ class AddPolicy(Struct, frozen=True):
     leaving: ItemNumbers | None = None  # stored items that rows of the input update
     merge: MergeFunction | None = None  # makes one item of a row and what it duplicates
     is_whole: bool = False  # all rows are one batch, which is not cut
+    # Told before a commit of all rows so far, and of those that go although their items do, too.
+    lost: LostCallback | None = None
 
 
 class _Told(NamedTuple):
@@ -136,6 +139,7 @@ class BatchAdder:
         self._kind = known.settings.kind  # by whose measure the bound of the policy is
         self._policy = policy
         self._seen = ItemNumbers()  # that earlier rows of the input are stored under
+        self._rows = self._lost = 0  # rows, and those that are gone with the items of their keys
         self._first_new: int | None = None
         if known.settings.is_exact and known.signer.epoch is None:
             # Tell the signer the present order, so that prefixes are made ahead of the commit.
@@ -231,6 +235,7 @@ class BatchAdder:
                     return cut
                 if self._policy.drop_duplicates:
                     self._drop(fates, fates.decisions)
+                    self._tell_lost(fates)
                 if self._policy.merge is not None and fates.decisions.is_duplicate.any():
                     self._merge(writer, fates, self._policy.merge)
                     return fates
@@ -252,6 +257,13 @@ class BatchAdder:
                 fates.left.append(fates.stored[row])
             if fates.actions[row] in ("added", "replaced"):
                 fates.actions[row] = "duplicate"
+
+    def _tell_lost(self, fates: Fates) -> None:
+        """Tell what a batch is about to take out of the store for nothing; it may be prevented."""
+        self._rows += len(fates.batch.rows)
+        self._lost += len(fates.left)
+        if self._policy.lost is not None:
+            self._policy.lost(self._rows, self._lost)
 
     @property
     def _notes_removed(self) -> bool:

@@ -214,6 +214,37 @@ def test_a_run_that_would_remove_nearly_all_rows_asks_first(tmp_path):
     done("dedupe", tmp_path / "old.jsonl", *arguments)  # rows that are themselves are kept
 
 
+def test_an_export_of_one_text_everywhere_empties_no_store(tmp_path):
+    def write(name: str, texts: list[str]) -> Any:
+        rows = [{"id": f"k{number}", "text": text} for number, text in enumerate(texts)]
+        write_rows(tmp_path / name, rows)
+        return tmp_path / name
+
+    texts = [text_of(seed) for seed in range(120)]
+    store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--on-existing", "replace"]
+    kept = ["-o", tmp_path / "kept.jsonl", *store]
+
+    def stored() -> list[str]:
+        with simdb.open(tmp_path / "s.simdb") as database:
+            return [record.item for record in database["documents"].items()]
+
+    done("dedupe", write("good.jsonl", texts), *kept)
+    before = (tmp_path / "kept.jsonl").read_bytes()
+    broken = write("broken.jsonl", ["error 500: there is no such server"] * 120)
+    refused = failed("dedupe", broken, *kept)
+    assert "119 of 120 rows would take what is stored under their keys out" in refused
+    assert "repeat the command with --yes" in refused
+    assert stored() == texts
+    assert (tmp_path / "kept.jsonl").read_bytes() == before
+
+    some = write("some.jsonl", [*texts[:12], *["error 500: there is no such server"] * 108])
+    done("dedupe", some, *kept)  # 107 of 120 are fewer than nine tenths
+    assert len(stored()) == 13
+    done("dedupe", write("good.jsonl", texts), *kept)
+    done("dedupe", broken, *kept, "--yes")
+    assert stored() == ["error 500: there is no such server"]
+
+
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
     path = tmp_path / "s.simdb"
     with simdb.open(path) as db:

@@ -54,6 +54,27 @@ def exported(tmp_path: Path) -> list[dict[str, str]]:
     return [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
 
 
+def test_a_folder_or_a_pattern_is_searched_for_row_by_row(folder, tmp_path):
+    store = tmp_path / "s.simdb"
+    done("create", store, "c", "--threshold", 0.8)
+    done("add", store, "c", folder / "1.jsonl", *FIELDS)
+
+    def found(given: object, *options: object) -> list[tuple[str, str]]:
+        told = lines_of("search", store, "c", "--input", given, *options)
+        return [(row["probe"], row["key"]) for row in told]
+
+    assert found(folder, *FIELDS) == [("a", "a"), ("b", "b"), ("c", "a"), ("d", "b")]
+    assert found(folder / "*.*json*", *FIELDS) == [("a", "a"), ("b", "b"), ("c", "a")]
+    places = [f"{folder}/1.jsonl:1", f"{folder}/1.jsonl:2", f"{folder}/a.ndjson:1"]
+    assert found(folder / "*.*json*", *FIELDS[2:]) == list(zip(places, "aba", strict=True))
+    (folder / "a.ndjson").write_text("no JSON\n")
+    refused = failed("search", store, "c", "--input", folder, *FIELDS)
+    assert "a.ndjson, line 1: not JSON" in refused
+    (tmp_path / "none").mkdir()
+    refused = failed("search", store, "c", "--input", tmp_path / "none", "--format", "jsonl")
+    assert "none is a folder in which no name tells a format of rows" in refused
+
+
 def test_a_key_that_comes_twice_in_shards_names_both_files(folder, tmp_path):
     write_rows(folder / "z.jsonl", [{"id": "a", "body": "another"}])
     told = run("dedupe", folder, "-o", tmp_path / "kept", *FIELDS).stderr
@@ -153,6 +174,24 @@ def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     assert "is a folder, and what comes of - has no name in it" in told
     monkeypatch.setattr(dedupe, "_MOST_SHARDS", 2)
     assert "a folder takes at most 2" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
+
+
+def test_shards_of_an_earlier_run_do_not_stay_beside_new_ones(folder, tmp_path):
+    out = tmp_path / "out"
+    written = ["-o", f"{out}/", "--removed", out / "removed.jsonl", *FIELDS]
+    out.mkdir()
+    (out / "README.md").write_text("about these")  # which is no shard
+    for _ in range(2):
+        done("dedupe", folder, *written)
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    (folder / "b" / "2.jsonl").unlink()
+    refused = failed("dedupe", folder, *written)
+    assert f"{out / 'b' / '2.jsonl'} is in the output folder, would stay there" in refused
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+    done("dedupe", folder / "1.jsonl", "-o", out, *FIELDS)  # a file that is named itself
+    (out / "b" / "2.jsonl").unlink()
+    done("dedupe", folder, *written)
+    assert "removed.jsonl is in the output folder" in failed("dedupe", folder, "-o", out, *FIELDS)
 
 
 @pytest.mark.parametrize("is_there", [False, True])

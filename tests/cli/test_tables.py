@@ -229,9 +229,7 @@ BROKEN = pa.array([b"fine", b"caf\xe9", b"caf\xe8", b""])
 
 @pytest.mark.parametrize("source", ["in.parquet", "in.arrow", "sqlite:in.db:t"])
 @pytest.mark.parametrize("options", [[], ["--policy", "key desc"], ["--store", "s.simdb"]])
-def test_text_that_is_not_utf8_makes_a_bad_row_where_rows_are_written_as_text(
-    tmp_path, monkeypatch, source, options
-):
+def test_text_that_is_not_utf8_makes_a_bad_row(tmp_path, monkeypatch, source, options):
     """It became a question mark: two values became one."""
     monkeypatch.chdir(tmp_path)
     table = TABLE.append_column("more", BROKEN.view(pa.string()))
@@ -254,10 +252,75 @@ def test_text_that_is_not_utf8_makes_a_bad_row_where_rows_are_written_as_text(
         ("c", "'more' is not UTF-8"),
     ]
     assert [json.loads(row["row"])["more"] for row in bad] == ["caf\udce9", "caf\udce8"]
-    if not options and source == "in.parquet":  # whose bytes are copied
-        dedupe(source, "-o", "kept.parquet", "--threshold", "1")
-        copied = pq.read_table("kept.parquet")["more"].combine_chunks()
-        assert copied.view(pa.binary()).to_pylist() == BROKEN.to_pylist()
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("options", [[], ["--policy", "key desc"], ["--measure", "containment"]])
+@pytest.mark.parametrize("broken", ["text", "more"])
+def test_a_row_is_bad_whether_or_not_bad_rows_are_written(tmp_path, form, options, broken):
+    """Without --bad text that is not UTF-8 was copied, and told as half a surrogate pair."""
+    source, kept = tmp_path / f"in.{form}", tmp_path / "kept.parquet"
+    texts = {"text": TABLE["text"], "more": TABLE["id"], broken: BROKEN.view(pa.string())}
+    table = TABLE.select(["id"]).append_column("text", texts["text"])
+    table = table.append_column("more", texts["more"])
+    if form == "parquet":
+        pq.write_table(table, source)
+    else:
+        with pa.ipc.new_file(source, table.schema) as writer:
+            writer.write_table(table)
+    for told in ([], ["--bad", tmp_path / "bad.jsonl"]):
+        ran = run("dedupe", source, "-o", kept, "--on-bad", "skip", *told, *options, *FIELDS)
+        assert ran.stderr.count(f"row 2: {broken!r} is not UTF-8") == 1, ran.stderr
+        assert ran.stderr.count(f"row 3: {broken!r} is not UTF-8") == 1
+        assert "2 bad;" in ran.stderr
+        pq.read_table(kept).validate(full=True)
+    if broken == "more":  # which is not written then
+        ran = done("dedupe", source, "-o", kept, "--columns", "text", *FIELDS)
+        assert "0 bad;" in ran.stderr
+
+
+@pytest.mark.parametrize("form", ["parquet", "sqlite"])
+def test_the_reason_of_a_row_that_is_not_added_is_the_same_with_and_without_bad(tmp_path, form):
+    source: object = tmp_path / "in.parquet"
+    pq.write_table(TABLE.set_column(1, "text", BROKEN.view(pa.string())), source)
+    if form == "sqlite":
+        source = f"sqlite:{tmp_path / 'in.db'}:t"
+        with closing(sqlite3.connect(tmp_path / "in.db")) as database:
+            database.execute("CREATE TABLE t (id, text)")
+            rows = zip("abcd", BROKEN.to_pylist(), strict=True)
+            database.executemany("INSERT INTO t VALUES (?, CAST(? AS TEXT))", rows)
+            database.commit()
+    for number, told in enumerate(([], ["--bad", tmp_path / "bad.jsonl"])):
+        store = tmp_path / f"{number}.simdb"
+        done("create", store, "c")
+        ran = done("add", store, "c", source, "--on-bad", "skip", *told, *FIELDS)
+        assert ran.stderr.count("is not UTF-8") == 2
+        assert "row 2: 'text' is not UTF-8" in ran.stderr
+
+
+def test_keys_of_content_differ_where_a_table_is_added(tmp_path):
+    """All rows of a table had the key of no bytes."""
+    pq.write_table(TABLE, tmp_path / "in.parquet")
+    made = ("--make-keys", "content", "--text-field", "text")
+    done("create", tmp_path / "s.simdb", "c")
+    done("add", tmp_path / "s.simdb", "c", tmp_path / "in.parquet", *made)
+    with simdb.open(tmp_path / "s.simdb") as database:
+        added = [record.key for record in database["c"].items()]
+    done(
+        "dedupe",
+        tmp_path / "in.parquet",
+        "-o",
+        tmp_path / "kept.jsonl",
+        *made,
+        "--store",
+        tmp_path / "other.simdb",
+        "--threshold",
+        "1",
+    )
+    with simdb.open(tmp_path / "other.simdb") as database:
+        kept = [record.key for record in database["documents"].items()]
+    assert added == kept
+    assert len({*added}) == 4
 
 
 @pytest.mark.parametrize("offset", [0x7F000000, -5])

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import datetime
 import errno
+import json
 import threading
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 
 import simdb
-from simdb.errors import BadItemError
+from simdb.errors import BadItemError, ConfigurationError
 from simdb.files import open_rows
 from simdb.files.inputs import inputs_of
 from simdb.files.rows import ReadingOptions
@@ -199,6 +201,53 @@ def test_files_of_other_columns_are_refused(tmp_path):
         copy_rows(kept, target, as_parquet=False)
 
 
+def save_data_set(folder: Path, *shards: str) -> None:
+    """Save shards of three rows each, as ``datasets`` does."""
+    for name in shards:
+        arrow_stream(folder / name)
+    listed = {"_data_files": [{"filename": name} for name in shards], "_split": None}
+    (folder / "state.json").write_text(json.dumps(listed))
+    (folder / "dataset_info.json").write_text("{}")
+
+
+@pytest.mark.parametrize("split", [".", "train"])
+def test_only_the_files_that_a_data_set_lists_are_its_shards(tmp_path, split):
+    folder = tmp_path / "set" / split
+    folder.mkdir(parents=True)
+    shards = [f"data-{number:05}-of-00002.arrow" for number in (1, 0)]
+    save_data_set(folder, *shards)
+    for name in ("cache-147d708ed57dcab1.arrow", "data-00000-of-00004.arrow"):
+        arrow_stream(folder / name)  # of what was mapped, and of an earlier save
+
+    def places(**changed: object) -> list[str]:
+        options = msgspec.structs.replace(OPTIONS, **changed)
+        return [Path(name).name for name in inputs_of(str(tmp_path / "set"), options).values()]
+
+    assert places() == shards  # in the order of the list
+    assert places(pattern="*-00000-*") == ["data-00000-of-00002.arrow"]
+    (folder / shards[0]).unlink()
+    for told, written in (
+        (r"state\.json lists data-00001-of-00002\.arrow, which is no file in its folder", None),
+        (
+            r"state\.json lists \.\./x\.arrow, which is no",
+            '{"_data_files": [{"filename": "../x.arrow"}]}',
+        ),
+        (r"state\.json lists no files$", '{"_data_files": []}'),
+        (r"state\.json lists no files of a data set", '{"_data_files": [1]}'),
+        (r"state\.json lists no files of a data set", "not JSON"),
+    ):
+        if written is not None:
+            (folder / "state.json").write_text(written)
+        with pytest.raises(ConfigurationError, match=told):
+            places()
+
+
+def test_a_list_of_another_kind_makes_no_data_set(tmp_path):
+    (tmp_path / "state.json").write_text("[]")
+    (tmp_path / "a.txt").write_text("a text")
+    assert list(inputs_of(str(tmp_path), OPTIONS)) == [str(tmp_path)]
+
+
 @pytest.mark.heavy
 def test_a_folder_of_a_data_set_is_its_shards(tmp_path):
     rows = {"id": [f"k{i}" for i in range(10)], "text": [f"text {i}" for i in range(10)]}
@@ -214,9 +263,7 @@ def test_a_folder_of_a_data_set_is_its_shards(tmp_path):
 def test_folders_of_several_splits_and_of_spark_are_their_shards(tmp_path):
     for split in ("train", "test"):  # as a DatasetDict is saved
         (tmp_path / "splits" / split).mkdir(parents=True)
-        arrow_stream(tmp_path / "splits" / split / "data-00000-of-00001.arrow")
-        for name in ("dataset_info.json", "state.json"):
-            (tmp_path / "splits" / split / name).write_text("{}")
+        save_data_set(tmp_path / "splits" / split, "data-00000-of-00001.arrow")
     (tmp_path / "splits" / "dataset_dict.json").write_text('{"splits": ["train", "test"]}')
     places = list(inputs_of(str(tmp_path / "splits"), OPTIONS).values())
     assert [place.partition("/")[0] for place in places] == ["test", "train"]

@@ -507,6 +507,21 @@ def test_data_sets_that_are_streams_or_several_tables():
             call(several, item="text")
 
 
+def test_a_stream_whose_rows_have_types_of_their_own_says_what_to_give(tmp_path):
+    rows = [{"text": TEXTS[0], "more": {"a": "x"}}, {"text": TEXTS[1], "more": None}]
+    data = datasets.Dataset.from_list(rows).to_iterable_dataset().filter(lambda _row: True)
+    for call in (simdb.dedupe, simdb.pairs):
+        with pytest.raises(simdb.UsageError, match=r"give a Dataset, such as Dataset\.from_list"):
+            call(data, item="text")
+    with (
+        simdb.open(tmp_path / "s.simdb") as db,
+        pytest.raises(simdb.UsageError, match="give a Dataset"),
+    ):
+        db.collection("c", simdb.Text()).add_many(data, item="text")
+    given = datasets.Dataset.from_list(list(data), features=data.features)
+    assert simdb.dedupe(given, item="text").to_list() == rows
+
+
 def test_names_of_pandas_need_not_be_texts():
     frame = pd.DataFrame({0: TEXTS, 2020: [1, 2, 3, 4]})
     assert simdb.dedupe(frame, item="0").index.tolist() == [0, 1]
