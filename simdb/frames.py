@@ -272,9 +272,12 @@ def _told_of_keys(*, is_stored: bool) -> Iterator[None]:
         yield
     except KeyExistsError as error:
         twice = error.within_input or not is_stored
-        problem = error.problem if error.within_input else f"key {error.key!r} comes twice"
         if not twice:
             problem = f"{error.problem}; Collection.replace updates it"
+        elif error.within_input and not error.remedies:  # with other content, as dedupe has it
+            problem = error.problem
+        else:
+            problem = f"key {error.key!r} comes twice"
         named: dict[str, Any] = {"row": error.row, "key": error.key}
         raise KeyExistsError(problem, **named, within_input=twice) from error
 

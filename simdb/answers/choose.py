@@ -317,7 +317,7 @@ def _choose_without_symbols(
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
         raise ConfigurationError(
-            f"collection {settings.name!r} has no probable index",
+            f"collection {settings.name!r} has no index for probable answers",
             remedies=[settings.kind.index_remedy(settings.threshold)],
         )
     if settings.is_complete and admits(settings.bound, bound):

@@ -55,7 +55,7 @@ def hamming_distance(
     3
     """
     if len(left) != len(right):
-        raise ValueError(f"vectors have {len(left)} and {len(right)} components")
+        raise ValueError(f"{len(left)} and {len(right)} components cannot be compared")
     return sum(one != other for one, other in zip(left, right, strict=True))
 
 
