@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "results.py",
+        "class Answers(Sequence[Matches], Tabular):",
+        "class Answers(list[Matches], Tabular):",
+        "tests/frames/test_arrow.py -k several_searches",
+    ),
+    Fault(
         "storage",
         "storage/tables/runs.py",
         "bool(idle) and (may_hold_dead or any(run.dead for run in idle))",

@@ -434,10 +434,10 @@ def test_a_path_is_no_table(tmp_path):
         simdb.dedupe("rows.parquet", item="text")
 
 
-def test_every_answer_becomes_a_frame(texts):
-    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+def test_every_answer_and_a_collection_become_frames(texts):
+    texts.add_many([("a", A, {"n": 1}), ("b", A + "!", {"n": 2}), ("c", B, {"n": 3})])
     answers = (texts.pairs(), texts.search(A), texts.groups(), texts.search_many([A, B]))
-    for answer in answers:
+    for answer in (*answers, texts):
         expected = answer.to_arrow().to_pylist()
         assert answer.to_pandas().to_dict("records") == expected
         assert answer.to_polars().to_dicts() == expected
@@ -448,6 +448,21 @@ def duckdb_rows(query: str, **named: object) -> list[tuple[object, ...]]:
     known = {"duckdb": duckdb, "query": query, **named}
     rows: list[tuple[object, ...]] = eval("duckdb.sql(query).fetchall()", known)
     return rows
+
+
+def test_answers_of_several_searches_are_a_stream_and_a_sequence(texts):
+    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+    answers = texts.search_many([B, A])
+    assert pa.table(answers)["probe"].to_pylist() == [0, 1, 1]
+    assert duckdb_rows("select probe, key from answers", answers=answers) == [
+        (0, "c"),
+        (1, "a"),
+        (1, "b"),
+    ]
+    assert answers == [texts.search(B), texts.search(A)] == [*answers]
+    assert answers[1:] == [answers[1]]
+    assert answers != answers[:1]
+    assert repr(answers) == "<simdb answers of 2 searches, 3 matches>"
 
 
 def test_duckdb_finds_pairs_and_collections_by_their_names(texts):
