@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/coercion.py",
+        "is_one and times > 1",
+        "is_one and times > 2",
+        "tests/cli/test_options.py -k without_effect",
+    ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        'places.require_store("collection", "sync", "on_existing", "other_keys", "yes")',
+        'places.require_store("collection", "sync", "other_keys", "yes")',
+        "tests/cli/test_options.py -k without_effect",
+    ),
+    Fault(
         "",
         "results.py",
         "class Answers(Sequence[Matches], Tabular):",

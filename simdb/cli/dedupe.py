@@ -167,6 +167,13 @@ class Places(Struct, frozen=True):
             if name != STANDARD_STREAM and os.path.realpath(name) in own:
                 raise UsageError(f"{name} belongs to the store; name another file for the output")
 
+    def require_store(self, *options: str) -> None:
+        """Raise if options are given that decide about a store, and none is."""
+        for option in options if self.store is None else ():
+            source = self.context.get_parameter_source(option)
+            if source is not None and source.name == "COMMANDLINE":
+                raise UsageError(f"--{option.replace('_', '-')} needs --store")
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[simdb.Database]:
         """Open the named store, or a temporary one that is removed afterwards in any case."""
@@ -299,6 +306,7 @@ def dedupe(
     Example: simdb dedupe posts.jsonl --id-field id --threshold 0.8 -o kept.jsonl
     """
     began = time.monotonic()
+    places.require_store("collection", "sync", "on_existing", "other_keys", "yes")
     if _are_to_be_proposed(described, choices, places):
         described, bound, reading = _proposed(
             inputs, choices, places=places, bound=bound, reading=reading, telling=telling
@@ -550,6 +558,7 @@ class _Job:
         kind = asked.wanted.described.new() if self._present is None else self._present.kind
         self._options = reading.of(kind, self._present)
         self._sources = reading.sources(asked.inputs, self._options)
+        reading.require_key_field(self._sources, self._options)
         self._place_outputs(asked.places.output)
         self._stays = store is not None
         self._seen: Removed | None = None  # for a report
