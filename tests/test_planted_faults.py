@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/databases.py",
+        '{"autoinstall_known_extensions": "false"}',
+        "{}",
+        "tests/cli/test_inputs.py -k xlsx",
+    ),
+    Fault(
         "cli",
         "cli/coercion.py",
         "is_one and times > 1",

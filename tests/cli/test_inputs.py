@@ -240,14 +240,19 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         ("duckdb:{}.gone:t", "no such file or folder"),
         ("duckdb::select * from nowhere", "DuckDB cannot read it: "),
         ("sqlite:{}.torn:t", "SQLite cannot read it: file is not a database"),
+        ("duckdb:{0}:t", "is one of SQLite, which sqlite:{0}:t reads"),
+        ("duckdb::select * from 'a.xlsx'", "it downloads no extension here"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_told_and_nothing_is_written(
     database, tmp_path, monkeypatch, source, told
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where DuckDB has its extensions
     Path(f"{database}.torn").write_bytes(b"no database" * 100)
-    assert told in failed("dedupe", source.format(database.name), "-o", "kept.jsonl")
+    message = failed("dedupe", source.format(database.name), "-o", "kept.jsonl")
+    assert told.format(database.name) in message
+    assert "download extension" not in message
     assert not Path("kept.jsonl").exists()
 
 
