@@ -42,6 +42,48 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/dedupe.py",
+        'if counts["bad"] == counts["rows"] > 0:',
+        "if False:",
+        "tests/cli/test_bad_rows.py -k without_a_good_row",
+    ),
+    Fault(
+        "files",
+        "files/inputs.py",
+        "    if is_pattern(source):\n        return named.absolute()",
+        "    if False:\n        return named.absolute()",
+        "tests/cli/test_shards.py -k next_run",
+    ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        "itertools.product([output, *others], self.inputs)",
+        "itertools.product([output], self.inputs)",
+        "tests/cli/test_shards.py -k next_run",
+    ),
+    Fault(
+        "files",
+        "files/inputs.py",
+        "    if not names:\n",
+        "    if False:\n",
+        "tests/cli/test_shards.py -k nothing_to_read",
+    ),
+    Fault(
+        "files",
+        "files/compression.py",
+        "plain = self._stream is stored",
+        "plain = self.size is not None and self._stream is stored",
+        "tests/cli/test_bad_rows.py -k compressed",
+    ),
+    Fault(
+        "ingest",
+        "ingest/rows.py",
+        "key = row.key if isinstance(row, BadItemError) else row[0]",
+        "key = row[0]",
+        "tests/frames/test_arrow.py -k keys_of_bad_rows",
+    ),
+    Fault(
         "files",
         "files/databases.py",
         '{"autoinstall_known_extensions": "false"}',

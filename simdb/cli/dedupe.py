@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import tempfile
@@ -499,12 +500,12 @@ class _Asked(Struct, frozen=True):
             kind = self.wanted.settings()["kind"]
             self.reading.sources(self.inputs, self.reading.of(kind))
         require_no_input([output, *others], self.inputs, self.reading.pattern)
-        around = next((one for one in self.inputs if is_read_within(output, one)), None)
-        if around is not None and (output.endswith("/") or Path(output).is_dir()):
-            raise UsageError(
-                f"the output folder {output} is within the input {around}, where it would be read "
-                "the next time: name a folder outside it"
-            )
+        for name, source in itertools.product([output, *others], self.inputs):
+            if is_read_within(name, source, self.reading.pattern):
+                raise UsageError(
+                    f"the output {name} is within the input {source}, where it would be read the "
+                    "next time: name a place outside it"
+                )
 
     @property
     def waits(self) -> bool:
@@ -706,6 +707,8 @@ class _Job:
             **({} if policy.order is None else _of_policy(report)),
         )
         counts.update(_least(target, bound))
+        if counts["bad"] == counts["rows"] > 0:
+            raise UsageError("every row is bad: no output is written")
         policy.require_few_removed(counts)
         splitting.finish()
         return counts

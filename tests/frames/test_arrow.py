@@ -343,6 +343,17 @@ def test_a_stream_of_several_batches_is_read_as_it_comes(texts):
     assert texts.get(99).item == f"{B} 49"
 
 
+def test_keys_of_bad_rows_are_told_where_they_can_be_read(texts):
+    table = pa.table({"id": ["a", None, "c"], "text": [None, A, B]})
+    told: list[simdb.Outcome] = []
+    texts.add_many(table, key="id", item="text", on_bad="skip", outcomes=told.extend)
+    assert [(one.key, one.action) for one in told] == [
+        ("a", "bad"),
+        (None, "bad"),
+        ("c", "added"),
+    ]
+
+
 def test_arguments_that_do_not_fit_are_refused(texts):
     table = pa.table({"id": [1.5], "text": [A]})
     with pytest.raises(simdb.UsageError, match="item="):
