@@ -88,7 +88,7 @@ FAULTS = (
         "files/databases.py",
         '{"autoinstall_known_extensions": "false"}',
         "{}",
-        "tests/cli/test_inputs.py -k xlsx",
+        "tests/cli/test_inputs.py -k downloads",
     ),
     Fault(
         "cli",
