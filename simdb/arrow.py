@@ -653,13 +653,13 @@ class _TablePart(Part, Struct, frozen=True, eq=False):
             if isinstance(value, BadItemError):
                 return value
             if value is None:
-                return BadItemError(f"the column {name!r} is null")
+                return BadItemError(f"the column {name!r} is null", key=row[0])
             if isinstance(value, UnicodeDecodeError):
-                return BadItemError(f"the column {name!r} is not UTF-8: {value}")
+                return BadItemError(f"the column {name!r} is not UTF-8: {value}", key=row[0])
         objects = row[1 if isinstance(self.named.item, tuple) else 2 :]
         for name, value in chain.from_iterable(one.items() for one in objects):
             if isinstance(value, UnicodeDecodeError):
-                return BadItemError(f"the column {name!r} is not UTF-8: {value}")
+                return BadItemError(f"the column {name!r} is not UTF-8: {value}", key=row[0])
         return row
 
 

@@ -66,6 +66,7 @@ from simdb.results import (
     Progress,
     Since,
     Stats,
+    Tabular,
 )
 from simdb.storage.collection.reader import CollectionReader, stored_signatures
 from simdb.storage.file.environment import ReadTransaction
@@ -148,7 +149,7 @@ class _Opening(AbstractContextManager[Opened]):
         self._reading.__exit__(*raised)
 
 
-class CollectionView:
+class CollectionView(Tabular):
     """The reading half of a collection: of the last commit, or of a snapshot.
 
     ``Database`` and ``Snapshot`` make it; do not make one yourself.

@@ -88,11 +88,13 @@ class BadItemError(UsageError, ValueError):
 
     Attributes:
         row: position of the row in the input, counted from 0, if there is one.
+        key: that of the row, if a row of a table says what its problem is.
     """
 
-    def __init__(self, problem: str, *, row: int | None = None) -> None:
+    def __init__(self, problem: str, *, row: int | None = None, key: Any = None) -> None:
         super().__init__(problem)
         self.row = row
+        self.key = key
 
 
 class KeyExistsError(UsageError, LookupError):

@@ -205,12 +205,38 @@ class Matches(Brief, Tabular, Sequence[Match]):
         return arrow.table(_columns_of_matches(self.matches, measured), _promised(self))
 
 
-class Answers(list[Matches], Tabular):
+# No list: of one pyarrow and DuckDB do not see that it is a stream.
+class Answers(Sequence[Matches], Tabular):
     """The answers of several searches, in the order of the items that were searched for."""
 
     def __init__(self, answers: Iterable[Matches] = (), *, is_distance: bool = False) -> None:
-        super().__init__(answers)
+        self._answers = list(answers)
         self._is_distance = is_distance
+
+    def __repr__(self) -> str:
+        """Count the searches and what they found."""
+        searches = _counted(len(self), "search", "searches")
+        matches = _counted(sum(map(len, self)), "match", "matches")
+        return f"<simdb answers of {searches}, {matches}>"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether another sequence has equal answers."""
+        return isinstance(other, Sequence) and self._answers == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def __iter__(self) -> Iterator[Matches]:
+        return iter(self._answers)
+
+    @overload
+    def __getitem__(self, index: int) -> Matches: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Matches]: ...
+    def __getitem__(self, index: int | slice) -> Matches | Sequence[Matches]:
+        return self._answers[index]
 
     def to_arrow(self) -> Any:
         """Return all matches as a ``pyarrow.Table``: ``probe``, ``key``, and the measured value.

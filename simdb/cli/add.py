@@ -65,6 +65,7 @@ def add(
     with stored.changed(sync) as target:
         options = reading.of(target.kind, target)
         sources = reading.sources(inputs, options)
+        reading.require_key_field(sources, options)
         reading.require_keys(target, target.kind, sources)
         options = replace(options, raw=reading.bad is not None, below=sources)
         feed = Feed(sources, options, on_bad=reading.when_bad)

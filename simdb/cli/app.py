@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simdb.cli.coercion import make_adapters_late
+from simdb.cli.coercion import GivenOnce, make_adapters_late
 from simdb.cli.failures import CommandGroup
 from simdb.cli.help import Command, write_options
 from simdb.cli.stores import Settings, mode_from
@@ -59,7 +59,7 @@ class _OnDemand(UserDict[str, Any]):
         return self.data[name]
 
 
-class _Commands(CommandGroup):
+class _Commands(GivenOnce, CommandGroup):
     """All commands, in groups in the help."""
 
     def __init__(self, *given: Any, **named: Any) -> None:

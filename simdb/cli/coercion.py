@@ -6,10 +6,13 @@ importing pydantic takes longer than a search. So an adapter is made where a val
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from typer import core
+
+from simdb.errors import UsageError
 
 
 class _Coercion:
@@ -36,6 +39,26 @@ def _stays(value: Any, kind: Any) -> bool:
     if get_origin(kind) is Literal:
         return value in get_args(kind)
     return kind in {str, bool, int, float} and type(value) is kind
+
+
+class GivenOnce:
+    """A command whose options of one value are given once: of several the last would win."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser, which notes a parameter each time that it is given."""
+        parser = super().make_parser(ctx)  # type: ignore[misc]
+        parse = parser.parse_args
+
+        def parse_once(args: list[str]) -> tuple[Any, list[str], Sequence[Any]]:
+            values, rest, given = parse(args)
+            for parameter, times in Counter(given).items():
+                is_one = parameter.param_type_name == "option" and not parameter.is_flag
+                if is_one and times > 1 and not parameter.multiple:
+                    raise UsageError(f"{parameter.opts[0]} takes one value, but is given {times}")
+            return values, rest, given
+
+        parser.parse_args = parse_once
+        return parser
 
 
 def make_adapters_late() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import tempfile
@@ -173,6 +174,13 @@ class Places(Struct, frozen=True):
             if name != STANDARD_STREAM and os.path.realpath(name) in own:
                 raise UsageError(f"{name} belongs to the store; name another file for the output")
 
+    def require_store(self, *options: str) -> None:
+        """Raise if options are given that decide about a store, and none is."""
+        for option in options if self.store is None else ():
+            source = self.context.get_parameter_source(option)
+            if source is not None and source.name == "COMMANDLINE":
+                raise UsageError(f"--{option.replace('_', '-')} needs --store")
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[simdb.Database]:
         """Open the named store, or a temporary one that is removed afterwards in any case."""
@@ -318,6 +326,7 @@ def dedupe(
     Example: simdb dedupe posts.jsonl --id-field id --threshold 0.8 -o kept.jsonl
     """
     began = time.monotonic()
+    places.require_store("collection", "sync", "on_existing", "other_keys", "yes")
     if _are_to_be_proposed(described, choices, places):
         described, bound, reading = _proposed(
             inputs, choices, places=places, bound=bound, reading=reading, telling=telling
@@ -510,12 +519,12 @@ class _Asked(Struct, frozen=True):
             kind = self.wanted.settings()["kind"]
             self.reading.sources(self.inputs, self.reading.of(kind))
         require_no_input([output, *others], self.inputs, self.reading.pattern)
-        around = next((one for one in self.inputs if is_read_within(output, one)), None)
-        if around is not None and (output.endswith("/") or Path(output).is_dir()):
-            raise UsageError(
-                f"the output folder {output} is within the input {around}, where it would be read "
-                "the next time: name a folder outside it"
-            )
+        for name, source in itertools.product([output, *others], self.inputs):
+            if is_read_within(name, source, self.reading.pattern):
+                raise UsageError(
+                    f"the output {name} is within the input {source}, where it would be read the "
+                    "next time: name a place outside it"
+                )
 
     @property
     def waits(self) -> bool:
@@ -569,6 +578,7 @@ class _Job:
         kind = asked.wanted.described.new() if self._present is None else self._present.kind
         self._options = reading.of(kind, self._present)
         self._sources = reading.sources(asked.inputs, self._options)
+        reading.require_key_field(self._sources, self._options)
         self._place_outputs(asked.places.output)
         self._stays = store is not None
         self._seen: Removed | None = None  # for a report
@@ -719,6 +729,8 @@ class _Job:
             **({} if policy.order is None else _of_policy(report)),
         )
         counts.update(_least(target, bound))
+        if counts["bad"] == counts["rows"] > 0:
+            raise UsageError("every row is bad: no output is written")
         policy.require_few_removed(counts)
         splitting.finish()
         return counts

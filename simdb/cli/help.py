@@ -8,6 +8,8 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from simdb.cli.coercion import GivenOnce
+
 _TYPE = re.compile(r"<([^<>]*)>")
 _LEAST = re.compile(r"x>=([\d.]+)")
 _BETWEEN = re.compile(r"([\d.]+)<=x<=([\d.]+)")
@@ -15,7 +17,7 @@ _BETWEEN = re.compile(r"([\d.]+)<=x<=([\d.]+)")
 _WORDS = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "float range": "NUMBER"}
 
 
-class Command(TyperCommand):
+class Command(GivenOnce, TyperCommand):
     """A command with grouped options in its help."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:

@@ -17,6 +17,7 @@ import simdb
 from simdb.cli.options import IntegerKeys
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM
+from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import files_behind, has_folder, inputs_of, told_format
 from simdb.files.rows import (
@@ -170,9 +171,11 @@ class InputOptions(Struct, frozen=True):
         ),
     ] = None
     on_bad: Annotated[
-        Literal["error", "skip"],
-        typer.Option("--on-bad", help="What to do with a row that cannot be read or stored."),
-    ] = "error"
+        Literal["error", "skip"] | None,
+        typer.Option(
+            "--on-bad", help="What to do with a row that cannot be read or stored (error)."
+        ),
+    ] = None
     bad: Annotated[
         str | None,
         typer.Option(
@@ -187,11 +190,13 @@ class InputOptions(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.bad is not None:
             require_fitting_name(self.bad, "jsonl")
+            if self.on_bad == "error":
+                raise UsageError("--bad and --on-bad error contradict each other")
 
     @property
     def when_bad(self) -> Literal["error", "skip"]:
         """What to do with a bad row; --bad implies skip."""
-        return self.on_bad if self.bad is None else "skip"
+        return self.on_bad or ("error" if self.bad is None else "skip")
 
     def of(self, kind: Kind, collection: simdb.CollectionView | None = None) -> ReadingOptions:
         """Return how items of a kind are read for a collection.
@@ -259,6 +264,8 @@ class InputOptions(Struct, frozen=True):
         if len(found) < len(several):
             (twice, _), *_ = Counter(name for name, _ in several).most_common(1)
             raise UsageError(f"{twice} is given as an input twice")
+        if self.format_name is not None and all(map(database_of, names)):
+            raise UsageError(f"--format does nothing for {', '.join(names)}: a database")
         told = {told_format(file, options) for file in found}
         formats = [FORMATS[name] for name in sorted(told)]
         for name in sorted({name for each in FORMATS.values() for name in each.options}):
@@ -268,6 +275,13 @@ class InputOptions(Struct, frozen=True):
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} does nothing for {', '.join(names)}: {words}")
         return found
+
+    def require_key_field(self, sources: Collection[str], options: ReadingOptions) -> None:
+        """Raise if keys shall be read as numbers, and none is read: of texts it is their path."""
+        if not self.integer_keys or self.id_field is not None:
+            return
+        if {told_format(one, options) for one in sources} != {"text"}:
+            raise UsageError("--integer-keys needs --id-field: numbers of lines are numbers anyway")
 
     def require_keys(
         self, target: simdb.Collection | None, kind: Kind, sources: Collection[str]
@@ -309,7 +323,7 @@ class UnstoredInputs(InputOptions, frozen=True):
     other_keys: bool = False
     ratings: str | None = None
     rating_field: str | None = None
-    on_bad: Literal["error", "skip"] = "error"
+    on_bad: Literal["error", "skip"] | None = None
     bad: str | None = None
 
 

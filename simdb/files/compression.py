@@ -107,9 +107,9 @@ class InputStream:
             raise self._damaged(error) from error
 
     def begins_with(self, told: bytes) -> bool:
-        """Whether a file that nothing was read of yet, and is stored as it is, begins so."""
+        """Whether an input that nothing was read of yet, and is stored as it is, begins so."""
         stored = self._stored
-        plain = self.size is not None and self._stream is stored
+        plain = self._stream is stored
         return plain and isinstance(stored, io.BufferedReader) and stored.peek().startswith(told)
 
     def readline(self, longest: int) -> bytes:

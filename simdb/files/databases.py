@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 _DATABASE = re.compile("(sqlite|duckdb):([^:]*):(.+)", re.DOTALL)
+_SQLITE = b"SQLite format 3\0"  # how its files begin
+# Otherwise DuckDB downloads the extensions that it lacks.
+_OFFLINE = {"autoinstall_known_extensions": "false"}
 _QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
 
 
@@ -134,12 +137,28 @@ class DatabaseReader(TableReader):
     def _of_duckdb(self) -> Iterator[tuple[Any, Iterator[Any]]]:
         duckdb = _duckdb()
         try:
-            with duckdb.connect(self._file or ":memory:", read_only=bool(self._file)) as database:
+            with duckdb.connect(
+                self._file or ":memory:", read_only=bool(self._file), config=_OFFLINE
+            ) as database:
                 relation = database.sql if self._is_query else database.table
                 yield arrow.batches(relation(self._named))
         except duckdb.Error as error:
-            told = str(error).partition("\n")[0]
-            raise BadItemError(f"{self.source}: DuckDB cannot read it: {told}") from error
+            raise BadItemError(f"{self.source}: {self._told(error)}") from error
+
+    def _told(self, error: Exception) -> str:
+        """Return in words what DuckDB says, and what can be done about an extension it lacks."""
+        if self._file and _begins_with(self._file, _SQLITE):
+            return f"the file is one of SQLite, which sqlite:{self._file}:{self._named} reads"
+        told = "DuckDB cannot read it: " + str(error).partition("\n")[0]
+        if "extension" not in told.lower():
+            return told
+        return f"{told.rstrip('.:')}; it downloads no extension here: INSTALL in DuckDB does"
+
+
+def _begins_with(file: str, expected: bytes) -> bool:
+    with suppress(OSError), Path(file).open("rb") as opened:
+        return opened.read(len(expected)) == expected
+    return False
 
 
 def _without_infinities(batch: Any) -> Any:

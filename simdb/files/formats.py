@@ -8,7 +8,7 @@ from functools import partial
 from msgspec import Struct
 
 from simdb.errors import Remedy, UsageError
-from simdb.files.compression import InputStream
+from simdb.files.compression import STANDARD_STREAM, InputStream
 from simdb.files.jsonl import JsonLinesReader, reads_columns
 from simdb.files.rows import ReadingOptions, RowReader, StreamReader
 from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
@@ -59,6 +59,11 @@ def _in_stream(
     for told, (content, name) in _BEGINNINGS.items():
         if stream.begins_with(told):
             stream.close()
+            if source == STANDARD_STREAM:
+                kind, _, _ = content.partition(",")
+                raise UsageError(
+                    f"{source}: the content is {kind}, which is not read from standard input"
+                )
             helps = [] if name is None else [Remedy("format", name, "reads it")]
             raise UsageError(f"{source}: the content is {content}", remedies=helps)
     return reader(stream, options)

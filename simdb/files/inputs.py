@@ -70,14 +70,23 @@ def require_there(*sources: str) -> None:
             raise FileNotFoundError(2, "no such file or folder", name)
 
 
-def is_read_within(folder: str, source: str) -> bool:
-    """Whether the files of a folder, which need not be there, are read with a folder around it."""
-    if not is_folder(source):
+def is_read_within(place: str, source: str, pattern: str | None = None) -> bool:
+    """Whether a file, or those of a folder, would be read with a folder around or a pattern.
+
+    It need not be there. Of a folder some files may match any pattern.
+    """
+    named = Path(place)
+    if is_pattern(source):
+        return named.absolute().match(str(Path(source).absolute()))
+    if place == STANDARD_STREAM or not is_folder(source):
         return False
-    around, place = Path(source).resolve(), Path(folder).resolve()
-    if around not in place.parents:
+    around, path = Path(source).resolve(), named.resolve()
+    if around not in path.parents:
         return False
-    return not any(part.startswith(".") for part in place.relative_to(around).parts)
+    is_file = not (place.endswith("/") or named.is_dir())
+    if is_file and pattern is not None and not fnmatch.fnmatchcase(path.name, pattern):
+        return False
+    return not any(part.startswith(".") for part in path.relative_to(around).parts)
 
 
 def files_behind(source: str, pattern: str | None = None) -> Iterator[str]:
@@ -177,6 +186,9 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
     if not is_folder(source) or options.format == "text":
         return {source: Path(source).name}
     names = list(_rows_below(Path(source), options.pattern))
+    if not names:
+        matching = "" if options.pattern is None else f" that matches {options.pattern}"
+        raise FileNotFoundError(2, f"no file in this folder{matching}", source)
     files = {
         str(Path(source, name)): name for name in names if Path(name).name not in _BESIDE_SHARDS
     }

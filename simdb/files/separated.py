@@ -197,7 +197,8 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         except RowProblemError as error:
             problem = problem or str(error)
         if problem is None and len(set(names)) < len(names):
-            problem = "the header names a field twice"
+            twice = next(name for name in names if names.count(name) > 1)
+            problem = f"the header names the field {twice!r} twice"
         for name in self._wanted():
             if problem is None and name not in names:
                 known = ", ".join(map(repr, names))

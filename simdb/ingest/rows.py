@@ -382,7 +382,8 @@ def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
 
 def _key_of(row: Any) -> Key | None:
     try:
-        encode_user_key(row[0])
+        key = row.key if isinstance(row, BadItemError) else row[0]
+        encode_user_key(key)
     except (UsageError, TypeError, ValueError, IndexError, KeyError):
         return None
-    return _plain_key(row[0])
+    return _plain_key(key)

@@ -171,7 +171,7 @@ def test_below_its_threshold_a_collection_refuses_and_names_rebuild_unless_permi
             with pytest.raises(simdb.ThresholdTooLowError, match="rebuild"):
                 ask(min_recall=expected + 0.01)
             answered = ask(min_recall=expected - 0.01)
-            if isinstance(answered, list):
+            if isinstance(answered, simdb.Answers):
                 answered = answered[0]
             assert answered.expected_recall == expected
         with pytest.raises(simdb.ThresholdTooLowError, match="rebuild"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import simdb
 from tests.support.commands import done, failed, run, write_rows
+from tests.support.processes import ended
 
 ROWS = (
     b'{"id": "a", "text": "one two three four"}\n'
@@ -217,3 +219,33 @@ def test_a_key_whose_row_was_removed_and_comes_with_other_content_is_a_bad_row(t
         assert [row["line"] for row in removed] == [2, 4]
         assert [row["line"] for row in bad] == [3]
         assert "with other content, in a row that was removed" in bad[0]["problem"]
+
+
+def test_without_a_good_row_no_output_is_written(tmp_path):
+    source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
+    source.write_text('{"id": "a", "text": "one two"}\n{"id": "b", "text": "three four"}\n')
+    kept.write_text("earlier")
+    asked = ["dedupe", source, "-o", kept, "--bad", tmp_path / "bad.jsonl", "--id-field", "id"]
+    assert "every row is bad: no output is written" in failed(*asked, "--text-field", "txet")
+    assert kept.read_text() == "earlier"
+    assert not (tmp_path / "bad.jsonl").exists()
+    done(*asked)
+    assert kept.read_bytes() == source.read_bytes()
+    source.write_text("")
+    done(*asked)
+    assert kept.read_bytes() == b""
+
+
+def test_a_header_that_names_a_field_twice_says_which(tmp_path):
+    (tmp_path / "in.csv").write_text("id,text,text\n1,a,b\n")
+    told = failed("dedupe", tmp_path / "in.csv", "-o", tmp_path / "kept.csv")
+    assert "line 1: the header names the field 'text' twice" in told
+
+
+def test_standard_input_that_is_compressed_is_told_as_such(tmp_path):
+    packed = tmp_path / "in.jsonl.gz"
+    packed.write_bytes(gzip.compress(ROWS))
+    command = [sys.executable, "-m", "simdb", "dedupe", "-", "-o", tmp_path / "kept.jsonl"]
+    with packed.open("rb") as stream:
+        told = ended(*command, stdin=stream, code=2).stderr
+    assert "the content is compressed by gzip, which is not read from standard input" in told

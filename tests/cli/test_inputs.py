@@ -197,6 +197,12 @@ def test_duckdb_reads_tables_and_queries(tmp_path):
     assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
 
 
+def test_duckdb_downloads_no_extension(tmp_path):
+    setting = "current_setting('autoinstall_known_extensions')::text"
+    done("dedupe", f"duckdb::SELECT 1 AS id, {setting} AS text", "-o", tmp_path / "k.jsonl", *ID)
+    assert json.loads((tmp_path / "k.jsonl").read_text())["text"] == "false"
+
+
 def test_infinities_and_far_times_of_databases_are_text(tmp_path):
     with sqlite3.connect(tmp_path / "q.db") as made:
         made.execute("CREATE TABLE t (id TEXT, text TEXT, r REAL)")
@@ -240,14 +246,18 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         ("duckdb:{}.gone:t", "no such file or folder"),
         ("duckdb::select * from nowhere", "DuckDB cannot read it: "),
         ("sqlite:{}.torn:t", "SQLite cannot read it: file is not a database"),
+        ("duckdb:{0}:t", "is one of SQLite, which sqlite:{0}:t reads"),
+        ("duckdb::select * from 'a.xlsx'", "it downloads no extension here"),
     ],
 )
 def test_what_is_wrong_with_a_table_is_told_and_nothing_is_written(
     database, tmp_path, monkeypatch, source, told
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where DuckDB has its extensions
     Path(f"{database}.torn").write_bytes(b"no database" * 100)
-    assert told in failed("dedupe", source.format(database.name), "-o", "kept.jsonl")
+    message = failed("dedupe", source.format(database.name), "-o", "kept.jsonl")
+    assert told.format(database.name) in message
     assert not Path("kept.jsonl").exists()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -250,3 +252,38 @@ def test_search_reads_rows_and_not_one_text_where_a_field_is_named(store, tmp_pa
     result = run("search", store, "news", "--input", probes, "--text-field", "text", "--json")
     assert result.exit_code == 0, result.stderr
     assert {json.loads(line)["similarity"] for line in result.stdout.splitlines()} >= {1.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--collection", "documents"], "--collection needs --store"),
+        (["--on-existing", "replace"], "--on-existing needs --store"),
+        (["--other-keys"], "--other-keys needs --store"),
+        (["--sync", "batch"], "--sync needs --store"),
+        (["--yes"], "--yes needs --store"),
+        (["--integer-keys"], "--integer-keys needs --id-field"),
+        (["--on-bad", "error", "--bad", "bad"], "--bad and --on-bad error contradict each other"),
+        (["--id-field", "id", "--id-field", "n"], "--id-field takes one value, but is given 2"),
+        (["-o", "-"], "--output takes one value, but is given 2"),
+    ],
+)
+def test_an_option_without_effect_is_refused(tmp_path, given, told):
+    (tmp_path / "in.jsonl").write_text(THREE_ROWS)
+    command = ["dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl"]
+    assert told in failed(*command, *given)
+    assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_a_database_has_no_format_and_options_before_the_command_are_given_once(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with contextlib.closing(sqlite3.connect("a.db")) as database:
+        database.execute("CREATE TABLE t (id, text)")
+        database.commit()
+    table = "sqlite:a.db:t"
+    message = failed("dedupe", table, "-o", "-", "--format", "csv")
+    assert f"--format does nothing for {table}: a database" in message
+    assert "--threads takes one value" in failed("--threads", 1, "--threads", 2, "list", "s")
+    assert run("-q", "-q", "dedupe", table, "-o", "-", "-q").exit_code == 0

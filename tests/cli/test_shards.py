@@ -156,10 +156,35 @@ def test_an_output_folder_within_an_input_folder_is_refused_before_anything_is_m
     names = sorted(folder.rglob("*"))
     for output in (f"{folder}/kept/", f"{folder}/../{folder.name}/a/b/"):
         told = failed("dedupe", folder, "-o", output, *FIELDS, "--store", folder.parent / "new")
-        assert f"the output folder {output} is within the input {folder}" in told
+        assert f"the output {output} is within the input {folder}" in told
     assert sorted(folder.rglob("*")) == names
     assert not (folder.parent / "new").exists()
     done("dedupe", folder, "-o", f"{folder}/.kept/", *FIELDS)  # which is not read
+
+
+def test_no_output_is_where_the_next_run_would_read_it(folder, tmp_path):
+    names = sorted(folder.rglob("*"))
+    for source, *outputs in (
+        (folder, "-o", folder / "kept.jsonl"),
+        (folder, "-o", tmp_path / "kept.jsonl", "--removed", folder / "b" / "removed.jsonl"),
+        (folder, "-o", tmp_path / "kept.jsonl", "--bad", folder / "bad.jsonl"),
+        (folder / "*.jsonl", "-o", folder / "kept.jsonl"),
+    ):
+        told = failed("dedupe", source, *outputs, *FIELDS)
+        assert f"is within the input {source}, where it would be read the next time" in told
+        assert sorted(folder.rglob("*")) == names
+        assert not (tmp_path / "kept.jsonl").exists()
+    not_read = ["--pattern", "[0-9].jsonl", "-o", folder / "kept.jsonl"]
+    done("dedupe", folder, *not_read, "--removed", folder / ".removed.jsonl", *FIELDS)
+    done("dedupe", folder / "*.jsonl", "-o", folder / "b" / "kept.jsonl", *FIELDS)
+
+
+def test_a_folder_in_which_there_is_nothing_to_read_is_told_as_such(folder, tmp_path):
+    (tmp_path / "none").mkdir()
+    output = ["-o", tmp_path / "kept.jsonl", *FIELDS]
+    assert "none: no file in this folder" in failed("dedupe", tmp_path / "none", *output)
+    told = failed("dedupe", folder, *output, "--pattern", "*.csv")
+    assert "shards: no file in this folder that matches *.csv" in told
 
 
 def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):

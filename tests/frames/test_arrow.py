@@ -344,6 +344,17 @@ def test_a_stream_of_several_batches_is_read_as_it_comes(texts):
     assert texts.get(99).item == f"{B} 49"
 
 
+def test_keys_of_bad_rows_are_told_where_they_can_be_read(texts):
+    table = pa.table({"id": ["a", None, "c"], "text": [None, A, B]})
+    told: list[simdb.Outcome] = []
+    texts.add_many(table, key="id", item="text", on_bad="skip", outcomes=told.extend)
+    assert [(one.key, one.action) for one in told] == [
+        ("a", "bad"),
+        (None, "bad"),
+        ("c", "added"),
+    ]
+
+
 def test_arguments_that_do_not_fit_are_refused(texts):
     table = pa.table({"id": [1.5], "text": [A]})
     with pytest.raises(simdb.UsageError, match="item="):
@@ -435,10 +446,10 @@ def test_a_path_is_no_table(tmp_path):
         simdb.dedupe("rows.parquet", item="text")
 
 
-def test_every_answer_becomes_a_frame(texts):
-    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+def test_every_answer_and_a_collection_become_frames(texts):
+    texts.add_many([("a", A, {"n": 1}), ("b", A + "!", {"n": 2}), ("c", B, {"n": 3})])
     answers = (texts.pairs(), texts.search(A), texts.groups(), texts.search_many([A, B]))
-    for answer in answers:
+    for answer in (*answers, texts):
         expected = answer.to_arrow().to_pylist()
         assert answer.to_pandas().to_dict("records") == expected
         assert answer.to_polars().to_dicts() == expected
@@ -449,6 +460,21 @@ def duckdb_rows(query: str, **named: object) -> list[tuple[object, ...]]:
     known = {"duckdb": duckdb, "query": query, **named}
     rows: list[tuple[object, ...]] = eval("duckdb.sql(query).fetchall()", known)
     return rows
+
+
+def test_answers_of_several_searches_are_a_stream_and_a_sequence(texts):
+    texts.add_many([("a", A), ("b", A + "!"), ("c", B)])
+    answers = texts.search_many([B, A])
+    assert pa.table(answers)["probe"].to_pylist() == [0, 1, 1]
+    assert duckdb_rows("select probe, key from answers", answers=answers) == [
+        (0, "c"),
+        (1, "a"),
+        (1, "b"),
+    ]
+    assert answers == [texts.search(B), texts.search(A)] == [*answers]
+    assert answers[1:] == [answers[1]]
+    assert answers != answers[:1]
+    assert repr(answers) == "<simdb answers of 2 searches, 3 matches>"
 
 
 def test_duckdb_finds_pairs_and_collections_by_their_names(texts):
