@@ -786,6 +786,13 @@ FAULTS = (
         "tests/ingest/test_dedupe.py -k no_more_are_held",
     ),
     Fault(
+        "dedupe",
+        "ingest/dedupe.py",
+        "        np.zeros(len(prefixes), np.bool_),\n        numbers.size,\n",
+        "        np.zeros(len(prefixes), np.bool_),\n",
+        "tests/ingest/test_dedupe.py -k exact_index_proposes",
+    ),
+    Fault(
         "groups",
         "linkage/living.py",
         "(-share.size, share.first)",

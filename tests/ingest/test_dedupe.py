@@ -169,6 +169,35 @@ def test_where_all_pairs_are_found_no_more_are_held_than_have_room(
     assert len(counts) > 1 or most > 40
 
 
+@pytest.mark.parametrize("groups", [None, "chain"])
+def test_what_an_exact_index_proposes_for_many_rows_is_looked_up_in_parts(
+    tmp_path, monkeypatch, groups
+):
+    """Rows that are all alike: 60 of them, and 30 that are stored."""
+    looked_up: list[int] = []
+    look_up = deduplicating._looked_up
+
+    def looking_up(*given: Any) -> Any:
+        found = look_up(*given)
+        looked_up.append(found.numbers.size)
+        return found
+
+    monkeypatch.setattr(answering, "SHARE_OF_MET", 2**24)  # of 2**30
+    monkeypatch.setattr(deduplicating, "_looked_up", looking_up)
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        options: dict[str, Any] = {"threshold": None, "exact_floor": 0.8, "groups": groups}
+        collection = db.collection("c", simdb.Set(), **options)
+        rows = [(row, {*range(60), 100 + row}) for row in range(90)]
+        collection.add_many(rows[:30])
+        report = collection.add_many(rows[30:], find_duplicates=groups is None)
+        if groups is None:
+            assert [one.duplicate_of for one in report.duplicates] == [0] * 60
+        else:
+            assert len(collection.group_of(0).keys) == 90
+    assert sum(looked_up) == 60 * 30
+    assert max(looked_up) <= 64
+
+
 @pytest.mark.parametrize("plan", [LOOSE, TIGHT], ids=["loose", "tight"])
 @pytest.mark.parametrize(("batch", "first_limit"), [(10_000, 16), (9, 1), (1, 3)])
 def test_the_store_comes_first_and_then_the_input(  # noqa: PLR0917 - fixtures
