@@ -794,6 +794,13 @@ FAULTS = (
     ),
     Fault(
         "groups",
+        "linkage/clusters.py",
+        "            for side in near:\n",
+        "            for side in near[:1]:\n",
+        "tests/linkage/test_clusters.py",
+    ),
+    Fault(
+        "groups",
         "linkage/living.py",
         "(-share.size, share.first)",
         "(share.size, share.first)",
