@@ -42,6 +42,48 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "groups",
+        "ingest/neighbours.py",
+        "begin + size, MOST_HELD if size > 1 else None)",
+        "begin + size, None)",
+        "tests/ingest/test_grouping.py -k by_few_rows",
+    ),
+    Fault(
+        "groups",
+        "batches/meeting.py",
+        "np.maximum(np.arange(1, members.size + 1), np.repeat(firsts, sizes))",
+        "np.arange(1, members.size + 1)",
+        "tests/ingest/test_grouping.py -k by_few_rows",
+    ),
+    Fault(
+        "groups",
+        "ingest/grouping.py",
+        "        np.minimum.at(self._places, found.later, places)\n",
+        "        np.minimum.at(self._places, found.later, found.later)\n",
+        "tests/ingest/test_grouping.py -k ids_of_new_groups",
+    ),
+    Fault(
+        "dedupe",
+        "batches/deciding.py",
+        "        pairs = held(self._similar_pairs(rows), MOST_HELD)\n",
+        "        pairs = held(self._similar_pairs(rows), rows.size**2)\n",
+        "tests/ingest/test_dedupe.py -k no_more_are_held",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/dedupe.py",
+        "        np.zeros(len(prefixes), np.bool_),\n        numbers.size,\n",
+        "        np.zeros(len(prefixes), np.bool_),\n",
+        "tests/ingest/test_dedupe.py -k exact_index_proposes",
+    ),
+    Fault(
+        "groups",
+        "linkage/clusters.py",
+        "            for side in near:\n",
+        "            for side in near[:1]:\n",
+        "tests/linkage/test_clusters.py",
+    ),
+    Fault(
         "cli",
         "cli/dedupe.py",
         'if counts["bad"] == counts["rows"] > 0:',

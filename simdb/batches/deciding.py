@@ -6,6 +6,10 @@ ones, so rows are decided in waves: in each, every undecided row is compared wit
 rows that share a bucket with it and are not dropped. A row that is similar to one waits until it is
 known what becomes of that one. A row all of whose candidates are used up is kept.
 
+Where all similar pairs are found, none is compared twice: rows are decided from their pairs, in
+order. Those of more pairs than may be held are halved: what of the later half is similar to a kept
+row of the earlier is dropped, and the rest decided among itself.
+
 Rows that share no bucket, directly or over others, do not depend on each other: whole components
 may be decided anywhere.
 """
@@ -40,8 +44,9 @@ NONE_LEFT = -1
 MOST_A_WAVE = 64  # earlier rows that a row is compared with
 PAIRS_A_WAVE = 262_144
 MANY_WAVES = 4
+MOST_HELD = 262_144  # similar pairs of rows
 
-_Pairs: TypeAlias = tuple[Int64s, Int64s, Float64s]  # the places of both, and their values
+Pairs: TypeAlias = tuple[Int64s, Int64s, Float64s]  # the places of both, and their values
 
 
 class Decisions(Struct):
@@ -112,15 +117,14 @@ class BatchDecider:
         # Equal rows of which only some duplicate a stored item are no class: see decide_by_store.
         open_rows = comparable & (decisions.stored < 0)
         settled = comparable & ~open_rows
-        arranged = None
         if self._order is None:
             first_equal, other = map(self._first_equal, (open_rows, settled))
         else:
-            symbols = self._signer.symbols(items)
-            arranged = self._order.arrange(symbols.values, symbols.offsets)
-            first_equal, other = (first_identical(arranged, rows) for rows in (open_rows, settled))
+            first_equal, other = (
+                first_identical(self._arranged, rows) for rows in (open_rows, settled)
+            )
         first_equal = np.where(settled, other, first_equal)
-        if arranged is not None:
+        if self._order is not None:
             copies = np.flatnonzero(first_equal != np.arange(len(items)))
             apart = copies[~self._confirmed(copies, first_equal[copies], identical=True)]
             first_equal[apart] = apart
@@ -133,14 +137,12 @@ class BatchDecider:
             takes_part &= decisions.stored < 0
         rows = np.flatnonzero(takes_part)
         if rows.size > 1:
-            wanted = decisions.stored[rows] < 0
-            if arranged is not None:
-                assert isinstance(self._bound, Threshold)
-                self._decide_by_pairs(rows, wanted, pairs_of_sets(arranged, rows, self._bound))
-            elif self._sorts:
-                self._decide_by_pairs(rows, wanted, self._pairs_of_bits(rows))
+            if self._order is None and not self._sorts:
+                self._decide_rows(rows, decisions.stored[rows] < 0)
+            elif self._keep:
+                self._take_first(self._similar_pairs(rows))
             else:
-                self._decide_rows(rows, wanted)
+                self._decide_by_pairs(rows)
         # A row equal to an earlier one duplicates what that one does, or else that one itself.
         copies = np.flatnonzero((first_equal != own) & open_rows)
         origin = first_equal[copies]
@@ -192,7 +194,7 @@ class BatchDecider:
         needed = self._signer.agreement(self._bound)
         undecided = np.flatnonzero(wanted & buckets.shared)
         status[~buckets.shared] = KEPT
-        comparer = _Comparer(self._judge, self._items, rows)
+        comparer = Comparer(self._judge, self._items, rows)
         at_once = 1
         while undecided.size:
             most = min(at_once, max(1, PAIRS_A_WAVE // undecided.size))
@@ -232,31 +234,68 @@ class BatchDecider:
         self._decisions.row[rows[found]] = rows[similar_to[found]]
         self._decisions.value[rows[found]] = values[found]
 
-    def _pairs_of_bits(self, rows: Int64s) -> Iterator[_Pairs]:
-        """Find all near pairs of the given rows, as places among them, the earlier first."""
-        measure = self._signer.measure
-        features = self._signer.features(some_of(self._items, rows))
-        for found in measure.near_pairs(features, None, self._bound, Work()):
-            earlier = np.minimum(found.left, found.right)
-            yield earlier, np.maximum(found.left, found.right), found.distances.astype(np.float64)
+    # -- by all similar pairs ----------------------------------------------------------------
 
-    def _decide_by_pairs(self, rows: Int64s, wanted: Bools, pairs: Iterator[_Pairs]) -> None:
-        """Decide about the given rows, all different, from all their similar pairs."""
-        decisions = self._decisions
-        parts = list(pairs)
-        if not parts:
+    @cached_property
+    def _arranged(self) -> ArrangedSets:
+        """The symbols of all rows, in the order by which pairs are found."""
+        assert self._order is not None
+        symbols = self._signer.symbols(self._items)
+        return self._order.arrange(symbols.values, symbols.offsets)
+
+    def _similar_pairs(self, rows: Int64s, others: Int64s | None = None) -> Iterator[Pairs]:
+        """Find all similar pairs of rows with each other, or with later ones; the earlier first."""
+        later = rows if others is None else others
+        find = self._pairs_of_bits if self._sorts else self._pairs_of_sets
+        for left, right, values in find(rows, others):
+            one, other = rows[left], later[right]
+            met = self._confirmed(one, other)
+            yield np.minimum(one, other)[met], np.maximum(one, other)[met], values[met]
+
+    def _pairs_of_sets(self, rows: Int64s, others: Int64s | None) -> Iterator[Pairs]:
+        assert isinstance(self._bound, Threshold)
+        sets = self._arranged.select(rows)
+        if others is None:
+            found = joins.pairs(sets, self._bound)
+        else:
+            found = joins.join(sets, self._arranged.select(others), self._bound)
+        for part in found:
+            yield part.left, part.right, part.similarities
+
+    def _pairs_of_bits(self, rows: Int64s, others: Int64s | None) -> Iterator[Pairs]:
+        features = self._signer.features(some_of(self._items, rows))
+        later = None if others is None else self._signer.features(some_of(self._items, others))
+        for found in self._signer.measure.near_pairs(features, later, self._bound, Work()):
+            yield found.left, found.right, found.distances.astype(np.float64)
+
+    def _decide_by_pairs(self, rows: Int64s) -> None:
+        """Decide about rows, all different, that are similar to none that was kept before them."""
+        if rows.size < 2:
             return
-        left, right, similarity = (np.concatenate(column) for column in zip(*parts, strict=True))
-        dropped = np.zeros(rows.size, np.bool_)
-        confirmed = self._confirmed(rows[left], rows[right])
-        left, right, similarity = left[confirmed], right[confirmed], similarity[confirmed]
-        for place in np.lexsort((left, right)).tolist():
-            row, earlier = int(right[place]), int(left[place])
-            settled = decisions.row[rows[row]] >= 0
-            if wanted[row] and not settled and not dropped[earlier]:
-                decisions.row[rows[row]] = rows[earlier]
-                decisions.value[rows[row]] = similarity[place]
-                dropped[row] = not self._keep
+        decisions = self._decisions
+        pairs = held(self._similar_pairs(rows), MOST_HELD)
+        if pairs is None:
+            first, second = np.split(rows, [rows.size // 2])
+            self._decide_by_pairs(first)
+            self._take_first(self._similar_pairs(first[decisions.row[first] < 0], second))
+            self._decide_by_pairs(second[decisions.row[second] < 0])
+            return
+        order = np.lexsort(pairs[:2])
+        for one, row, value in zip(*(column[order].tolist() for column in pairs), strict=True):
+            if decisions.row[row] < 0 and decisions.row[one] < 0:
+                decisions.row[row], decisions.value[row] = one, value
+
+    def _take_first(self, pairs: Iterator[Pairs]) -> None:
+        """Let rows duplicate the first that they are a pair with, if nothing that is stored."""
+        decisions = self._decisions
+        for earlier, later, values in pairs:
+            order = np.lexsort((earlier, later))
+            places = order[np.unique(later[order], return_index=True)[1]]
+            rows, found = later[places], earlier[places]
+            known = decisions.row[rows]
+            better = (decisions.stored[rows] < 0) & ((known < 0) | (found < known))
+            decisions.row[rows[better]] = found[better]
+            decisions.value[rows[better]] = values[places[better]]
 
     @cached_property
     def _column(self) -> ByteStrings:
@@ -317,10 +356,17 @@ class BatchDecider:
         return met
 
 
-def pairs_of_sets(arranged: ArrangedSets, rows: Int64s, least: Threshold) -> Iterator[_Pairs]:
-    """Find all similar pairs of the given rows, all different, as places among them."""
-    for found in joins.pairs(arranged.select(rows), least):
-        yield found.left, found.right, found.similarities
+def held(pairs: Iterator[Pairs], most: int) -> Pairs | None:
+    """Return all pairs together; None if there are more than that."""
+    parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
+    count = 0
+    for part in pairs:
+        count += part[0].size
+        if count > most:
+            return None
+        parts.append(part)
+    earlier, later, values = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return earlier, later, values
 
 
 def first_identical(sets: ArrangedSets, takes_part: Bools) -> Int64s:
@@ -364,7 +410,7 @@ class _Buckets:
         self.next_places[rows] = self._first_places[rows]
 
 
-class _Comparer:
+class Comparer:
     """Compares rows of a batch in wave after wave.
 
     Where waves are many, as of rows all moderately alike, features are made once of all rows, if

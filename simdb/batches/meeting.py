@@ -21,6 +21,7 @@ from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
 from simdb.forest import Forest
 from simdb.lsh.family import BucketKeys, polynomial_base
+from simdb.ragged import offsets_of
 from simdb.work import Work
 
 if TYPE_CHECKING:
@@ -88,6 +89,26 @@ def slice_of_batch(signer: Signer, signed: Signed) -> BucketSlice | None:
     owners = keys.owners(order[shared])
     numbers, members = np.unique(owners, return_inverse=True)
     return slice_of(signer, numbers, signed.signatures[numbers], rising[shared], members)
+
+
+def with_later(part: BucketSlice, begin: int, end: int) -> BucketSlice | None:
+    """Leave of a slice the pairs whose later member is one of a range of places in ``numbers``."""
+    buckets = part.buckets
+    count = buckets.keys.size
+    bucket_of = np.repeat(np.arange(count), np.diff(buckets.starts))
+    members = buckets.members
+    used = np.bincount(bucket_of[(members >= begin) & (members < end)], minlength=count) > 0
+    if not used.any():
+        return None
+    kept = (members < end) & used[bucket_of]
+    members, bucket_of = members[kept], bucket_of[kept]
+    sizes = np.bincount(bucket_of, minlength=count)[used]
+    starts = offsets_of(sizes)
+    # A member before the range is paired with those in the range only.
+    firsts = starts[:-1] + np.bincount(bucket_of[members < begin], minlength=count)[used]
+    ends = np.maximum(np.arange(1, members.size + 1), np.repeat(firsts, sizes))
+    own = buckets._replace(starts=starts, members=members, ends=ends)
+    return replace(part, buckets=own._replace(keys=buckets.keys[used], bands=buckets.bands[used]))
 
 
 def _bands_of(signer: Signer, keys: UInt64s, signatures: UInt16s) -> Int32s:

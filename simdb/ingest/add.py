@@ -462,12 +462,12 @@ class BatchAdder:
             keeper.leave(gone)
             items = [fates.batch.items[row] for row in kept]
             coming = signed.select(np.array(kept, np.int64))
-            found = keeper.arrive(items, coming, writer.manifest.next_number, self._stored_keys)
+            keeper.arrive(items, coming, writer.manifest.next_number, self._stored_keys)
         if gone:
             writer.remove(gone)
         first = insert_rows(writer, fates.batch, signed, kept, self._access.pool_for(len(kept)))
         if keeper is not None:
-            keeper.settle(found, first)
+            keeper.settle()
         if signed.prefixes is not None:
             self._measure(writer, first, signed.prefixes.select(np.array(kept, np.int64)))
         if self._policy.on_existing in OF_CONTENT:

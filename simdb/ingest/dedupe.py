@@ -152,9 +152,12 @@ class Deduplicator(BatchDecider):
         if not self._replaced.size:
             first_equal = self._first_equal(comparable)
         copies = np.flatnonzero(first_equal != own)
-        candidates = self._candidates(comparable & (first_equal == own), FIRST_LIMIT)
-        self._compare_in_order(self._only_before(candidates))
-        for part in self._in_parts(candidates.cut & (decisions.stored < 0)):
+        rest = comparable & (first_equal == own)
+        if self._prober is None:
+            candidates = self._candidates(rest, FIRST_LIMIT)
+            self._compare_in_order(self._only_before(candidates))
+            rest = candidates.cut & (decisions.stored < 0)
+        for part in self._in_parts(rest):
             self._compare_in_order(self._only_before(part))
         decisions.stored[copies] = decisions.stored[first_equal[copies]]
         decisions.value[copies] = decisions.value[first_equal[copies]]
@@ -169,10 +172,13 @@ class Deduplicator(BatchDecider):
 
     def _all_candidates(self, rows: Bools) -> Iterator[Proposals]:
         """Yield all candidates of rows, each row's in one part."""
-        found = self._candidates(rows, LARGE_BUCKET)
-        small = ~found.cut[found.probes]
-        yield found._replace(probes=found.probes[small], numbers=found.numbers[small])
-        yield from self._in_parts(found.cut)
+        rest = rows
+        if self._prober is None:
+            found = self._candidates(rows, LARGE_BUCKET)
+            small = ~found.cut[found.probes]
+            yield found._replace(probes=found.probes[small], numbers=found.numbers[small])
+            rest = found.cut
+        yield from self._in_parts(rest)
 
     def _in_parts(self, rows: Bools) -> Iterator[Proposals]:
         """Yield all candidates of rows, of few rows at once where their buckets are large."""
@@ -265,10 +271,12 @@ def _looked_up(prober: Prober, prefixes: Prefixes, comparable: Bools) -> Proposa
     rows = np.flatnonzero(comparable)
     sizes = prefixes.set_sizes.tolist()
     found = [prober.candidates(prefixes[row], sizes[row]) for row in rows.tolist()]
+    numbers = np.concatenate([np.empty(0, np.uint32), *found])
     return Proposals(
-        np.repeat(rows, [numbers.size for numbers in found]),
-        np.concatenate([np.empty(0, np.uint32), *found]),
+        np.repeat(rows, [some.size for some in found]),
+        numbers,
         np.zeros(len(prefixes), np.bool_),
+        numbers.size,
     )
 
 

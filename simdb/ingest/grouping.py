@@ -14,9 +14,10 @@ which says ``linkage.living``.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,23 +25,23 @@ from simdb.answers.choose import Question, choose
 from simdb.answers.entities import SHARE_OF_CELLS, Scale
 from simdb.answers.kept import ACTIONS, components_of, groups_of
 from simdb.answers.method import Method
-from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.arrays import Float64s, UInt32s
+from simdb.batches.deciding import MOST_HELD
 from simdb.batches.signer import Signed, Signer
 from simdb.exact.thresholds import Bound
+from simdb.forest import Forest
 from simdb.ingest.neighbours import Found, Neighbours
 from simdb.kinds.base import Stored
 from simdb.linkage.entities import Clustering, SimilarPairs, cluster
 from simdb.linkage.living import NO_GROUP, Happened, Share, happened, inherit, shares_of
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened, WriteAccess
-from simdb.ragged import as_bytes
+from simdb.ragged import as_bytes, slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.groups import Edges, GroupWriter
 from simdb.storage.collection.reader import FEW, CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.views import KeyFilter
-
-T = TypeVar("T")
 
 
 class Piece(NamedTuple):
@@ -59,31 +60,57 @@ class Whole(NamedTuple):
 Node: TypeAlias = "int | Piece | Whole"  # a number is that of an item that is in no component
 
 
-class _Sets(Generic[T]):
-    """Disjoint sets of whatever is named."""
+class _Arrived:
+    """Rows that come at a level, and what their pairs connect.
 
-    def __init__(self) -> None:
-        self._parent: dict[T, T] = {}
+    Attributes:
+        first: the number that the first row gets.
+        rows: how many there are.
+        over: what is stored that they are connected with, each with a row of these.
+    """
 
-    def root(self, one: T) -> T:
-        """Return what stands for the set of one, which it is alone if it was never named."""
-        parent = self._parent.setdefault(one, one)
-        while parent != one:
-            grand = self._parent[parent]
-            self._parent[one] = grand
-            one, parent = parent, self._parent[grand]
-        return one
+    def __init__(self, first: int, rows: int) -> None:
+        self.first = first
+        self.rows = rows
+        self.over: dict[Node, int] = {}
+        self._forest = Forest(rows)
+        # The later row of the first pair of each, of pairs with what is stored, then of those with
+        # other rows, then of copies: by this new groups are numbered.
+        self._places = np.full(rows, 3 * rows)
 
-    def join(self, one: T, other: T) -> None:
-        """Join the sets of two."""
-        self._parent[self.root(one)] = self.root(other)
+    def connect(self, found: Found, node_of: Callable[[int], Node]) -> None:
+        """Join what pairs connect; ``node_of`` says what a stored item is in."""
+        among = found.earlier >= self.first
+        places = found.later + self.rows * (among * (1 + found.equal))
+        np.minimum.at(self._places, found.later, places)
+        self._forest.connect(found.later[among], found.earlier[among] - self.first)
+        later = found.later[~among]
+        numbers, firsts, which = np.unique(
+            found.earlier[~among], return_index=True, return_inverse=True
+        )
+        over = [
+            self.over.setdefault(node_of(number), row)
+            for number, row in zip(numbers.tolist(), later[firsts].tolist(), strict=True)
+        ]
+        self._forest.connect(later, np.array(over, np.int64)[which])
 
-    def sets(self) -> list[list[T]]:
-        """Return all sets."""
-        found: dict[T, list[T]] = {}
-        for one in list(self._parent):
-            found.setdefault(self.root(one), []).append(one)
-        return list(found.values())
+    def parts(self, pieces: Sequence[Piece]) -> list[list[Node]]:
+        """Return what is connected, of pieces, all else that is stored, and rows."""
+        roots = self._forest.smallest()
+        parts: dict[Piece | int, list[Node]] = {}
+        for piece in pieces:
+            name = int(roots[self.over[piece]]) if piece in self.over else piece
+            parts.setdefault(name, []).append(piece)
+        first_places = np.full(self.rows, 3 * self.rows)
+        np.minimum.at(first_places, roots, self._places)
+        connected = np.flatnonzero(first_places[roots] < 3 * self.rows)
+        order = np.argsort(first_places[roots[connected]], kind="stable")
+        for row in connected[order].tolist():
+            parts.setdefault(int(roots[row]), []).append(self.first + row)
+        for node, row in self.over.items():
+            if not isinstance(node, Piece):
+                parts[int(roots[row])].append(node)
+        return list(parts.values())
 
 
 class Log:
@@ -165,7 +192,9 @@ class Keeper:
         self._log = Log(writer, self._tables)
         self._gone = np.empty(0, np.uint32)
         self._pieces: list[dict[int, list[Piece]]] = [{} for _ in self._bounds]
+        self._piece_of: list[dict[int, Piece]] = [{} for _ in self._bounds]
         self._was: list[dict[int, tuple[int, int]]] = [{} for _ in self._bounds]
+        self._arrived = [_Arrived(0, 0) for _ in self._bounds]
 
     # -- items that go ---------------------------------------------------------------------------
 
@@ -184,7 +213,10 @@ class Keeper:
                     labelled.add(number)
                 touched.add(label)
             for label in touched - {NO_GROUP}:
-                self._pieces[level][label] = self._pieces_of(level, label)
+                pieces = self._pieces[level][label] = self._pieces_of(level, label)
+                self._piece_of[level].update(
+                    (one, piece) for piece in pieces for one in piece.items
+                )
             for number in self._was[level]:
                 self._tables.set_edges(level, number, Edges.none())
         numbers_ = np.array(sorted(labelled), np.uint32)
@@ -197,14 +229,20 @@ class Keeper:
         edges = {number: self._tables.edges(level, number) for number in members.tolist()}
         if any(one.is_copy for one in edges.values()):
             edges.update(self._handed_on(level, members, edges))
-        inside = set(np.setdiff1d(members, self._gone, assume_unique=True).tolist())
-        sets: _Sets[int] = _Sets()
-        for number in inside:
-            sets.root(number)
-            for other in edges[number].items.tolist():
-                if other in inside:
-                    sets.join(number, other)
-        return [Piece(label, tuple(sorted(some))) for some in sets.sets()]
+        stays = np.setdiff1d(members, self._gone, assume_unique=True)
+        leads = [edges[number].items for number in stays.tolist()]
+        counts = np.array([len(items) for items in leads], np.int64)
+        forest = Forest(stays.size)
+        for some in slices_of(counts, MOST_HELD):
+            others = np.concatenate(leads[some])
+            places = np.minimum(np.searchsorted(stays, others), stays.size - 1)
+            own = np.repeat(np.arange(stays.size)[some], counts[some])
+            stay = stays[places] == others
+            forest.connect(own[stay], places[stay])
+        labels = forest.labels()
+        order = np.argsort(labels, kind="stable")
+        parts = np.split(stays[order], np.flatnonzero(np.diff(labels[order])) + 1)
+        return [Piece(label, tuple(part.tolist())) for part in parts if part.size]
 
     def _handed_on(
         self, level: int, members: UInt32s, edges: Mapping[int, Edges]
@@ -252,38 +290,46 @@ class Keeper:
 
     def arrive(
         self, items: Sequence[Stored], signed: Signed, first: int, stored_keys: KeyFilter
-    ) -> list[Found]:
-        """Find what rows are similar to that get numbers from a first on, at each level.
+    ) -> None:
+        """Note what rows are similar to that get numbers from a first on, at each level.
 
         To be called before they are stored.
         """
-        found = []
+        if not items:
+            return
+        self._writer.transaction.note_insertion()
         with self._writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
             opened = Opened(self._settings, self._signer, before)
-            for bound in self._bounds:
+            for level, bound in enumerate(self._bounds):
                 neighbours = Neighbours(
                     opened,
                     choose(self._settings, Question("add", bound)),
                     items,
                     signed,
+                    whole=self._method == "star",
                     gone=self._gone,
                     first=first,
                     stored_keys=stored_keys,
                 )
-                found.append(neighbours.found(whole=self._method == "star"))
-        return found
+                arrived = self._arrived[level] = _Arrived(first, len(items))
+                for found in neighbours.in_ranges():
+                    self._note_edges(level, found, first)
+                    arrived.connect(found, partial(self._node_of, level))
 
-    def settle(self, found: Sequence[Found] = (), first: int = 0) -> None:
+    def settle(self) -> None:
         """Change the groups, when all items have gone and come; the last step."""
         for level in range(len(self._bounds)):
-            later = earlier = np.empty(0, np.int64)
-            if found:
-                later, earlier = found[level].later + first, found[level].earlier
-                self._note_edges(level, found[level], first)
-            if later.size or self._was[level]:
-                self._change(level, later, earlier)
+            pieces = [piece for some in self._pieces[level].values() for piece in some]
+            parts = self._arrived[level].parts(pieces)
+            if parts or self._was[level]:
+                self._change(level, parts)
         self._log.write()
+
+    def _node_of(self, level: int, item: int) -> Node:
+        """Return what a stored item is in."""
+        label = self._tables.label(components_of(level), item)
+        return self._piece_of[level].get(item) or (Whole(label) if label else item)
 
     def _note_edges(self, level: int, found: Found, first: int) -> None:
         order = np.lexsort((found.earlier, found.later))
@@ -311,10 +357,9 @@ class Keeper:
 
     # -- which group is which --------------------------------------------------------------------
 
-    def _change(self, level: int, later: Int64s, earlier: Int64s) -> None:
-        """Change the components of a level, and what is told."""
+    def _change(self, level: int, parts: Sequence[Sequence[Node]]) -> None:
+        """Change the components of a level to what is connected now, and what is told."""
         partition = components_of(level)
-        parts = self._parts(level, later, earlier)
         made = inherit(*_inherited(self._pieces[level], parts), self._log.next_label)
         self._log.take_labels(len(made.new))
         moved: dict[int, tuple[int, int]] = {
@@ -334,19 +379,6 @@ class Keeper:
             for one in [Whole(label)] if label else part:
                 region.update(self._items(partition, one))
         self._make_stars(level, region)
-
-    def _parts(self, level: int, later: Int64s, earlier: Int64s) -> list[list[Node]]:
-        """Connect what pairs connect, of pieces, components and items in none."""
-        pieces = [piece for some in self._pieces[level].values() for piece in some]
-        piece_of = {item: piece for piece in pieces for item in piece.items}
-        sets: _Sets[Node] = _Sets()
-        for piece in pieces:
-            sets.root(piece)
-        for item, other in zip(later.tolist(), earlier.tolist(), strict=True):
-            label = self._tables.label(components_of(level), other)
-            node = piece_of.get(other) or (Whole(label) if label else other)
-            sets.join(item, node)
-        return sets.sets()
 
     def _items(self, partition: int, node: Node) -> Sequence[int]:
         if isinstance(node, Piece):

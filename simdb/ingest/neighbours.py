@@ -1,8 +1,11 @@
 """All pairs that come with the rows of a batch: with each other, and with what is stored.
 
 They are those that ``pairs(since=)`` finds: what the index proposes for a row when it is added,
-compared in full. Equal rows have the same neighbours: of these only the first is looked up, and the
-others are *copies*.
+compared in full. They come by ranges of rows, all pairs of a row with earlier ones at once, so that
+there need be no room for those of a whole batch.
+
+Equal rows have the same neighbours: unless all pairs are wanted, only the first of them is looked
+up, and the others are *copies*.
 """
 
 from __future__ import annotations
@@ -13,21 +16,21 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from simdb import kernels
 from simdb.answers.compare import stored_of_pairs
 from simdb.answers.method import Method
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
-from simdb.batches.compare import compare_items
-from simdb.batches.deciding import first_identical, in_every_group, pairs_of_sets
+from simdb.batches.deciding import MOST_HELD, Comparer, Pairs
+from simdb.batches.meeting import BucketSlice, candidate_pairs, slice_of_batch, with_later
 from simdb.batches.signer import Signed
-from simdb.exact.thresholds import Threshold
-from simdb.ingest.dedupe import Deduplicator, ramps
+from simdb.ingest.dedupe import Deduplicator
 from simdb.kinds.base import Stored
+from simdb.late import cached_property
 from simdb.opened.opened import Opened
 from simdb.ragged import are_equal
 from simdb.storage.tables.views import KeyFilter
+from simdb.work import Work
 
-MOST_COMPARED = 2**20  # pairs of a batch at once
+MOST_COMPARED = 65_536  # pairs of a batch at once
 
 
 class Found(NamedTuple):
@@ -53,6 +56,7 @@ class Neighbours(Deduplicator):
         opened: the store before they are.
         method: how they are looked for.
         items, signed: the rows; those that are not comparable have no neighbours.
+        whole: all pairs are wanted; else, of what is equal to something, only one such pair.
         gone: ascending numbers of stored items that go with the same commit.
         first: the number that the first row will have.
         stored_keys: as for ``Deduplicator``.
@@ -65,6 +69,7 @@ class Neighbours(Deduplicator):
         items: Sequence[Stored],
         signed: Signed,
         *,
+        whole: bool,
         gone: UInt32s,
         first: int,
         stored_keys: KeyFilter,
@@ -72,81 +77,86 @@ class Neighbours(Deduplicator):
         super().__init__(
             opened, method, items, signed, keep=True, replaced={}, stored_keys=stored_keys
         )
+        self._whole = whole
         self._gone = gone
         self._first = first
+        self._origin, self._alike = self._origins()
+        firsts = self._origin == np.arange(len(items))
+        self._rows = np.flatnonzero(firsts & signed.comparable)
+        self._copies = np.flatnonzero(~firsts)
 
-    def found(self, *, whole: bool) -> Found:
-        """Find them; not ``whole``, of what is equal to something only one such pair."""
-        origin, alike = self._origins()
-        rows = np.flatnonzero((origin == np.arange(len(origin))) & self._signed.comparable)
-        stored = self._of_store(rows)
-        left, right, values = self._of_batch(rows)
-        batch = Found(right, left + self._first, values, np.zeros(left.size, np.bool_))
-        copies = np.flatnonzero(origin != np.arange(len(origin)))
-        own = Found(
-            copies, origin[copies] + self._first, alike[copies], np.ones(copies.size, np.bool_)
-        )
-        if whole:
-            return self._with_copies(origin, _together(stored, batch), own)
-        # What is equal to a stored item has the neighbours of that.
-        equal = np.flatnonzero(stored.equal)
-        equal = equal[np.unique(stored.later[equal], return_index=True)[1]]
-        known = np.zeros(len(origin), np.bool_)
-        known[stored.later[equal]] = True
-        few = ~known[stored.later]
-        few[equal] = True
-        return _together(_some(stored, few), _some(batch, ~known[batch.later]), own)
+    def in_ranges(self) -> Iterator[Found]:
+        """Yield them by ranges of rows, all pairs of each row at once: of as many as have room."""
+        begin, size = 0, len(self._items)
+        while begin < len(self._items):
+            found = self._of_range(begin, begin + size, MOST_HELD if size > 1 else None)
+            if found is None:
+                size = (size + 1) // 2
+                continue
+            yield found
+            begin += size
+            if found.later.size < MOST_HELD // 4:
+                size *= 2
 
-    def _with_copies(self, origin: Int64s, found: Found, own: Found) -> Found:
-        """Give all rows of a class what its first has, each with each and with their equals."""
-        classes: dict[int, list[int]] = {}
-        for row in np.flatnonzero(self._signed.comparable).tolist():
-            classes.setdefault(int(origin[row]), []).append(row)
-        pairs: list[tuple[int, int, float, bool]] = []
-        columns = (column.tolist() for column in found)
-        for later, earlier, value, equal in zip(*columns, strict=True):
-            others = classes.get(earlier - self._first, [earlier - self._first])
-            for row in classes[later]:
-                for other in others:
-                    low, high = sorted((row, other))
-                    pairs.append((high, low + self._first, value, equal))
-        alike = dict(zip(own.later.tolist(), own.values.tolist(), strict=True))
-        for members in classes.values():
-            for place, row in enumerate(members):
-                pairs += [(row, one + self._first, alike[row], True) for one in members[:place]]
-        empty: list[tuple[int, int, float, bool]] = []
-        made = list(zip(*(pairs or empty), strict=True)) or [(), (), (), ()]
-        return Found(
-            np.array(made[0], np.int64),
-            np.array(made[1], np.int64),
-            np.array(made[2], np.float64),
-            np.array(made[3], np.bool_),
+    def _of_range(self, begin: int, end: int, most: int | None) -> Found | None:
+        """Find the neighbours of a range of rows; None if there are more than that."""
+        parts: list[Found] = [_NOTHING]
+        known = np.zeros(len(self._items), np.bool_)
+        rows, copies = (
+            some[slice(*np.searchsorted(some, [begin, end]))] for some in (self._rows, self._copies)
         )
+        count = copies.size
+        for part in self._found(rows, known):
+            count += part.later.size
+            if most is not None and count > most:
+                return None
+            parts.append(part)
+        equal = np.ones(copies.size, np.bool_)
+        origin = self._origin[copies] + self._first
+        parts.append(Found(copies, origin, self._alike[copies], equal))
+        return Found(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _found(self, rows: Int64s, known: Bools) -> Iterator[Found]:
+        """Find the pairs of rows with what is stored, then with earlier rows.
+
+        What is equal to a stored item, which is noted in ``known``, has the neighbours of that.
+        """
+        for stored in self._of_store(rows):
+            equal = np.flatnonzero(stored.equal)
+            equal = equal[np.unique(stored.later[equal], return_index=True)[1]]
+            known[stored.later[equal]] = True
+            few = ~known[stored.later]
+            few[equal] = True
+            yield _some(stored, few)
+        for earlier, later, values in self._of_batch(rows):
+            batch = Found(later, earlier + self._first, values, np.zeros(later.size, np.bool_))
+            yield _some(batch, ~known[later])
 
     def _origins(self) -> tuple[Int64s, Float64s]:
         """Return the first row that each is equal to, and how alike it is to that."""
-        comparable = self._signed.comparable
         alike = np.full(len(self._items), self._signer.kind.identical_value)
-        origin = self._first_equal(comparable)
+        if self._whole:
+            return np.arange(len(self._items)), alike
+        origin = self._first_equal(self._signed.comparable)
         if not self._signer.kind.has_symbols:
             self._keep_apart(origin, alike)
         return origin, alike
 
-    def _of_store(self, rows: Int64s) -> Found:
-        """Find the neighbours of rows among what is stored and stays."""
+    def _of_store(self, rows: Int64s) -> Iterator[Found]:
+        """Find the neighbours of rows among what is stored and stays, each row's at once."""
+        if not self._opened.reader.manifest.live or not rows.size:
+            return
         wanted = np.zeros(len(self._items), np.bool_)
         wanted[rows] = True
-        if not self._opened.reader.manifest.live or not rows.size:
-            return _NOTHING
-        parts = [_NOTHING]
         for probes, numbers, *_ in self._all_candidates(wanted):
             stays = ~np.isin(numbers, self._gone)
             later, earlier = probes[stays], numbers[stays]
             met, values = self._compare(later, earlier)
             later, earlier, values = later[met], earlier[met], values[met]
-            equal = self._equal_to(later, earlier)
-            parts.append(Found(later, earlier.astype(np.int64), values, equal))
-        return _together(*parts)
+            equal = np.zeros(later.size, np.bool_)
+            if not self._whole:
+                equal = self._equal_to(later, earlier)
+            yield Found(later, earlier.astype(np.int64), values, equal)
 
     def _equal_to(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Return which rows are equal, byte for byte, to stored items that are like them."""
@@ -156,96 +166,43 @@ class Neighbours(Deduplicator):
             equal[pairs] = are_equal(self._column, rows[pairs], stored, others)
         return equal
 
-    def _of_batch(self, rows: Int64s) -> tuple[Int64s, Int64s, Float64s]:
-        """Find the similar pairs of rows, none of which are equal, the earlier first."""
-        parts = [(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))]
-        if rows.size < 2:
-            return parts[0]
-        if self._order is not None:
-            parts += self._pairs_of_sets(rows)
-        elif self._sorts:
-            parts += [
-                (rows[one], rows[two], value) for one, two, value in self._pairs_of_bits(rows)
-            ]
-        else:
-            parts += self._pairs_of_buckets(rows)
-        left, right, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-        low, high = np.minimum(left, right), np.maximum(left, right)
-        _, firsts = np.unique(high * len(self._items) + low, return_index=True)
-        kept = firsts[self._confirmed(low[firsts], high[firsts])]
-        return low[kept], high[kept], values[kept]
+    def _of_batch(self, rows: Int64s) -> Iterator[Pairs]:
+        """Find the similar pairs of a range of rows with each other, and with those before."""
+        if not rows.size:
+            return
+        if self._order is None and not self._sorts:
+            yield from self._pairs_of_buckets(rows)
+            return
+        before = self._rows[: np.searchsorted(self._rows, rows[0])]
+        if before.size:
+            yield from self._similar_pairs(before, rows)
+        if rows.size > 1:
+            yield from self._similar_pairs(rows)
 
-    def _pairs_of_sets(self, rows: Int64s) -> Iterator[tuple[Int64s, Int64s, Float64s]]:
-        """Join rows by their symbols; those of the same symbols take part once, and then each."""
-        assert self._order is not None
-        assert isinstance(self._bound, Threshold)
-        symbols = self._signer.symbols(self._items)
-        arranged = self._order.arrange(symbols.values, symbols.offsets)
-        takes_part = np.zeros(len(self._items), np.bool_)
-        takes_part[rows] = True
-        first = first_identical(arranged, takes_part)[rows]
-        classes = {one: rows[first == one] for one in np.unique(first).tolist()}
-        for members in classes.values():
-            left, right = np.triu_indices(members.size, 1)
-            yield members[left], members[right], np.ones(left.size)
-        distinct = np.array(sorted(classes), np.int64)
-        for left, right, values in pairs_of_sets(arranged, distinct, self._bound):
-            if all(classes[one].size == 1 for one in distinct[np.append(left, right)].tolist()):
-                yield distinct[left], distinct[right], values
-                continue
-            for one, other, value in zip(
-                distinct[left].tolist(), distinct[right].tolist(), values.tolist(), strict=True
-            ):
-                mine, yours = classes[one], classes[other]
-                pairs = np.repeat(mine, yours.size), np.tile(yours, mine.size)
-                yield *pairs, np.full(mine.size * yours.size, value)
-
-    def _pairs_of_buckets(self, rows: Int64s) -> Iterator[tuple[Int64s, Int64s, Float64s]]:
-        """Compare the rows that share a bucket."""
-        rows = rows[self._shares[rows]]
+    @cached_property
+    def _met(self) -> tuple[Int64s, BucketSlice | None, Comparer]:
+        """The rows that share a bucket with another, their buckets, and what compares them."""
+        rows = self._rows[self._shares[self._rows]]
         signed = replace(self._signed, rising=None).select(rows)
-        keys = signed.buckets
-        if keys.groups is not None:
-            keys = keys.sorted_within()
+        part = slice_of_batch(self._signer, signed)
+        return rows, part, Comparer(self._judge, self._items, rows)
+
+    def _pairs_of_buckets(self, rows: Int64s) -> Iterator[Pairs]:
+        """Compare the rows that share a bucket, in the first that they share."""
+        sharing, part, comparer = self._met
+        if part is not None:
+            ends = np.searchsorted(sharing[part.numbers], [rows[0], rows[-1] + 1])
+            part = with_later(part, *ends.tolist())
+        if part is None:
+            return
         needed = self._signer.agreement(self._bound)
-        order = kernels.runs.order_of(keys.values)
-        members = keys.owners(order)
-        ordered = keys.values[order]
-        starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] + np.uint64(1)))
-        first = np.repeat(starts, np.diff(np.append(starts, ordered.size)))
-        earlier = np.arange(ordered.size) - first  # members of the bucket before each
-        ends = np.cumsum(earlier)
-        begin = 0
-        while begin < ordered.size:
-            most = (int(ends[begin - 1]) if begin else 0) + MOST_COMPARED
-            end = max(begin + 1, int(np.searchsorted(ends, most, side="right")))
-            counts = earlier[begin:end]
-            some = np.repeat(np.arange(begin, end), counts)
-            place = np.repeat(first[begin:end], counts) + ramps(counts)
-            left, right = members[place], members[some]
-            left, right = np.minimum(left, right), np.maximum(left, right)
-            packed = np.unique((left * rows.size + right)[left != right])
-            left, right = np.divmod(packed, max(1, rows.size))
-            begin = end
-            fits = in_every_group(keys, left, right)
-            fits[fits] = needed.holds(signed.signatures[left[fits]], signed.signatures[right[fits]])
-            left, right = rows[left[fits]], rows[right[fits]]
-            if left.size:
-                compared = compare_items(self._judge, self._items, left, right)
-                met = self._meets(compared)
-                yield left[met], right[met], compared.values()[met]
+        for left, right in candidate_pairs(part, needed, Work(), at_once=MOST_COMPARED):
+            compared = comparer.compare(left, right)
+            met = self._meets(compared)
+            yield sharing[left[met]], sharing[right[met]], compared.values()[met]
 
 
 _NOTHING = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), np.empty(0, np.bool_))
-
-
-def _together(*parts: Found) -> Found:
-    return Found(
-        np.concatenate([part.later for part in parts]),
-        np.concatenate([part.earlier for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.equal for part in parts]),
-    )
 
 
 def _some(found: Found, chosen: Bools) -> Found:

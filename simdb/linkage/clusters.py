@@ -16,8 +16,9 @@ All of them keep apart what is said never to be the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -75,36 +76,45 @@ def star(part: Component) -> Int64s:
     strength += np.bincount(part.right, part.weights, part.size)
     rank = np.empty(part.size, np.int64)
     rank[np.lexsort((np.arange(part.size), -strength))] = np.arange(part.size)
-    item, other = np.concatenate([[part.left, part.right], [part.right, part.left]], axis=1)
-    weights = np.concatenate([part.weights, part.weights])
+    # The pairs of an item stand together, once by the left and once by the right one.
+    by_right = np.argsort(part.right, kind="stable")
+    earlier = _cut(part.left[by_right], part.right[by_right], part.size)
+    later = _cut(part.right, part.left, part.size)
     groups = _Groups(part)
     is_left = np.ones(part.size, np.bool_)
     centre_of = np.arange(part.size)
     while is_left.any():
-        centres = _centres(rank, item, other, is_left)
+        centres = _centres(rank, (earlier, later), is_left)
         is_left &= ~centres
-        wanted = np.flatnonzero(is_left[item] & centres[other])
+        left = np.flatnonzero(is_left[part.left] & centres[part.right])
+        right = np.flatnonzero(is_left[part.right] & centres[part.left])
+        items = np.concatenate([part.left[left], part.right[right]])
+        wanted = np.concatenate([part.right[left], part.left[right]])
+        weights = np.concatenate([part.weights[left], part.weights[right]])
         # The best first; then by the rank of the centre.
-        for place in wanted[np.lexsort((rank[other[wanted]], -weights[wanted]))].tolist():
-            one, centre = int(item[place]), int(other[place])
+        order = np.lexsort((rank[wanted], -weights))
+        for one, centre in zip(items[order].tolist(), wanted[order].tolist(), strict=True):
             if is_left[one] and groups.join(one, centre):
                 is_left[one] = False
                 centre_of[one] = centre
     return centre_of
 
 
-def _centres(rank: Int64s, item: Int64s, other: Int64s, is_left: Bools) -> Bools:
+def _cut(others: Int64s, items: Int64s, size: int) -> list[Int64s]:
+    """Return of each of so many items what it is paired with, of pairs by rising item."""
+    cuts = np.searchsorted(items, np.arange(size + 1)).tolist()
+    return [others[begin:end] for begin, end in pairwise(cuts)]
+
+
+def _centres(rank: Int64s, near: Sequence[Sequence[Int64s]], is_left: Bools) -> Bools:
     """Choose centres among what is left: each in turn, unless it is a pair with one before."""
-    inside = np.flatnonzero(is_left[item] & is_left[other])
-    inside = inside[np.argsort(item[inside], kind="stable")]
-    cuts = np.searchsorted(item[inside], np.arange(rank.size + 1))
-    near = other[inside]
     centres = np.zeros(rank.size, np.bool_)
     taken = ~is_left
     for one in np.argsort(rank).tolist():
         if not taken[one]:
             centres[one] = True
-            taken[near[cuts[one] : cuts[one + 1]]] = True
+            for side in near:
+                taken[side[one]] = True
     return centres
 
 

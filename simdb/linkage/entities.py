@@ -159,9 +159,9 @@ def cluster(
     Raises:
         ConfigurationError: a component takes more than its room.
     """
-    items, places = np.unique(np.concatenate([pairs.left, pairs.right]), return_inverse=True)
+    items = np.unique(np.concatenate([pairs.left, pairs.right]))
     allowed = ~np.isin(pairs.packed, apart.packed)
-    left, right = (side[allowed] for side in np.split(places, 2))
+    left, right = (np.searchsorted(items, side[allowed]) for side in (pairs.left, pairs.right))
     forest = Forest(items.size)
     forest.connect(left, right)
     labels = forest.labels()

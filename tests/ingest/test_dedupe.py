@@ -120,6 +120,84 @@ def test_dedupe_is_its_definition_however_the_input_is_cut(  # noqa: PLR0917 - f
         assert collection.check(deep=True).sound
 
 
+COMPLETE: dict[str, tuple[simdb.kinds.Kind, dict[str, Any], Any]] = {
+    "sets": (
+        simdb.Set(),
+        {"threshold": None, "exact_floor": 0.6},
+        lambda one: {one.randrange(9) for _ in range(6)},
+    ),
+    "bits": (simdb.Bits(64), {"max_distance": 1}, lambda one: one.getrandbits(8)),
+}
+
+
+@pytest.mark.parametrize("most", [1, 40, 10**6])
+@pytest.mark.parametrize("name", COMPLETE)
+def test_where_all_pairs_are_found_no_more_are_held_than_have_room(
+    tmp_path, monkeypatch, name, most
+):
+    kind, options, item = COMPLETE[name]
+    generator = random.Random(1)
+    contents = [item(generator) for _ in range(150)]
+    counts: list[int] = []
+    hold = deciding.held
+
+    def holding(*given: Any) -> Any:
+        found = hold(*given)
+        counts.append(0 if found is None else found[0].size)
+        return found
+
+    monkeypatch.setattr(deciding, "MOST_HELD", most)
+    monkeypatch.setattr(deciding, "held", holding)
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        whole = db.collection("whole", kind, **options)
+        report = whole.add_many(enumerate(contents), find_duplicates=True)
+        pairs = whole.pairs(guarantee="exact")
+        relation = {
+            (one.left, one.right): one.similarity if one.distance is None else one.distance
+            for one in pairs
+        }
+        firsts = {row: min(one for one, other in relation if other == row) for _, row in relation}
+        assert {one.key: one.duplicate_of for one in report.duplicates} == firsts
+        _, outcomes = run(db.collection("kept", kind, **options), enumerate(contents))
+    expected = defined(contents, relation)
+    assert [
+        (one.action, one.duplicate_of, one.similarity if one.distance is None else one.distance)
+        for one in outcomes
+    ] == expected
+    assert len(relation) > 200
+    assert max(counts) <= most
+    assert len(counts) > 1 or most > 40
+
+
+@pytest.mark.parametrize("groups", [None, "chain"])
+def test_what_an_exact_index_proposes_for_many_rows_is_looked_up_in_parts(
+    tmp_path, monkeypatch, groups
+):
+    """Rows that are all alike: 60 of them, and 30 that are stored."""
+    looked_up: list[int] = []
+    look_up = deduplicating._looked_up
+
+    def looking_up(*given: Any) -> Any:
+        found = look_up(*given)
+        looked_up.append(found.numbers.size)
+        return found
+
+    monkeypatch.setattr(answering, "SHARE_OF_MET", 2**24)  # of 2**30
+    monkeypatch.setattr(deduplicating, "_looked_up", looking_up)
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        options: dict[str, Any] = {"threshold": None, "exact_floor": 0.8, "groups": groups}
+        collection = db.collection("c", simdb.Set(), **options)
+        rows = [(row, {*range(60), 100 + row}) for row in range(90)]
+        collection.add_many(rows[:30])
+        report = collection.add_many(rows[30:], find_duplicates=groups is None)
+        if groups is None:
+            assert [one.duplicate_of for one in report.duplicates] == [0] * 60
+        else:
+            assert len(collection.group_of(0).keys) == 90
+    assert sum(looked_up) == 60 * 30
+    assert max(looked_up) <= 64
+
+
 @pytest.mark.parametrize("plan", [LOOSE, TIGHT], ids=["loose", "tight"])
 @pytest.mark.parametrize(("batch", "first_limit"), [(10_000, 16), (9, 1), (1, 3)])
 def test_the_store_comes_first_and_then_the_input(  # noqa: PLR0917 - fixtures
@@ -646,10 +724,10 @@ def test_texts_that_are_all_alike_are_looked_up_and_compared_in_few_bounded_step
         waves.append(len(left))
         return wave(self, left, right)
 
-    wave = deciding._Comparer.compare
+    wave = deciding.Comparer.compare
     monkeypatch.setattr(deduplicating, "propose", proposing)
     monkeypatch.setattr(deduplicating.Deduplicator, "_compare", comparing)
-    monkeypatch.setattr(deciding._Comparer, "compare", waving)
+    monkeypatch.setattr(deciding.Comparer, "compare", waving)
     rows = moderately_alike(420)
     plan: dict[str, Any] = {"threshold": 0.8, "bands": 8, "rows": 1, "seed": 3}
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:

@@ -12,7 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 import simdb
+from simdb.batches import deciding
 from simdb.ingest import add as adding
+from simdb.ingest import grouping, neighbours
 from simdb.opened.catalogue import KeptGroups, write_settings
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
 from simdb.storage.tables.layout import Table
@@ -211,8 +213,9 @@ def test_damage_to_groups_is_found(database):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_groups_of_every_kind(database, method):
+def test_groups_of_every_kind(database, monkeypatch, method):
     """Those that are compared by distance, by bits and by rules, equal items among them."""
+    monkeypatch.setattr(neighbours, "MOST_HELD", 3)
     grouped = 0
     for name, case in ALL.items():
         generator = random.Random(name)
@@ -268,6 +271,79 @@ def test_kept_groups_by_distance_are_those_computed_anew(tmp_path, name, method)
         simdb.load(tmp_path / f"{seed}", tmp_path / f"{seed} again.simdb")
         with simdb.open(tmp_path / f"{seed} again.simdb") as db:
             assert {frozenset(group.keys) for group in db["c"].kept_groups()} == kept
+
+
+HERDS: dict[str, tuple[simdb.kinds.Kind, dict[str, Any], Callable[[int], Any]]] = {
+    "buckets": (
+        simdb.Set(),
+        {"threshold": 0.8, "bands": 12, "rows": 1},
+        lambda row: {*range(60), 100 + row},
+    ),
+    "sets": (
+        simdb.Set(),
+        {"threshold": None, "exact_floor": 0.8},
+        lambda row: {*range(60), 100 + row},
+    ),
+    "bits": (simdb.Bits(64), {"max_distance": 2}, lambda row: 1 << row),
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", HERDS)
+def test_pairs_of_a_batch_that_is_all_alike_are_noted_once_and_by_few_rows(
+    tmp_path, monkeypatch, name, method
+):
+    """Not held: those of 40 rows are 780, and with the 20 that are stored 800."""
+    kind, options, item = HERDS[name]
+    noted: list[int] = []
+    compared: list[int] = []
+    note, compare = grouping.Keeper._note_edges, deciding.Comparer.compare
+
+    def noting(self: Any, level: int, found: Any, first: int) -> None:
+        noted.append(found.later.size)
+        note(self, level, found, first)
+
+    def comparing(self: Any, left: Any, right: Any) -> Any:
+        compared.append(left.size)
+        return compare(self, left, right)
+
+    monkeypatch.setattr(neighbours, "MOST_HELD", 100)
+    monkeypatch.setattr(grouping, "MOST_HELD", 100)
+    monkeypatch.setattr(neighbours, "MOST_COMPARED", 30)
+    monkeypatch.setattr(grouping.Keeper, "_note_edges", noting)
+    monkeypatch.setattr(deciding.Comparer, "compare", comparing)
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", kind, groups=method, seed=1, **options)
+        collection.add_many([(row, item(row)) for row in range(20)])
+        compared.clear()
+        collection.add_many([(row, item(row)) for row in range(20, 60)])
+        assert sum(noted) == 60 * 59 // 2
+        assert max(noted) <= 100
+        # Ranges that had too many pairs are halved: what was compared in vain is little.
+        assert sum(compared) < (2 * 780 if name == "buckets" else 1)
+        assert len(collection.group_of(0).keys) == 60
+        assert collection.check(deep=True).sound
+        collection.delete_many([0, 30, 59])
+        assert len(collection.group_of(1).keys) == 57
+        assert collection.check(deep=True).sound
+
+
+@pytest.mark.parametrize("most", [1, 10**6])
+def test_the_ids_of_new_groups_do_not_depend_on_how_many_pairs_have_room(
+    database, monkeypatch, most
+):
+    """By the later item of the first pair; what comes to a stored item first, mere copies last."""
+    monkeypatch.setattr(neighbours, "MOST_HELD", most)
+    collection = chained(database)
+    rows = [("a", {401, 402}), ("b", {201, 202, 203, 204}), ("c", {301, 302, 303})]
+    rows += [("d", {301, 302}), ("e", {201, 202, 203}), ("f", {401, 402}), ("g", {20, 21, 22})]
+    collection.add_many(rows)
+    assert told(collection, since=2) == [
+        ("created", 3, None, (11, "g")),
+        ("created", 4, None, ("c", "d")),
+        ("created", 5, None, ("b", "e")),
+        ("created", 6, None, ("a", "f")),
+    ]
 
 
 def test_pairs_without_weights_are_found(tmp_path):
