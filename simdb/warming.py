@@ -68,3 +68,10 @@ def _use(database: Database, examples: Examples) -> None:
         stored.check(deep=True)
         stored.stats()
         stored.rebuild()
+    with suppress(UsageError):  # of kinds that answer without an index
+        none: dict[str, Any] = {} if kind.is_distance else {"threshold": None}
+        plain = database.create_collection("plain", kind, **none, seed=0)
+        plain.add_many(enumerate(items))
+        plain.search(items[0], **bound)
+        list(plain.pairs(**bound))
+        list(plain.join(plain, **bound))

@@ -107,8 +107,8 @@ FAULTS = (
     Fault(
         "files",
         "files/inputs.py",
-        "    if not names:\n",
-        "    if False:\n",
+        '        raise FileNotFoundError(2, f"no file in this folder{matching}", source)\n',
+        "        pass\n",
         "tests/cli/test_shards.py -k nothing_to_read",
     ),
     Fault(

@@ -72,7 +72,7 @@ def test_a_folder_or_a_pattern_is_searched_for_row_by_row(folder, tmp_path):
     assert "a.ndjson, line 1: not JSON" in refused
     (tmp_path / "none").mkdir()
     refused = failed("search", store, "c", "--input", tmp_path / "none", "--format", "jsonl")
-    assert "none is a folder in which no name tells a format of rows" in refused
+    assert "none: no file in this folder" in refused
 
 
 def test_a_key_that_comes_twice_in_shards_names_both_files(folder, tmp_path):
