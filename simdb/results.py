@@ -234,8 +234,10 @@ class Answers(Sequence[Matches], Tabular):
     @overload
     def __getitem__(self, index: int) -> Matches: ...
     @overload
-    def __getitem__(self, index: slice) -> Sequence[Matches]: ...
-    def __getitem__(self, index: int | slice) -> Matches | Sequence[Matches]:
+    def __getitem__(self, index: slice) -> Answers: ...
+    def __getitem__(self, index: int | slice) -> Matches | Answers:
+        if isinstance(index, slice):
+            return Answers(self._answers[index], is_distance=self._is_distance)
         return self._answers[index]
 
     def to_arrow(self) -> Any:

@@ -86,16 +86,16 @@ FAULTS = (
     Fault(
         "cli",
         "cli/dedupe.py",
-        'if counts["bad"] == counts["rows"] > 0:',
-        "if False:",
+        'if counts["bad"] == counts["rows"] > 0 and',
+        "if False and",
         "tests/cli/test_bad_rows.py -k without_a_good_row",
     ),
     Fault(
         "files",
         "files/inputs.py",
-        "    if is_pattern(source):\n        return named.absolute()",
-        "    if False:\n        return named.absolute()",
-        "tests/cli/test_shards.py -k next_run",
+        '    if first == "**":\n',
+        "    if False:\n",
+        "tests/files/test_inputs_within.py",
     ),
     Fault(
         "cli",
@@ -142,8 +142,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/dedupe.py",
-        'places.require_store("collection", "sync", "on_existing", "other_keys", "yes")',
-        'places.require_store("collection", "sync", "other_keys", "yes")',
+        'places.require_store("collection", "sync", "on_existing", "other_keys")',
+        'places.require_store("collection", "sync", "other_keys")',
         "tests/cli/test_options.py -k without_effect",
     ),
     Fault(

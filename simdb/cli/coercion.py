@@ -54,7 +54,9 @@ class GivenOnce:
             for parameter, times in Counter(given).items():
                 is_one = parameter.param_type_name == "option" and not parameter.is_flag
                 if is_one and times > 1 and not parameter.multiple:
-                    raise UsageError(f"{parameter.opts[0]} takes one value, but is given {times}")
+                    raise UsageError(
+                        f"{parameter.opts[0]} takes one value, but is given {times} times"
+                    )
             return values, rest, given
 
         parser.parse_args = parse_once

@@ -175,10 +175,10 @@ class Places(Struct, frozen=True):
                 raise UsageError(f"{name} belongs to the store; name another file for the output")
 
     def require_store(self, *options: str) -> None:
-        """Raise if options are given that decide about a store, and none is."""
+        """Raise if options that decide about a store are not as by default, and none is given."""
+        usual = {one.name: one.default for one in self.context.command.params}
         for option in options if self.store is None else ():
-            source = self.context.get_parameter_source(option)
-            if source is not None and source.name == "COMMANDLINE":
+            if self.context.params[option] != usual[option]:
                 raise UsageError(f"--{option.replace('_', '-')} needs --store")
 
     @contextlib.contextmanager
@@ -326,7 +326,7 @@ def dedupe(
     Example: simdb dedupe posts.jsonl --id-field id --threshold 0.8 -o kept.jsonl
     """
     began = time.monotonic()
-    places.require_store("collection", "sync", "on_existing", "other_keys", "yes")
+    places.require_store("collection", "sync", "on_existing", "other_keys")
     if _are_to_be_proposed(described, choices, places):
         described, bound, reading = _proposed(
             inputs, choices, places=places, bound=bound, reading=reading, telling=telling
@@ -729,7 +729,7 @@ class _Job:
             **({} if policy.order is None else _of_policy(report)),
         )
         counts.update(_least(target, bound))
-        if counts["bad"] == counts["rows"] > 0:
+        if counts["bad"] == counts["rows"] > 0 and self._asked.reading.bad is None:
             raise UsageError("every row is bad: no output is written")
         policy.require_few_removed(counts)
         splitting.finish()

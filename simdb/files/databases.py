@@ -150,9 +150,9 @@ class DatabaseReader(TableReader):
         if self._file and _begins_with(self._file, _SQLITE):
             return f"the file is one of SQLite, which sqlite:{self._file}:{self._named} reads"
         told = "DuckDB cannot read it: " + str(error).partition("\n")[0]
-        if "extension" not in told.lower():
+        if "INSTALL " not in str(error):  # as it proposes for an extension that it lacks
             return told
-        return f"{told.rstrip('.:')}; it downloads no extension here: INSTALL in DuckDB does"
+        return f"{told.rstrip('.:!')}; it downloads no extension here: INSTALL in DuckDB does"
 
 
 def _begins_with(file: str, expected: bytes) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from pathlib import Path
 
@@ -75,10 +75,12 @@ def is_read_within(place: str, source: str, pattern: str | None = None) -> bool:
 
     It need not be there. Of a folder some files may match any pattern.
     """
+    if place == STANDARD_STREAM:
+        return False
     named = Path(place)
     if is_pattern(source):
-        return named.absolute().match(str(Path(source).absolute()))
-    if place == STANDARD_STREAM or not is_folder(source):
+        return _matches_parts(named.absolute().parts, Path(source).absolute().parts)
+    if not is_folder(source):
         return False
     around, path = Path(source).resolve(), named.resolve()
     if around not in path.parents:
@@ -87,6 +89,17 @@ def is_read_within(place: str, source: str, pattern: str | None = None) -> bool:
     if is_file and pattern is not None and not fnmatch.fnmatchcase(path.name, pattern):
         return False
     return not any(part.startswith(".") for part in path.relative_to(around).parts)
+
+
+def _matches_parts(parts: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether the parts of a path match those of a pattern, of which ``**`` is any number."""
+    if not wanted:
+        return not parts
+    first, *others = wanted
+    if first == "**":
+        return any(_matches_parts(parts[begin:], others) for begin in range(len(parts) + 1))
+    is_one = bool(parts) and fnmatch.fnmatchcase(parts[0], first)
+    return is_one and _matches_parts(parts[1:], others)
 
 
 def files_behind(source: str, pattern: str | None = None) -> Iterator[str]:

@@ -225,10 +225,13 @@ def test_without_a_good_row_no_output_is_written(tmp_path):
     source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
     source.write_text('{"id": "a", "text": "one two"}\n{"id": "b", "text": "three four"}\n')
     kept.write_text("earlier")
-    asked = ["dedupe", source, "-o", kept, "--bad", tmp_path / "bad.jsonl", "--id-field", "id"]
+    asked = ["dedupe", source, "-o", kept, "--on-bad", "skip", "--id-field", "id"]
     assert "every row is bad: no output is written" in failed(*asked, "--text-field", "txet")
     assert kept.read_text() == "earlier"
-    assert not (tmp_path / "bad.jsonl").exists()
+    wanted = [*asked[:4], "--bad", tmp_path / "bad.jsonl", "--id-field", "id"]
+    done(*wanted, "--text-field", "txet")  # for whoever looks at them
+    assert kept.read_bytes() == b""
+    assert len((tmp_path / "bad.jsonl").read_text().splitlines()) == 2
     done(*asked)
     assert kept.read_bytes() == source.read_bytes()
     source.write_text("")

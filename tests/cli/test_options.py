@@ -257,15 +257,17 @@ def test_search_reads_rows_and_not_one_text_where_a_field_is_named(store, tmp_pa
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        (["--collection", "documents"], "--collection needs --store"),
+        (["--collection", "news"], "--collection needs --store"),
         (["--on-existing", "replace"], "--on-existing needs --store"),
         (["--other-keys"], "--other-keys needs --store"),
         (["--sync", "batch"], "--sync needs --store"),
-        (["--yes"], "--yes needs --store"),
         (["--integer-keys"], "--integer-keys needs --id-field"),
         (["--on-bad", "error", "--bad", "bad"], "--bad and --on-bad error contradict each other"),
-        (["--id-field", "id", "--id-field", "n"], "--id-field takes one value, but is given 2"),
-        (["-o", "-"], "--output takes one value, but is given 2"),
+        (
+            ["--id-field", "id", "--id-field", "n"],
+            "--id-field takes one value, but is given 2 times",
+        ),
+        (["-o", "-"], "--output takes one value, but is given 2 times"),
     ],
 )
 def test_an_option_without_effect_is_refused(tmp_path, given, told):
@@ -273,6 +275,13 @@ def test_an_option_without_effect_is_refused(tmp_path, given, told):
     command = ["dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl"]
     assert told in failed(*command, *given)
     assert not (tmp_path / "kept.jsonl").exists()
+
+
+def test_options_as_by_default_and_a_yes_are_no_question(tmp_path):
+    (tmp_path / "in.jsonl").write_text(THREE_ROWS)
+    given = ["--yes", "--on-existing", "error", "--sync", "full"]
+    told = run("dedupe", tmp_path / "in.jsonl", "-o", tmp_path / "kept.jsonl", *given)
+    assert told.exit_code == 0, told.stderr
 
 
 def test_a_database_has_no_format_and_options_before_the_command_are_given_once(
