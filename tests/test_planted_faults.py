@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/rebuild.py",
+        "                few = REBUILT_AT_ONCE // SHARE_IN_TURN\n",
+        "                few = 0\n",
+        "tests/upkeep/test_rebuild.py -k add_all_the_time",
+    ),
+    Fault(
         "groups",
         "ingest/neighbours.py",
         "begin + size, MOST_HELD if size > 1 else None)",
@@ -337,8 +344,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/rebuild.py",
-        "                elif position == writer.manifest.next_number:\n",
-        "                if position == writer.manifest.next_number:\n",
+        "                if is_whole and (settings.groups is None or not added):\n",
+        "                if is_whole:\n",
         "tests/ingest/test_grouping.py -k in_one_commit",
     ),
     Fault(

@@ -20,7 +20,7 @@ from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Known, WriteAccess
 from simdb.results import Progress
-from simdb.storage.collection.manifest import write_frequent
+from simdb.storage.collection.manifest import IndexManifest, write_frequent
 from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import ReadTransaction
@@ -29,6 +29,7 @@ from simdb.upkeep.regroup import make_groups
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
 REBUILT_AT_ONCE = 10_000  # items
+SHARE_IN_TURN = 10  # of these: the last items, for which writers wait
 SHARE_OF_MEMORY = 64
 
 
@@ -151,9 +152,11 @@ def rebuild(
 
     Until then the new index is listed as garbage, so that nothing is left behind if the work is
     cut off, and reserved, so that nobody takes it for that. Items added meanwhile are signed as
-    well, until none is left. What the old index leaves may stay listed as garbage in its turn.
-    StorageError if the present settings are no longer ``before``, which those were made from;
-    nothing has changed then. Where items are signed alike under both, the index stays.
+    well, the last few of them in the transaction that switches; where groups are kept, until none
+    is left, which others who add batches all the time may delay. What the old index leaves may
+    stay listed as garbage in its turn. StorageError if the present settings are no longer
+    ``before``, which those were made from; nothing has changed then. Where items are signed alike
+    under both, the index stays.
 
     The transaction that switches makes the groups that are kept, too: of all pairs that the new
     index finds, of which nothing is left to be committed then.
@@ -185,20 +188,26 @@ def rebuild(
                 catalogue.require_unchanged(snapshot, before)
                 reader = CollectionReader(snapshot, settings.number)
                 numbers, signed, position = _signed_next(access, signer, reader, position)
+                # What has come since is signed in turn, but for groups: of these all must have been
+                # committed before the switch.
+                is_last = position == reader.manifest.next_number and settings.groups is None
             with access.write() as transaction:
                 now = catalogue.require_unchanged(transaction, before)
                 writer = CollectionWriter(transaction, settings.number)
-                if numbers.size:  # of which some have tombstones since, as in every index
-                    postings.insert(writer, index, signer.epoch, numbers, signed)
-                    writer.index_writer(index).merge_after(numbers.size)
-                elif position == writer.manifest.next_number:
+                added = _post(writer, index, signer.epoch, numbers, signed)
+                few = REBUILT_AT_ONCE // SHARE_IN_TURN
+                while is_last and 0 < writer.manifest.next_number - position <= few:
+                    numbers, signed, position = _signed_next(access, signer, writer, position)
+                    added += _post(writer, index, signer.epoch, numbers, signed)
+                is_whole = position == writer.manifest.next_number
+                if is_whole and (settings.groups is None or not added):
                     catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
                     old = catalogue.index_tables(writer.manifest.index)
                     catalogue.add_garbage(transaction, old)
                     writer.manifest.index = index
                     _switch(access, writer, now, settings, progress)
                     break
-            done += numbers.size
+            done += added
             if progress is not None:
                 progress(Progress("signing", done, None))
     clear_up(access)
@@ -216,6 +225,20 @@ def _switch(
     make_groups(access, writer, now.groups, settings, progress=progress)
     writer.save()
     catalogue.write_settings(writer.transaction, settings)
+
+
+def _post(
+    writer: CollectionWriter,
+    index: IndexManifest,
+    epoch: Epoch | None,
+    numbers: UInt32s,
+    signed: Signed,
+) -> int:
+    """Write items to a new index, and return how many; some have tombstones since, as in any."""
+    if numbers.size:
+        postings.insert(writer, index, epoch, numbers, signed)
+        writer.index_writer(index).merge_after(numbers.size)
+    return numbers.size
 
 
 def _signed_next(

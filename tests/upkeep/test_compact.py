@@ -137,7 +137,10 @@ def test_marks_stay_where_another_writer_starts_a_merge_between_the_steps(tmp_pa
 
 
 @pytest.mark.parametrize("floor", [None, 0.8])
-def test_what_is_deleted_while_an_index_is_rebuilt_is_dropped_from_it_too(tmp_path, floor):
+def test_what_is_deleted_while_an_index_is_rebuilt_is_dropped_from_it_too(
+    tmp_path, monkeypatch, floor
+):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 9)
     with simdb.open(tmp_path / "s.simdb") as database:
         texts = database.collection("c", simdb.Text(), threshold=0.8, exact_floor=floor)
         texts.add_many((number, "the same text, " * 9 + str(number)) for number in range(10))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.storage.collection.writer import CollectionWriter
 from simdb.upkeep import rebuild as maintaining
 from tests.support.strategies import SURE, cluster_corpus, found_pairs, odd_corpus, similar_pairs
 
@@ -97,6 +98,30 @@ def test_items_added_replaced_and_deleted_meanwhile_are_in_the_new_index(
         expected = similar_pairs(list(stored.items()), WORDS, Fraction(1, 2))
         assert found_pairs(collection) == expected
         assert collection.check(deep=True).sound
+
+
+@pytest.mark.parametrize("settings", [{}, {"exact_floor": 0.5}, {"compression": "zstd"}])
+def test_a_rebuild_ends_while_others_add_all_the_time(tmp_path, monkeypatch, settings):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 50)
+    plain, rows = maintaining._signed_next, iter(odd_corpus(5, originals=200))
+    keys = iter(range(1_000))
+
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        collection = db.collection("c", WORDS, **SURE, **settings)
+        collection.add_many((next(keys), next(rows)) for _ in range(70))
+
+        def signed_beside_others(access: Any, signer: Any, reader: Any, position: int) -> Any:
+            found = plain(access, signer, reader, position)
+            if not isinstance(reader, CollectionWriter):  # after the snapshot, before the lock
+                collection.add_many((next(keys), next(rows)) for _ in range(3))
+            return found
+
+        monkeypatch.setattr(maintaining, "_signed_next", signed_beside_others)
+        collection.rebuild(seed=9)
+        stored = [(entry.key, entry.item) for entry in collection.items()]
+        assert len(stored) < 100
+        assert found_pairs(collection) == similar_pairs(stored, WORDS, Fraction(1, 2))
+        assert collection.check(deep=True).problems == ()
 
 
 def test_a_rebuild_that_is_cut_off_changes_nothing_and_leaves_nothing(tmp_path, monkeypatch):
