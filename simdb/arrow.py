@@ -1359,7 +1359,7 @@ def _type_of_both(one: Any, other: Any) -> Any:
 
 def _columns_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, list[Any]]]:
     """Yield rows column by column, so many at once."""
-    for part in parts_of(rows, lambda row: _size_of(list(row.values()))):
+    for part in parts_of(rows, lambda row: column_size(list(row.values()))):
         names = dict.fromkeys(name for row in part for name in row)
         yield {name: [row.get(name) for row in part] for name in names}
 
@@ -1378,17 +1378,17 @@ def parts_of(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[lis
         yield part
 
 
-def _size_of(value: Any) -> int:
+def column_size(value: Any) -> int:
     """Return about how many bytes a value takes that is to be one of a column."""
     if isinstance(value, str | bytes):
         return len(value)
     if isinstance(value, np.ndarray):
         return value.nbytes
     if isinstance(value, Mapping):
-        return _size_of([*value, *value.values()])
+        return column_size([*value, *value.values()])
     if isinstance(value, list | tuple):
         kinds = set(map(type, value))
-        size = len if kinds == {str} else _size_of
+        size = len if kinds == {str} else column_size
         return VALUE_BYTES * len(value) + (0 if kinds <= _SMALL else sum(map(size, value)))
     return 0
 

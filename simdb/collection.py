@@ -1666,7 +1666,7 @@ class Collection(CollectionView):
                 kept, ``"duplicate"`` ones dropped.
             lost: called before each commit with the number of rows so far, and of those among them
                 that are dropped although their items are taken out (``on_existing="replace"``).
-                What it raises ends the call without that commit.
+                What it raises ends the call without that commit. Containment takes no item out.
 
         Raises:
             ConfigurationError: no index looks for duplicates, as of distances without a

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from simdb.cli.coercion import GivenOnce, make_adapters_late
+from simdb.cli.coercion import make_adapters_late, refusing_repetition
 from simdb.cli.failures import CommandGroup
 from simdb.cli.help import Command, write_options
 from simdb.cli.stores import Settings, mode_from
@@ -59,13 +59,17 @@ class _OnDemand(UserDict[str, Any]):
         return self.data[name]
 
 
-class _Commands(GivenOnce, CommandGroup):
+class _Commands(CommandGroup):
     """All commands, in groups in the help."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         names: Any = _OnDemand(dict.fromkeys(chain.from_iterable(COMMANDS.values())))
         self.commands = names
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser, which takes an option of one value once."""
+        return refusing_repetition(super().make_parser(ctx))
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options before a command, and the commands."""

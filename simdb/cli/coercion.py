@@ -41,26 +41,23 @@ def _stays(value: Any, kind: Any) -> bool:
     return kind in {str, bool, int, float} and type(value) is kind
 
 
-class GivenOnce:
-    """A command whose options of one value are given once: of several the last would win."""
+def refusing_repetition(parser: Any) -> Any:
+    """Let the parser of a command refuse an option of one value that is given more than once.
 
-    def make_parser(self, ctx: Any) -> Any:
-        """Return the parser, which notes a parameter each time that it is given."""
-        parser = super().make_parser(ctx)  # type: ignore[misc]
-        parse = parser.parse_args
+    Of several values the last would win. The parser notes a parameter each time that it is given.
+    """
+    parse = parser.parse_args
 
-        def parse_once(args: list[str]) -> tuple[Any, list[str], Sequence[Any]]:
-            values, rest, given = parse(args)
-            for parameter, times in Counter(given).items():
-                is_one = parameter.param_type_name == "option" and not parameter.is_flag
-                if is_one and times > 1 and not parameter.multiple:
-                    raise UsageError(
-                        f"{parameter.opts[0]} takes one value, but is given {times} times"
-                    )
-            return values, rest, given
+    def parse_args(args: list[str]) -> tuple[Any, list[str], Sequence[Any]]:
+        values, rest, given = parse(args)
+        for parameter, times in Counter(given).items():
+            is_one = parameter.param_type_name == "option" and not parameter.is_flag
+            if is_one and times > 1 and not parameter.multiple:
+                raise UsageError(f"{parameter.opts[0]} takes one value, but is given {times} times")
+        return values, rest, given
 
-        parser.parse_args = parse_once
-        return parser
+    parser.parse_args = parse_args
+    return parser
 
 
 def make_adapters_late() -> None:

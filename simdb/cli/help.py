@@ -8,7 +8,7 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from simdb.cli.coercion import GivenOnce
+from simdb.cli.coercion import refusing_repetition
 
 _TYPE = re.compile(r"<([^<>]*)>")
 _LEAST = re.compile(r"x>=([\d.]+)")
@@ -17,8 +17,12 @@ _BETWEEN = re.compile(r"([\d.]+)<=x<=([\d.]+)")
 _WORDS = {"str": "TEXT", "int": "N", "int range": "N", "float": "NUMBER", "float range": "NUMBER"}
 
 
-class Command(GivenOnce, TyperCommand):
+class Command(TyperCommand):
     """A command with grouped options in its help."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """Return the parser, which takes an option of one value once."""
+        return refusing_repetition(super().make_parser(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Write the arguments; there is one collection at most, though it is parsed as a list."""

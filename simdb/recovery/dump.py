@@ -194,7 +194,7 @@ def _write_items(
     )
     done = 0
     with tables.parquet().ParquetWriter(file, schema, compression="zstd") as target:
-        for rows in tables.parts_of(map(told, chain(first, entries)), _size_of):
+        for rows in tables.parts_of(map(told, chain(first, entries)), tables.column_size):
             if keys == _NATIVE and any(isinstance(key, str) != of_texts for key, _, _ in rows):
                 return None
             columns = list(map(list, zip(*rows, strict=True)))
@@ -203,11 +203,6 @@ def _write_items(
             if progress is not None:
                 progress(Progress("writing", done, part.count))
     return {"keys": keys, "items": _NATIVE if are_texts else _JSON}
-
-
-def _size_of(row: tuple[Any, str, str | None]) -> int:
-    _, item, metadata = row
-    return len(item) + len(metadata or "")
 
 
 def _batches(source: Any) -> Iterator[Any]:
