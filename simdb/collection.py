@@ -1591,8 +1591,8 @@ class Collection(CollectionView):
         policy = structs.replace(policy, is_whole=at_once)
         given = None
         if signature is not None and recipe is not None:
-            given = ingest.given.GivenSignatures(rows, signature, recipe, self._present.settings)
-            rows = given.data
+            given = ingest.given.GivenSignatures(signature, recipe, self._present.settings)
+            rows = given.beside(rows)
         found = arrow.rows_of(_rows("rows", rows), key, item, metadata)
         return self._load(known, policy, found, progress=progress, outcomes=outcomes, given=given)
 

@@ -12,8 +12,14 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from simdb import answers, kinds, recovery, upkeep
-from simdb.arguments import require_choice, require_function, require_whole, short
+from simdb import answers, ingest, kinds, recovery, upkeep
+from simdb.arguments import (
+    require_choice,
+    require_function,
+    require_truth,
+    require_whole,
+    short,
+)
 from simdb.collection import Collection, CollectionView
 from simdb.errors import (
     CollectionNotFoundError,
@@ -429,6 +435,7 @@ class Database:
         self,
         folder: str | os.PathLike[str],
         *,
+        signatures: bool = False,
         progress: Callable[[Progress], None] | None = None,
     ) -> None:
         """Write the whole store into a new folder of Parquet files, for ``simdb.load``.
@@ -439,6 +446,9 @@ class Database:
 
         Args:
             folder: a folder that does not exist yet; it appears when it is complete.
+            signatures: also write the signatures of collections with a probable index, as the bytes
+                of a column: ``load`` need not sign the items then. Where the items are signatures
+                there is no such column.
             progress: called now and then.
 
         Raises:
@@ -446,6 +456,7 @@ class Database:
             UnknownKindError: this process does not know a kind in the store.
             MissingExtraError: pyarrow is not installed.
         """
+        require_truth("signatures", signatures)
         require_function("progress", progress)
         with self._handle.read() as transaction:
             parts = []
@@ -455,8 +466,13 @@ class Database:
                 said = tuple(labels.of_collection(transaction, settings.number))
                 with view._opened() as opened:
                     groups = upkeep.regroup.plain_groups(opened)
+                signs = signatures and settings.is_probable and not settings.kind.estimates
                 parts.append(
-                    recovery.dump.DumpedPart(settings, len(view), view.items, said, groups)
+                    recovery.dump.DumpedPart(
+                        settings,
+                        *(len(view), view.items, said, groups),
+                        view.signatures if signs else None,
+                    )
                 )
             recovery.dump.write(parse_path(folder), parts, progress)
 
@@ -574,6 +590,7 @@ def load(
     folder: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
+    signatures: bool = True,
     threads: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
@@ -586,15 +603,19 @@ def load(
     Args:
         folder: the folder with ``simdb.json``.
         path: the new store; it appears when it is complete.
+        signatures: take those of the folder, if it has some, as ``add_many(signature=)`` does, and
+            refuse them if they are not those of the items; or sign all items anew.
         threads: threads that sign; by default as many as there are processors.
         progress: called now and then.
 
     Raises:
-        StorageError: the folder is not a dump, or is damaged; or the store exists.
+        StorageError: the folder is not a dump, or is damaged; or its signatures are not those that
+            the items have here; or the store exists.
         FormatVersionError: a newer version wrote the folder.
         UnknownKindError: this process does not know a kind, or a tokeniser, in the folder.
         MissingExtraError: pyarrow is not installed.
     """
+    require_truth("signatures", signatures)
     require_function("progress", progress)
     target = parse_path(path)
     if target.exists():
@@ -613,7 +634,17 @@ def load(
                     made = catalogue.create(transaction, replace(one.settings, groups=None))
                     labels.put(transaction, made.number, one.labels)
                 filled = database[one.settings.name]
-                filled.add_many(one.rows(), progress=progress)
+                given = one.given() if signatures else None
+                with one.signatures_refused():
+                    filled._load(
+                        filled._known,
+                        ingest.add.AddPolicy(
+                            on_existing="error", bound=None, drop_duplicates=False, skip_bad=False
+                        ),
+                        one.rows(given),
+                        progress=progress,
+                        given=given,
+                    )
                 if len(filled) != one.count:
                     raise StorageError(
                         f"{one.file} has {len(filled):,} items, not {one.count:,} as dumped"

@@ -15,6 +15,13 @@ def dump(
     *,
     store: Store,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="The new folder.")],
+    signatures: Annotated[
+        bool,
+        typer.Option(
+            "--signatures",
+            help="Also write signatures, so that 'load' need not sign (not written).",
+        ),
+    ] = False,
     telling: Working,
 ) -> None:
     """Write a whole store as a folder of Parquet files.
@@ -30,7 +37,7 @@ def dump(
         told_when_interrupted(lambda: f"there is no {folder}"),
         telling.bar() as bar,
     ):
-        database.dump(folder, progress=bar.callback)
+        database.dump(folder, signatures=signatures, progress=bar.callback)
         count = len(database)
     told = {"store": store.path, "folder": folder, "collections": count}
     telling.tell(told, f"{counted(count, 'collection', 'collections')} in {folder}")

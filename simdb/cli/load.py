@@ -19,6 +19,10 @@ def load(
         str, typer.Argument(metavar="FOLDER", help="A folder that 'simdb dump' wrote.")
     ],
     store: Annotated[str, typer.Argument(metavar="STORE", help="The new store.")],
+    sign: Annotated[
+        bool,
+        typer.Option("--sign", help="Sign all items anew, also if the folder has signatures."),
+    ] = False,
     telling: Working,
 ) -> None:
     """Make a store from a folder that 'simdb dump' wrote.
@@ -31,5 +35,11 @@ def load(
         told_when_interrupted(lambda: f"there is no {store}"),
         telling.bar() as bar,
     ):
-        simdb.load(folder, store, threads=settings_of(context).threads, progress=bar.callback)
+        simdb.load(
+            folder,
+            store,
+            signatures=not sign,
+            threads=settings_of(context).threads,
+            progress=bar.callback,
+        )
     telling.tell({"folder": folder, "store": store}, f"loaded into {store}")

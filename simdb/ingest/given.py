@@ -1,9 +1,9 @@
-"""Signatures that come with the rows of a table, made elsewhere by the recipe of the collection."""
+"""Signatures that come with the rows of a table or a dump, made by the recipe of the collection."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,18 +18,15 @@ from simdb.recipe import Recipe
 
 
 class GivenSignatures:
-    """A column of signatures of a table, read as its rows are.
+    """A column of signatures, read as the rows beside it are.
 
     Args:
-        data: the table.
-        column: the name of the column: bytes of little-endian uint16 words.
+        column: its name: bytes of little-endian uint16 words.
         recipe: by which they were made, or its fingerprint.
         settings: of the collection.
     """
 
-    def __init__(
-        self, data: Any, column: str, recipe: Recipe | str, settings: CollectionSettings
-    ) -> None:
+    def __init__(self, column: str, recipe: Recipe | str, settings: CollectionSettings) -> None:
         told = recipe if isinstance(recipe, str) else recipe.fingerprint
         if told != settings.recipe.fingerprint:
             raise ConfigurationError(
@@ -39,21 +36,26 @@ class GivenSignatures:
         self._family = settings.family()
         if self._family is None:
             raise ConfigurationError(f"{settings.title} has no probable index: nothing is signed")
-        if not arrow.is_table(data):
-            raise UsageError(f"signature names a column of a table, not of {type(data).__name__}")
-        schema, self._batches = arrow.batches(data)
-        if column not in schema.names:
-            raise UsageError(f"there is no column {column!r}; there are: {', '.join(schema.names)}")
         self._column = column
         # The first row of each part, ascending, its signatures, and which rows have none.
         self._held: deque[tuple[int, UInt16s, Bools]] = deque()
         self._rows = 0
-        self.data = arrow.library().RecordBatchReader.from_batches(schema, self._passing())
 
-    def _passing(self) -> Iterator[Any]:
-        """Yield the batches of the table, and hold their signatures until they are asked for."""
+    def beside(self, data: Any) -> Any:
+        """Return a table as a ``pyarrow.RecordBatchReader`` whose signatures are held."""
+        if not arrow.is_table(data):
+            raise UsageError(f"signature names a column of a table, not of {type(data).__name__}")
+        schema, found = arrow.batches(data)
+        if self._column not in schema.names:
+            raise UsageError(
+                f"there is no column {self._column!r}; there are: {', '.join(schema.names)}"
+            )
+        return arrow.library().RecordBatchReader.from_batches(schema, self.passing(found))
+
+    def passing(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield the batches of a table, and hold their signatures until they are asked for."""
         assert self._family is not None
-        for batch in self._batches:
+        for batch in batches:
             column = batch.column(self._column)
             lacks = np.asarray(column.is_null())
             if lacks.any():  # as bad items do, which are told of by themselves

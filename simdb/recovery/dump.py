@@ -10,7 +10,8 @@ N.parquet      the items of one collection in order of insertion: key, item, met
 
 Items are as ``simdb export`` has them: texts and what else is written as text in a column of
 texts, everything else as JSON. Keys are int64 or texts, and JSON where a collection has both.
-Metadata is JSON, null where there is none.
+Metadata is JSON, null where there is none. A column of signatures comes beside them by choice;
+simdb.json then has the fingerprint of the recipe that they were made by.
 
 simdb.json has digests (BLAKE2b) of itself and of all files, so that damage is not loaded. A folder
 that something else has written may do without.
@@ -30,8 +31,11 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
+
 from simdb import arrow as tables
-from simdb.errors import FormatVersionError, StorageError, UnknownKindError
+from simdb.errors import ConfigurationError, FormatVersionError, StorageError, UnknownKindError
+from simdb.ingest.given import GivenSignatures
 from simdb.opened.catalogue import CollectionSettings, check_name
 from simdb.opened.labels import Label
 from simdb.results import Entry, Key, Progress
@@ -41,6 +45,8 @@ from simdb.unfinished import held, remove_abandoned, sync_folder
 FORMAT = 1
 _CATALOGUE = "simdb.json"
 _NATIVE, _JSON = "native", "json"  # forms of a column
+_COLUMNS = ("key", "item", "metadata")
+_SIGNATURE = "signature"
 # What values that no dump has may raise, those of settings and of JSON too.
 _WRONG = (ValueError, TypeError, ArithmeticError, RecursionError)
 
@@ -56,15 +62,37 @@ class DumpedCollection:
     items: str
     labels: tuple[Label, ...] = ()
     groups: Any = None  # those that are kept, as ``upkeep.regroup`` has them
+    signed_by: str | None = None  # the fingerprint of the recipe of the signatures beside items
 
-    def rows(self) -> Iterator[tuple[Key, Any, Any]]:
-        """Yield key, item and metadata, as inserted; StorageError if they cannot be read."""
+    def given(self) -> GivenSignatures | None:
+        """What is to hold the signatures, if there are any; StorageError if they do not belong."""
+        if self.signed_by is None:
+            return None
+        with self.signatures_refused():
+            return GivenSignatures(_SIGNATURE, self.signed_by, self.settings)
+
+    @contextmanager
+    def signatures_refused(self) -> Iterator[None]:
+        """Say of signatures that do not belong to the items that these can do without them."""
+        try:
+            yield
+        except ConfigurationError as error:
+            raise StorageError(
+                f"{self.file}: {error}; load it without its signatures, which are made anew then"
+            ) from error
+
+    def rows(self, given: GivenSignatures | None = None) -> Iterator[tuple[Key, Any, Any]]:
+        """Yield key, item and metadata, as inserted; StorageError if they cannot be read.
+
+        Their signatures are ``given`` to what holds them.
+        """
         arrow = tables.library()
         kind = self.settings.kind
         try:
             with tables.parquet().ParquetFile(self.file) as source:
-                for batch in _batches(source):
-                    keys, items, metadata = (column.to_pylist() for column in batch.columns)
+                batches = _batches(source)
+                for batch in batches if given is None else given.passing(batches):
+                    keys, items, metadata = (batch.column(name).to_pylist() for name in _COLUMNS)
                     for key, item, noted in zip(keys, items, metadata, strict=True):
                         plain = json.loads(item) if self.items == _JSON else item
                         made = kind.loaded_item(plain)
@@ -81,13 +109,17 @@ class DumpedCollection:
 
 @dataclass(frozen=True, slots=True)
 class DumpedPart:
-    """A collection that is to be written; ``entries`` begins anew at every call."""
+    """A collection that is to be written; ``entries`` begins anew at every call.
+
+    ``signatures`` returns the rows of those of some keys; None where none are to be written.
+    """
 
     settings: CollectionSettings
     count: int
     entries: Callable[[], Iterable[Entry]]
     labels: Sequence[Label] = ()
     groups: Any = None
+    signatures: Callable[[Sequence[Key]], npt.NDArray[Any]] | None = None
 
 
 def write(
@@ -109,6 +141,9 @@ def write(
             forms = forms or _write_items(file, part, _JSON, progress)
             plain = layout.unpack(part.settings.encode())
             plain["secret"] = plain["secret"].hex()
+            signed = (
+                {} if part.signatures is None else {"signed_by": part.settings.recipe.fingerprint}
+            )
             groups = {} if part.groups is None else {"groups": _written(file, part.groups)}
             written = [file, *(file.with_name(name) for name in groups.values())]
             described.append(
@@ -119,6 +154,7 @@ def write(
                     **(forms or {}),
                     "settings": plain,
                     **({"labels": sorted(part.labels, key=repr)} if part.labels else {}),
+                    **signed,
                     **groups,
                     "digests": {one.name: _digest_of_file(one) for one in written},
                 }
@@ -179,25 +215,30 @@ def _write_items(
     of_texts = all(isinstance(row.key, str) for row in first)
     are_texts = any(isinstance(kind.dumped_item(row.item), str) for row in first)
 
-    def told(row: Entry) -> tuple[Any, str, str | None]:
+    def told(row: Entry) -> tuple[Key, str, str | None]:
         """Return the values of a row."""
         plain: Any = kind.dumped_item(row.item)
         return (
-            row.key if keys == _NATIVE else json.dumps(row.key),
+            row.key,
             plain if are_texts else json.dumps(plain),
             None if row.metadata is None else json.dumps(row.metadata),
         )
 
     key_type = arrow.string() if of_texts or keys == _JSON else arrow.int64()
-    schema = arrow.schema(
-        [("key", key_type), ("item", arrow.large_string()), ("metadata", arrow.string())]
-    )
+    types = {"key": key_type, "item": arrow.large_string(), "metadata": arrow.string()}
+    if part.signatures is not None:
+        types[_SIGNATURE] = arrow.binary()
+    schema = arrow.schema(types)
     done = 0
     with tables.parquet().ParquetWriter(file, schema, compression="zstd") as target:
         for rows in tables.parts_of(map(told, chain(first, entries)), tables.column_size):
             if keys == _NATIVE and any(isinstance(key, str) != of_texts for key, _, _ in rows):
                 return None
-            columns = list(map(list, zip(*rows, strict=True)))
+            columns: list[Any] = list(map(list, zip(*rows, strict=True)))
+            if part.signatures is not None:
+                columns.append(tables.bytes_column(part.signatures(columns[0])))
+            if keys == _JSON:
+                columns[0] = list(map(json.dumps, columns[0]))
             target.write_table(arrow.table(columns, schema=schema))
             done += len(rows)
             if progress is not None:
@@ -285,4 +326,5 @@ def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
         json.loads((source / Path(described["groups"]).name).read_text(encoding="utf-8"))
         if "groups" in described
         else None,
+        described.get("signed_by"),
     )

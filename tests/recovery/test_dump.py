@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import simdb
 from simdb import arrow
+from simdb.batches.signer import Signer, Signing
 from simdb.cli.app import app
 from simdb.recovery import dump
 from tests.support.kind_cases import CASES
@@ -46,6 +47,57 @@ def test_a_store_of_every_kind_comes_back_with_the_same_answers(name, tmp_path):
     simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
     with simdb.open(tmp_path / "new.simdb", read_only=True) as new:
         assert answers_of(new["items"]) == expected
+        assert new.check(deep=True).sound
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_signatures_come_by_choice_and_are_not_made_again(name, tmp_path, monkeypatch):
+    case = CASES[name]
+    with simdb.open(tmp_path / "old.simdb") as old:
+        collection = old.collection("items", case.kind, **case.bound)
+        collection.add_many(enumerate(case.many(np.random.default_rng(5))))
+        collection.delete(3)
+        count = len(collection)
+        signs = collection.recipe().is_probable and not case.kind.estimates
+        expected = answers_of(collection)
+        old.dump(tmp_path / "dump", signatures=True)
+    assert ("signature" in pq.read_schema(tmp_path / "dump" / "0.parquet").names) is signs
+    simdb.load(tmp_path / "dump", tmp_path / "anew.simdb", signatures=False)
+    signed: list[int] = []
+    start = Signer.start
+
+    def counted(self: Signer, items: Sequence[bytes], pool: Any) -> Signing:
+        signed.append(len(items))
+        return start(self, items, pool)
+
+    monkeypatch.setattr(Signer, "start", counted)
+    simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    assert sum(signed) == (1 if signs else count)  # the first of each batch
+    for file in ("anew.simdb", "new.simdb"):
+        with simdb.open(tmp_path / file, read_only=True) as new:
+            assert answers_of(new["items"]) == expected
+            assert new.check(deep=True).sound
+
+
+def test_signatures_of_other_items_are_refused_and_the_items_come_without(tmp_path):
+    with simdb.open(tmp_path / "old.simdb") as old:
+        texts = old.collection("texts", simdb.Text(), threshold=0.5)
+        texts.add_many((number, f"a text with the number {number}") for number in range(20))
+        old.dump(tmp_path / "dump", signatures=True)
+    file = tmp_path / "dump" / "0.parquet"
+    rows = pq.read_table(file)
+    turned = rows["signature"].take(list(range(19, -1, -1)))
+    pq.write_table(rows.set_column(3, "signature", turned), file)
+    without_digests(tmp_path / "dump")
+    run = CliRunner().invoke(app, ["load", str(tmp_path / "dump"), str(tmp_path / "new.simdb")])
+    assert run.exit_code == 3
+    assert "row 0 has another signature" in run.output.replace("\n", " ")
+    assert "load it without its signatures" in run.output.replace("\n", " ")
+    assert not (tmp_path / "new.simdb").exists()
+    anew = ["load", "--sign", str(tmp_path / "dump"), str(tmp_path / "new.simdb")]
+    assert CliRunner().invoke(app, anew).exit_code == 0
+    with simdb.open(tmp_path / "new.simdb") as new:
+        assert len(new["texts"]) == 20
         assert new.check(deep=True).sound
 
 
