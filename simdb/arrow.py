@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from importlib import import_module
-from itertools import chain
+from itertools import chain, groupby
 from math import isfinite, isinf, isnan
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, overload
 from uuid import UUID
@@ -45,6 +45,7 @@ _AS_JSON = frozenset((str, int, bool))
 _SMALL = frozenset((int, float, bool, type(None)))
 # Types of DuckDB: those that come as numbers of fewer bits, as bytes and without their zone.
 _CHANGED_OF_DUCKDB = frozenset(("uhugeint", "bit", "time with time zone"))
+_VECTOR_OF_DUCKDB = 2048  # rows, the fewest that it gives at once
 _NESTED_IN_DUCKDB = frozenset(("struct", "list", "array", "map", "union"))
 _ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _WIDE = 32  # bits of the numbers of a dictionary
@@ -164,7 +165,7 @@ def batches(data: Any) -> tuple[Any, Iterator[Any]]:
                 )
             return data.features.arrow_schema, _batches_of_data_set(data)
         elif hasattr(type(data), "__arrow_c_stream__"):
-            reader = arrow.RecordBatchReader.from_stream(_with_texts(data))
+            reader = _of_duckdb(data) or arrow.RecordBatchReader.from_stream(data)
         else:
             batch = arrow.record_batch(data)
             return batch.schema, iter([batch])
@@ -195,10 +196,14 @@ def _batches_of_data_set(data: Any) -> Iterator[Any]:
         yield from table.to_batches()
 
 
-def _with_texts(data: Any) -> Any:
-    """Return a table; of DuckDB with text for what Arrow has no type for, which it would change."""
+def _of_duckdb(data: Any) -> Any:
+    """Return a reader of a relation of DuckDB, None of other data.
+
+    What Arrow has no type for, which it would change, comes as text. As a stream DuckDB gives 64
+    times as many rows at once.
+    """
     if type(data).__name__ != "DuckDBPyRelation":
-        return data
+        return None
     columns, is_changed = [], False
     for name, kind in zip(data.columns, data.types, strict=True):
         quoted = '"{}"'.format(name.replace('"', '""'))
@@ -206,7 +211,10 @@ def _with_texts(data: Any) -> Any:
             is_changed = True
             quoted = f"CAST({quoted} AS VARCHAR) AS {quoted}"
         columns.append(quoted)
-    return data.project(", ".join(columns)) if is_changed else data
+    if is_changed:
+        data = data.project(", ".join(columns))
+    before = not hasattr(data, "to_arrow_reader")  # DuckDB 1.5
+    return (data.fetch_record_batch if before else data.to_arrow_reader)(_VECTOR_OF_DUCKDB)
 
 
 def _is_changed_by_arrow(kind: Any) -> bool:
@@ -581,7 +589,7 @@ class Rows(Parts):
                     waiting = []
                 if batch is not None and batch.num_rows:
                     waiting.append(batch.select(names))
-        except arrow.ArrowException as error:
+        except (arrow.ArrowException, OSError) as error:
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
 
 
@@ -1376,6 +1384,21 @@ def parts_of(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[lis
             part, size = [], 0
     if part:
         yield part
+
+
+def groups_by_rows(file: Any, most_rows: int, most_bytes: int) -> list[tuple[int, list[int]]]:
+    """Return the row groups of a Parquet file in order, and how many rows of them to read at once.
+
+    Groups that follow each other are together where as many of each are within both limits, about.
+    """
+
+    def rows_of(number: int) -> int:
+        group = file.metadata.row_group(number)
+        fit: int = most_bytes * group.num_rows // max(1, group.total_byte_size)
+        return max(1, min(most_rows, fit))
+
+    found = groupby(range(file.metadata.num_row_groups), rows_of)
+    return [(rows, list(groups)) for rows, groups in found]
 
 
 def column_size(value: Any) -> int:

@@ -98,7 +98,7 @@ class DatabaseReader(TableReader):
                 found = database.execute(self._named if self._is_query else of_table)
                 names = [column[0] for column in found.description or ()]
                 wanted = self._wanted(names)
-                while rows := found.fetchmany(BATCH_ROWS):
+                for rows in arrow.parts_of(found, arrow.column_size):
                     columns = dict(zip(names, zip(*rows, strict=True), strict=True))
                     binary = [name for name in wanted if bytes in set(map(type, columns[name]))]
                     told = {name: _plain(columns[name]) for name in wanted}

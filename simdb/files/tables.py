@@ -31,8 +31,10 @@ from simdb.results import Key
 from simdb.threads import Pool, Task
 
 BATCH_ROWS = 10_000
+_BATCH_BYTES = 2**24  # of rows that are read at once, about
 GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
+_MADE_BYTES = 32 * 2**20  # of one of a table that is made
 _READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ENCRYPTED = b"PARE"  # with which one begins whose metadata are encrypted, too
@@ -503,9 +505,10 @@ class TableFile:
 
     @staticmethod
     def _of_parquet(file: Any, columns: Sequence[str] | None) -> Iterator[Any]:
-        for batch in file.iter_batches(BATCH_ROWS, columns=columns):
-            # By names of columns Arrow also finds parts of others: ``a.b`` of ``a``.
-            yield batch if columns is None else batch.select(columns)
+        for rows, groups in arrow.groups_by_rows(file, BATCH_ROWS, _BATCH_BYTES):
+            for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
+                # By names of columns Arrow also finds parts of others: ``a.b`` of ``a``.
+                yield batch if columns is None else batch.select(columns)
 
     def compression(self, columns: Sequence[str]) -> dict[str, str]:
         """Return how columns of a Parquet file are compressed, by their paths; none of others."""
@@ -884,7 +887,9 @@ def write_table(
     """
     count = 0
     try:
-        with GroupWriter(target, found.schema, as_parquet=as_parquet) as writer:
+        with GroupWriter(
+            target, found.schema, as_parquet=as_parquet, most_bytes=_MADE_BYTES
+        ) as writer:
             for batch in found:
                 count += batch.num_rows
                 writer.write(arrow.library().Table.from_batches([batch]))

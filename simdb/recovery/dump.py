@@ -248,10 +248,8 @@ def _write_items(
 
 def _batches(source: Any) -> Iterator[Any]:
     """Yield the rows of a file of Parquet in batches of as many as are written at once."""
-    for number in range(source.num_row_groups):
-        group = source.metadata.row_group(number)
-        fit = tables.PART_BYTES * group.num_rows // max(1, group.total_byte_size)
-        yield from source.iter_batches(max(1, min(fit, tables.BATCH_ROWS)), row_groups=[number])
+    for rows, groups in tables.groups_by_rows(source, tables.BATCH_ROWS, tables.PART_BYTES):
+        yield from source.iter_batches(rows, row_groups=groups)
 
 
 @contextmanager

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import errno
 import json
+import sqlite3
 import threading
+from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 
@@ -16,12 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import simdb
+from simdb import arrow
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.files import open_rows
 from simdb.files.inputs import inputs_of
 from simdb.files.rows import ReadingOptions
 from simdb.files.spans import Spans
-from simdb.files.tables import copy_rows
+from simdb.files.tables import TableFile, TableReader, copy_rows, write_table
 
 TABLE = pa.table(
     {
@@ -31,6 +34,7 @@ TABLE = pa.table(
     }
 )
 OPTIONS = ReadingOptions(text_fields=("text",), id_field="id")
+OPTIONS_OF_TEXT = ReadingOptions(text_fields=("text",))
 
 
 def arrow_file(path: Path) -> None:
@@ -274,3 +278,53 @@ def test_folders_of_several_splits_and_of_spark_are_their_shards(tmp_path):
     assert list(inputs_of(str(tmp_path / "spark"), OPTIONS).values()) == [
         "part-00000.snappy.parquet"
     ]
+
+
+@pytest.mark.parametrize("of_groups", [[12], [4, 4, 4], [6, 0, 6]])
+def test_of_large_rows_few_are_read_at_once(tmp_path, monkeypatch, of_groups):
+    monkeypatch.setattr("simdb.files.tables._BATCH_BYTES", 100_000)
+    texts = pa.table({"text": [f"{number} " * 10_000 for number in range(10, 22)]})
+    with pq.ParquetWriter(tmp_path / "in.parquet", texts.schema) as target:
+        begin = 0
+        for rows in of_groups:
+            target.write_table(texts.slice(begin, rows))
+            begin += rows
+    with TableFile(str(tmp_path / "in.parquet")) as file:
+        batches = list(file.batches())
+    assert {batch.num_rows for batch in batches} == {3}
+    assert pa.Table.from_batches(batches).equals(texts)
+
+
+def test_row_groups_of_small_rows_are_read_together(tmp_path):
+    pq.write_table(TABLE, tmp_path / "in.parquet", row_group_size=1)
+    with TableFile(str(tmp_path / "in.parquet")) as file:
+        assert [batch.num_rows for batch in file.batches()] == [4]
+
+
+def test_of_large_rows_of_a_database_few_are_held_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow, "PART_BYTES", 100_000)
+    with closing(sqlite3.connect(tmp_path / "in.sqlite")) as database:
+        database.execute("CREATE TABLE t (text TEXT)")
+        texts = [f"{number} " * 10_000 for number in range(10, 22)]
+        database.executemany("INSERT INTO t VALUES (?)", [(text,) for text in texts])
+        database.commit()
+    held = []
+    rows = TableReader.rows_of
+
+    def noted(self, part, line):
+        held.append(len(part.columns["text"]))
+        return rows(self, part, line)
+
+    monkeypatch.setattr(TableReader, "rows_of", noted)
+    found = open_rows(f"sqlite:{tmp_path / 'in.sqlite'}:t", OPTIONS_OF_TEXT)
+    assert [row.item for row in found] == texts
+    assert held == [4, 4, 4]
+
+
+def test_row_groups_of_a_table_that_is_made_end_by_their_bytes_too(monkeypatch):
+    monkeypatch.setattr("simdb.files.tables._MADE_BYTES", 100_000)
+    texts = pa.table({"text": [f"{number} " * 10_000 for number in range(10, 22)]})
+    target = BytesIO()
+    found = pa.RecordBatchReader.from_batches(texts.schema, texts.to_batches(max_chunksize=1))
+    assert write_table(found, target, as_parquet=True) == 12
+    assert pq.ParquetFile(target).metadata.num_row_groups == 3

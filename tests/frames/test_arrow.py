@@ -636,3 +636,15 @@ def test_columns_of_no_pairs_have_the_types_of_the_keys(path):
             (numbered.score([]), (pa.int64(), pa.int64())),
         ):
             assert found.to_arrow().schema.types == [*types, pa.float64()]
+
+
+def test_duckdb_gives_few_rows_at_once_and_says_what_it_could_not_compute(texts):
+    """Its own streams have 131,072 rows a batch, whatever they weigh."""
+    query = "SELECT i AS id, 'a text of the row ' || i AS body FROM range({}) rows(i)"
+    _, batches = arrow.batches(duckdb.sql(query.format(5000)))
+    assert [batch.num_rows for batch in batches] == [2048, 2048, 904]
+    failing = duckdb.sql(
+        "SELECT i AS id, if(i > 9000, error('no'), 'x') AS body FROM range(9999) r(i)"
+    )
+    with pytest.raises(simdb.UsageError, match=r"cannot be read after [0-9,]+ rows: .*no"):
+        texts.add_many(failing, key="id", item="body")
