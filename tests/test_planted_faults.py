@@ -42,6 +42,34 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kernels",
+        "kernels/fingerprints.py",
+        "    while size > settings[0]:\n",
+        "    while size > 2 * settings[0]:\n",
+        "tests/kinds/test_fingerprint_measure.py -k large_plate",
+    ),
+    Fault(
+        "kinds",
+        "kinds/records/__init__.py",
+        "        if metres.numerator <= LARGEST_REACH:\n",
+        "        if metres:\n",
+        "tests/kinds/test_record_measure.py -k any_tolerance",
+    ),
+    Fault(
+        "kinds",
+        "kinds/records/__init__.py",
+        """{"missing": 0, "levels": (), "frequent": ()}  # which""",
+        """{"missing": 0}  # which""",
+        "tests/kinds/test_record_store_calibration.py -k of_other_fields",
+    ),
+    Fault(
+        "kinds",
+        "kinds/records/items.py",
+        "    if {int, float}.issubset(map(type, values)):\n",
+        "    if not values:\n",
+        "tests/kinds/test_record_measure.py -k another_type",
+    ),
+    Fault(
         "upkeep",
         "upkeep/rebuild.py",
         "                few = REBUILT_AT_ONCE // SHARE_IN_TURN\n",

@@ -464,6 +464,47 @@ def _vote(left: Int32s, right: Int32s, settings: Int64s, votes: UInt16s, listed:
 
 
 @kernel
+def _narrow(
+    left: Int32s, right: Int32s, settings: Int64s, turn: int, corner: Float64s, size: int
+) -> int:
+    """Find the bins of shifts, as small as the tolerance, with most of the votes of larger ones.
+
+    ``corner`` is where the two bins of ``size`` along each axis begin, of those that vote for a
+    turn; it is moved to where the smaller ones begin, whose size is returned.
+    """
+    cosine, sine = _COSINES[turn], _COSINES[(turn + _TURN_BINS * 3 // 4) % _TURN_BINS]
+    votes = np.empty((_MOST_BINS + 2) ** 2, np.int64)
+    while size > settings[0]:
+        width = 2 * size
+        size = max(settings[0], (width + _MOST_BINS - 1) // _MOST_BINS)
+        side = width // size + 2
+        votes[:] = 0
+        for one in range(left.shape[0]):
+            x = cosine * left[one, 0] - sine * left[one, 1] + corner[0]
+            y = sine * left[one, 0] + cosine * left[one, 1] + corner[1]
+            for other in range(right.shape[0]):
+                wanted = _difference(left[one, 2], right[other, 2])
+                nearest = (wanted + _TURN + _BIN_TURN // 2) // _BIN_TURN % _TURN_BINS
+                over, down = right[other, 0] - x, right[other, 1] - y
+                if nearest != turn or abs(wanted) > settings[2]:
+                    continue
+                if 0.0 <= over < width and 0.0 <= down < width:
+                    # A bin is left of, or above, the first two: a vote counts in two along an axis.
+                    place = (int(down / size) + 1) * side + int(over / size) + 1
+                    votes[place] += 1
+                    votes[place - 1] += 1
+                    votes[place - side] += 1
+                    votes[place - side - 1] += 1
+        peak = 0
+        for place in range(side * side):
+            if votes[place] > votes[peak]:
+                peak = place
+        corner[0] += (peak % side - 1) * size
+        corner[1] += (peak // side - 1) * size
+    return size
+
+
+@kernel
 def _match(
     left: Int32s,
     right: Int32s,
@@ -476,13 +517,10 @@ def _match(
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
     ``pose`` is the turn in units of direction, then the shift. Both tolerances are multiplied by
-    ``slack``; above 1, the diagonal of a bin of shifts is tolerated, by which the middle of the two
-    bins of a vote may be wrong. ``partners`` become -1 where there is none.
+    ``slack``. ``partners`` become -1 where there is none.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
     reach = float(settings[0] * slack) ** 2
-    if slack > 1:
-        reach = max(reach, 2.0 * float(_bin_size(settings)) ** 2)
     allowed = float(settings[1] * slack)
     half = float(_TURN // 2)
     taken[: right.shape[0]] = False
@@ -556,7 +594,7 @@ def _best_match(
     kept = partners.size // 2
     side, bin_size = _bins_across(settings), _bin_size(settings)
     count = _vote(left, right, settings, votes, listed)
-    pose = np.empty(3)
+    pose, corner = np.empty(3), np.empty(2)
     best = 0
     for _ in range(_PEAKS):
         most, peak = 0, -1
@@ -568,8 +606,10 @@ def _best_match(
             break
         turn, row, column = peak // (side * side), peak // side % side, peak % side
         pose[0] = float(_difference(0, turn * _BIN_TURN))
-        pose[1] = float((column + 1 - side // 2) * bin_size)
-        pose[2] = float((row + 1 - side // 2) * bin_size)
+        corner[0] = float((column - side // 2) * bin_size)
+        corner[1] = float((row - side // 2) * bin_size)
+        size = _narrow(left, right, settings, turn, corner, bin_size)
+        pose[1], pose[2] = corner[0] + size, corner[1] + size
         for repeat in range(_ROUNDS):
             # A bin is coarser than the tolerance; only what matches after a fit counts.
             slack = 2 if repeat == 0 else 1

@@ -141,3 +141,21 @@ def test_as_many_minutiae_as_can_be_in_one_place_are_no_trouble() -> None:
     ((matched, either),) = compared(kind, heap, other)
     assert 1 <= matched <= 1_024
     assert either == 2_048 - matched
+
+
+@pytest.mark.parametrize("width", [719, 721, 2_500, 4_095])
+@pytest.mark.parametrize("turn", [0, 3, 50])
+def test_a_print_is_found_anywhere_on_a_large_plate(width: int, turn: int) -> None:
+    """There the bins of shifts that are voted for are larger than the tolerance."""
+    kind, random = Fingerprint(width, width), np.random.default_rng(width)
+    for _ in range(5):
+        x, y = random.uniform(-120, 120, (2, 50))
+        directions = random.uniform(0, 360, 50)
+        cosine, sine = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+        here, there = random.uniform(180, width - 180, (2, 2))
+        one = list(zip(x + here[0], y + here[1], directions, strict=True))
+        across, down = cosine * x - sine * y + there[0], sine * x + cosine * y + there[1]
+        other = list(zip(across, down, (directions + turn) % 360, strict=True))
+        ((matched, either),) = compared(kind, one, other)
+        assert matched >= 49
+        assert either == 100 - matched

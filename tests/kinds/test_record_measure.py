@@ -325,3 +325,27 @@ def test_equality_of_a_frequent_value_gets_less(compare):
         RecordMeasure(Record(some)).compare_between(*pairs).values() for some in (fields, usual)
     )
     assert found.tolist() == [130 / 160, 1, expected[2]]
+
+
+@pytest.mark.parametrize("tolerance", [1 / 3, 0.1 + 0.2, 12345.678901, 5e-324, 999_999.999])
+def test_any_tolerance_of_places_gives_points(tolerance):
+    """Its square need not fit into 64 bits as it is written."""
+    kind = Record([Field("home", 100, "place", tolerance=tolerance)])
+    items = RecordItems(kind)
+    rows = [{"home": "47.38, 8.54"}, {"home": "47.38, 8.541"}]
+    features = items.features([items.encode(row) for row in rows])
+    found = RecordMeasure(kind).compare_pairs(features, np.array([0, 0]), np.array([0, 1]))
+    same, near = found.values().tolist()
+    assert same == 1
+    metres = 75
+    assert near == pytest.approx(max(0, 1 - (metres / 1000 / tolerance) ** 2), abs=0.01)
+
+
+def test_a_number_and_an_equal_one_of_another_type_are_read_each_by_itself():
+    kind = Record([Field("code", 100, "exact", invalid="missing")])
+    items = RecordItems(kind)
+    rows: list[dict[str, Any]] = [{"code": 1}, {"code": 1.0}, {"code": None}, {"code": 1}]
+    for some in (rows, rows[::-1]):
+        column = items.features([items.encode(row) for row in some]).columns["code"]
+        read = [None if code < 0 else column.values[code] for code in column.codes.tolist()]
+        assert read == ["1" if type(row["code"]) is int else None for row in some]

@@ -93,6 +93,23 @@ def test_pairs_of_one_collection_are_calibrated_by_equality_of_a_text(tmp_path):
         assert result.random.value == pytest.approx(0.4, abs=5 * 0.49 / np.sqrt(20_000 * 2 / 3))
 
 
+@pytest.mark.parametrize(
+    "changed", [{"levels": [(1, 100), (0.5, 40)]}, {"frequent": {"n1": 40}}, {"missing": 30}]
+)
+def test_what_is_said_of_other_fields_calibrates_nothing(tmp_path, changed):
+    rows = [
+        {"name": f"n{number // 2}", "address": "here", "phone": "1", "day": f"200{number}-01-01"}
+        for number in range(8)
+    ]
+    first, *others = CUSTOMERS.fields
+    kind = CUSTOMERS.changed(fields=[first.changed(weight=100, **changed), *others])
+    with opened(tmp_path / "s", rows, kind=kind, threshold="0.3") as (people,):
+        plain = people.calibrate("day", matched=0, sample=1_000).random
+    plainly = CUSTOMERS.changed(fields=[first.changed(weight=100), *others])
+    with opened(tmp_path / "t", rows, kind=plainly, threshold="0.3") as (people,):
+        assert people.calibrate("day", matched=0, sample=1_000).random == plain
+
+
 def test_random_pairs_differ_as_much_as_all_pairs_do(tmp_path):
     left, right = some_people(9), some_people(10)
     days = [

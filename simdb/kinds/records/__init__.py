@@ -34,7 +34,7 @@ from simdb.kinds.base import (
 )
 from simdb.kinds.records.items import RecordFeatures, RecordItems
 from simdb.kinds.records.levels import RecordAgreement
-from simdb.kinds.records.points import RecordMeasure, frequencies
+from simdb.kinds.records.points import METRES, RecordMeasure, frequencies
 from simdb.kinds.records.rules import (
     MOST_KEYS,
     Alike,
@@ -84,6 +84,7 @@ ANY_TOLERANCE = ("numeric", "relative", "place")
 LARGEST_WEIGHT = 1_000_000
 LARGEST_TOLERANCE = 1_000_000
 LARGEST_WHOLE_TOLERANCE = 65_535
+LARGEST_REACH = math.isqrt(2**63 - 1)
 MOST_FIELDS = 64
 _DATE = "date"  # what stands beside a date in a dump, which a text of the same form has not
 MOST_RULES = 64
@@ -210,11 +211,27 @@ class Field(Settings, frozen=True):
         """Whether different values of it are one edit apart or more."""
         return self.compare in DISTANCES
 
+    @property
+    def reach(self) -> Fraction:
+        """The tolerance as shares are computed with it: of places in metres, at least one.
+
+        There it is the nearest fraction whose square fits into 64 bits, if it needs more. The
+        distances of places are whole metres, of which none is within less than one.
+        """
+        exact = exact_fraction(self.tolerance)
+        if self.compare != "place":
+            return exact
+        metres = max(Fraction(1), METRES * exact)
+        if metres.numerator <= LARGEST_REACH:
+            return metres
+        return metres.limit_denominator(LARGEST_REACH // math.ceil(metres))
+
     def loss_beyond(self, distance: int | Fraction) -> Fraction:
         """The points that it loses, or more, from a distance on or where it has no value."""
         if self.missing == "ignore":
             return Fraction(0)
-        share = 1 - min(Fraction(1), (distance / exact_fraction(self.tolerance)) ** 2)
+        scale = METRES if self.compare == "place" else 1
+        share = 1 - min(Fraction(1), (scale * distance / self.reach) ** 2)
         points = self.weight * share
         if self.levels:
             reached = (given for least, given in self.levels if share >= exact_fraction(least))
@@ -524,7 +541,8 @@ class Record(Kind, frozen=True):
                 f"a rule for candidates names the field {field!r}: of what is equal by the rule it "
                 "tells nothing; rebuild without that rule"
             )
-        fields = [one.changed(weight=int(one.name == field), missing=0) for one in self.fields]
+        plain = {"missing": 0, "levels": (), "frequent": ()}  # which go by the weight
+        fields = [one.changed(weight=int(one.name == field), **plain) for one in self.fields]
         by_field = self.changed(fields=fields, candidates=[field])
         return RecordItems(by_field).differences(field)
 

@@ -385,36 +385,39 @@ class _Reader:
         if self.is_text:
             return self._text_column(values)
         places: dict[str, int] = {}
-        known: dict[Value | None, int] = {None: MISSING}
+        known: dict[Any, int] = {}
         numbers: list[Any] = []
         rounded: list[str] = []
-        for value in dict.fromkeys(values):
+        apart = _told_apart(values)
+        for one, value in dict(zip(apart, values, strict=True)).items():
             number = None if value is None else self._read(self._read_number, value)
             if number is None:
-                known[value] = MISSING
+                known[one] = MISSING
                 continue
             exact = str(number)
             if exact not in places:
                 numbers.append(number)
                 rounded.append(self._written(number))
-            known[value] = places.setdefault(exact, len(places))
-        codes = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
+            known[one] = places.setdefault(exact, len(places))
+        codes = np.fromiter(map(known.__getitem__, apart), np.int64, len(values))
         is_place = self.field.compare == "place"
         kept: tuple[list[Any], list[Any]] = ([], numbers) if is_place else (numbers, [])
         return RecordColumn(codes, list(places), rounded, *kept)
 
     def _text_column(self, values: Sequence[Value | None]) -> RecordColumn:
-        different = [value for value in dict.fromkeys(values) if value is not None]
+        apart = _told_apart(values)
+        different = dict(zip(apart, values, strict=True))
+        different.pop(None, None)
         texts: list[str] = []
-        for value in different:
+        for value in different.values():
             text = value if isinstance(value, str) else self._read(read_text, value)
             texts.append(text or "")
         prepared = self._prepare_many(texts)
         places = {text: place for place, text in enumerate(filter(None, dict.fromkeys(prepared)))}
         places[""] = MISSING
-        known: dict[Value | None, int] = {None: MISSING}
-        known |= zip(different, map(places.__getitem__, prepared), strict=True)
-        codes = np.fromiter(map(known.__getitem__, values), np.int64, len(values))
+        known = dict(zip(different, map(places.__getitem__, prepared), strict=True))
+        known[None] = MISSING
+        codes = np.fromiter(map(known.__getitem__, apart), np.int64, len(values))
         del places[""]
         kept = list(places)
         if self._equivalents is None:
@@ -571,6 +574,13 @@ class RecordItems(Items):
 
 _NOTHING = object()
 _ONLY_TEXTS = {str}
+
+
+def _told_apart(values: Sequence[Value | None]) -> Sequence[Any]:
+    """Return what stands for each value: 1 and 1.0 are equal, and are not read alike."""
+    if {int, float}.issubset(map(type, values)):
+        return [value if value is None else (type(value), value) for value in values]
+    return values
 
 
 def _encoded_texts(values: list[Any]) -> bytes | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s
-from simdb.exact.thresholds import Threshold, exact_fraction
+from simdb.exact.thresholds import Threshold
 from simdb.kinds.base import Compared, PairedMeasure
 from simdb.kinds.distances import (
     StringDistance,
@@ -158,8 +158,7 @@ def _denominator(field: Field) -> int:
         return OF_REALS if field.compare == "cosine" else 1
     if field.compare == "jaro-winkler":
         return OF_REALS
-    scale = METRES if field.compare == "place" else 1
-    return (scale * exact_fraction(field.tolerance)).numerator ** 2
+    return field.reach.numerator**2
 
 
 def _shares(
@@ -388,7 +387,7 @@ def _numbers(
     Numbers with few decimals are whole numbers of a common unit, which is quick. The shares of
     others are cut to hundredths of a point.
     """
-    tolerance = exact_fraction(field.tolerance)
+    tolerance = field.reach
     (numbers, units), (others, other_units) = map(_whole, (one, other))
     unit = np.lcm(units[left], other_units[right])  # 0 where a number is not whole in any
     usual = np.flatnonzero(unit)
@@ -433,7 +432,7 @@ def _hundredths(
     decide.
     """
     full = HUNDREDTHS * field.weight
-    tolerance = exact_fraction(field.tolerance)
+    tolerance = field.reach
     is_relative = field.compare == "relative"
     with np.errstate(all="ignore"):  # what overflows is in doubt
         a, b = one.floats[left], other.floats[right]
@@ -470,7 +469,7 @@ def _places(
     """Compare places by their distance."""
     ones = [one.places[code] for code in left.tolist()]
     others = [other.places[code] for code in right.tolist()]
-    reach = METRES * exact_fraction(field.tolerance)
+    reach = field.reach
     apart = metres_between(ones, others).astype(np.int64) * reach.denominator
     return _of_distances(apart, reach.numerator)
 
