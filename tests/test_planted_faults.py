@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "reports",
+        "reports/charts.py",
+        "    with _drawing, mpl.rc_context(settings):\n",
+        "    with mpl.rc_context(settings):\n",
+        "tests/cli/test_report.py -k drawn_at_once",
+    ),
+    Fault(
         "kernels",
         "kernels/fingerprints.py",
         "    while size > settings[0]:\n",

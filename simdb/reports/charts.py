@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import threading
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,6 +19,13 @@ _LINEAR = 200  # times which the largest count is the smallest, beyond which sca
 _SIZE = 4.6, 2.6  # inches; the page scales it
 # Of the figure: fixed, since to find out what labels need takes as long as drawing it.
 _PLACE = 0.145, 0.165, 0.84, 0.79
+
+# Settings of matplotlib are of the whole process, so one thread draws at a time; and a fork waits,
+# since its child would not have the thread that ends it.
+_drawing = threading.RLock()
+os.register_at_fork(
+    before=_drawing.acquire, after_in_parent=_drawing.release, after_in_child=_drawing.release
+)
 
 
 def drawn(name: str, title: str, draw: Callable[[Any], None]) -> str:
@@ -45,7 +54,7 @@ def drawn(name: str, title: str, draw: Callable[[Any], None]) -> str:
         ),
         "legend.frameon": False,
     }
-    with mpl.rc_context(settings):
+    with _drawing, mpl.rc_context(settings):
         figure = Figure(figsize=_SIZE)
         figure.patch.set_alpha(0)
         axes = figure.add_axes(_PLACE)

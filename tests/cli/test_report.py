@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from functools import partial
 from html import escape
@@ -340,3 +341,16 @@ def test_what_is_at_the_bound_is_no_near_miss(tmp_path, threshold, as_distance):
         assert sum(pairs) - within == pytest.approx(true["beyond"])
         told = f"near misses: about {true['beyond']} pairs"
         assert told in simdb.report(made)
+
+
+def test_charts_that_are_drawn_at_once_are_those_drawn_alone():
+    """Settings of matplotlib are of the whole process."""
+    import matplotlib as mpl
+
+    def drawn(number: int) -> str:
+        return charts.histogram([0, 0.5, 1], [number, 2], 0.5, measured="similarity", below=False)
+
+    before, alone = dict(mpl.rcParams), list(map(drawn, range(12)))
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(drawn, range(12))) == alone
+    assert dict(mpl.rcParams) == before
