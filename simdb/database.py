@@ -414,12 +414,14 @@ class Database:
 
         Args:
             target: a file that does not exist yet.
-            compact: leave out free pages, which makes the copy smaller.
+            compact: leave out free pages, which makes the copy smaller. Otherwise the copy begins
+                between two writes.
             progress: called now and then with the bytes written; the total is not known in advance
                 if free pages are left out.
 
         Raises:
             StorageError: the target exists, or cannot be written.
+            DatabaseBusyError: a writer held the store for longer than ``busy_timeout``.
         """
         require_function("progress", progress)
 
@@ -429,7 +431,8 @@ class Database:
 
         with self._handle.use() as environment:
             file = parse_path(target)
-            environment.copy(file, compact=compact, progress=None if progress is None else told)
+            timeout = self._handle.busy_timeout
+            environment.copy(file, compact=compact, timeout=timeout, progress=told)
 
     def dump(
         self,

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/file/environment.py",
+        "                if not compact:\n",
+        "                if compact:\n",
+        "tests/storage/test_environment_files.py -k no_longer_than_it_may",
+    ),
+    Fault(
         "reports",
         "reports/charts.py",
         "    with _drawing, mpl.rc_context(settings):\n",

@@ -9,7 +9,14 @@ import threading
 import lmdb
 import pytest
 
-from simdb.errors import DatabaseNotFoundError, FormatVersionError, NotADatabaseError, StorageError
+from simdb.errors import (
+    DatabaseBusyError,
+    DatabaseNotFoundError,
+    FormatVersionError,
+    NotADatabaseError,
+    StorageError,
+    UsageError,
+)
 from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.file.creation import FORMAT_VERSION
@@ -139,6 +146,32 @@ def test_a_copy_made_while_others_write_is_one_commit(path, environment, tmp_pat
         assert get(copied, b"a") == get(copied, b"b")
         assert copied.uuid == environment.uuid
         environments.release(copied)
+
+
+def test_a_copy_waits_for_a_writer_no_longer_than_it_may(path, environment, tmp_path):
+    """LMDB waits without end, and deaf to Ctrl-C; it does not where free pages are left out."""
+    put(environment, b"a", b"x")
+    writing, done = threading.Event(), threading.Event()
+
+    def write():
+        with environment.write(10):
+            writing.set()
+            done.wait(3)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert writing.wait(10)
+    with pytest.raises(DatabaseBusyError):
+        environment.copy(tmp_path / "copy", compact=False, timeout=0.1)
+    assert not (tmp_path / "copy").exists()
+    environment.copy(tmp_path / "small", compact=True, timeout=0.1)
+    done.set()
+    thread.join(10)
+    environment.copy(tmp_path / "copy", compact=False, timeout=5)
+    with environment.write(5) as transaction:  # nobody is waited for now
+        with pytest.raises(UsageError, match="in the middle of a write"):
+            environment.copy(tmp_path / "another", compact=False)
+        transaction.put(Table.KEYS, b"b", b"y")
 
 
 def test_a_copy_does_not_overwrite(path, environment, tmp_path):

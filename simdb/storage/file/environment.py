@@ -34,7 +34,7 @@ import weakref
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from functools import partial
 from heapq import merge
@@ -71,6 +71,7 @@ GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own trans
 REPLACING_PATIENCE = 10.0  # seconds that opening waits while the file is replaced
 FEW_ATTEMPTS, MOST_ATTEMPTS = 4, 200  # to begin a snapshot while others commit
 COPY_WATCHED_SECONDS = 0.1  # between two looks at how far a copy is
+COPY_BEGINS_SECONDS = 0.001  # between two looks at whether it has begun
 OPENING_PATIENCE = 60.0  # seconds that opening waits for a commit of another process
 TURN, LONGEST_TURN = 0.001, 0.005  # seconds, after which who reads lets other threads run
 
@@ -1191,29 +1192,63 @@ class Environment:
             return {"file_bytes": self._watch.size, **self.room().usage()}
 
     def copy(
-        self, target: Path, *, compact: bool, progress: Callable[[int, int], None] | None = None
+        self,
+        target: Path,
+        *,
+        compact: bool,
+        timeout: float | None = None,
+        progress: Callable[[int, int], None] = lambda done, whole: None,
     ) -> None:
         """Write a consistent copy beside ``target`` and link it into place.
 
         ``progress`` is called now and then with the bytes written, and those of the whole file.
+        DatabaseBusyError: a writer held the store for longer than ``timeout`` before the copy
+        could begin, for which a ``compact`` one does not wait.
         """
         # The snapshot keeps the file from being closed meanwhile.
         with self.read(), translated(target), creation.temporary_beside(target) as temporary:
             assert self._watch is not None
-            with creation.synced(temporary, self._watch.mode) as written:
-                if progress is None:
-                    self._environment.copyfd(written.fileno(), compact=compact)
-                else:
-                    self._copy_watched(written.fileno(), progress, compact=compact)
+            with creation.synced(temporary, self._watch.mode) as written, ExitStack() as turn:
+                if not compact:
+                    turn.enter_context(self._turn_to_copy(timeout))
+                self._copy_watched(written.fileno(), progress, turn, compact=compact)
             creation.link_into_place(temporary, target)
 
+    @contextmanager
+    def _turn_to_copy(self, timeout: float | None) -> Iterator[None]:
+        """Keep writers waiting: LMDB's copy begins between two, and would wait deaf to Ctrl-C."""
+        with self._gate:
+            self._require_not_writing(threading.get_ident())
+        try:
+            queue = WriterQueue(self.path, reads=True)
+        except (FileNotFoundError, PermissionError):  # of who may not write
+            yield
+            return
+        try:
+            queue.acquire(timeout)
+            yield
+        finally:
+            queue.release()
+            queue.close()
+
     def _copy_watched(
-        self, descriptor: int, progress: Callable[[int, int], None], *, compact: bool
+        self,
+        descriptor: int,
+        progress: Callable[[int, int], None],
+        turn: ExitStack,
+        *,
+        compact: bool,
     ) -> None:
-        """Copy on another thread, which is waited for whatever happens: it reads the map."""
+        """Copy on another thread, which is waited for whatever happens: it reads the map.
+
+        The ``turn`` ends when the copy has begun.
+        """
         whole = Room(self._environment).usage()["used_bytes"]
         with Pool(1, "simdb-copy") as worker:
             copying = worker.submit(partial(self._environment.copyfd, descriptor, compact=compact))
+            while not os.fstat(descriptor).st_size and not copying.wait(COPY_BEGINS_SECONDS):
+                pass
+            turn.close()
             while not copying.wait(COPY_WATCHED_SECONDS):
                 done = os.fstat(descriptor).st_size
                 progress(done, max(done, whole))

@@ -180,24 +180,29 @@ class _QueuedLock:
 
 
 class WriterQueue:
-    """The queue of everyone who wants to write to one store: a file ``STORE-turn`` beside it."""
+    """The queue of everyone who wants to write to one store: a file ``STORE-turn`` beside it.
 
-    def __init__(self, path: Path) -> None:
+    Who only reads may wait in it, too, for a moment in which nobody writes. FileNotFoundError: it
+    finds no such file, so nobody has written where this one lies.
+    """
+
+    def __init__(self, path: Path, *, reads: bool = False) -> None:
         self._path = path
         queue = Path(f"{path}-turn")
         mode = preflight.file_mode(path)
-        is_new = not queue.exists()
+        is_new = not reads and not queue.exists()
+        how, create = ("rb", 0) if reads else ("r+b", os.O_CREAT)
 
         def opened(name: str, flags: int) -> int:
-            return os.open(name, flags | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
+            return os.open(name, flags | create | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
 
         # As objects, so that what is left behind is closed.
-        queue_file = FileIO(str(queue), "r+b", opener=opened)
+        queue_file = FileIO(str(queue), how, opener=opened)
         if is_new:
             os.fchmod(queue_file.fileno(), mode)
         self._queue_file = queue_file
         self._queue_lock = _QueuedLock(queue_file)
-        self._writer_lock = _QueuedLock(FileIO(str(path), "r+b"))
+        self._writer_lock = _QueuedLock(FileIO(str(path), how))
 
     def acquire(
         self, timeout: float | None, owner: object = None, since: float | None = None
