@@ -159,6 +159,7 @@ def pairs(
     """Return the pairs of similar rows of a table: ``left``, ``right``, and how similar they are.
 
     With ``store``, these are the pairs of the new rows: with each other and with stored rows.
+    ``sides`` then says which of the two are new, as ``Pair.sides`` does.
 
     Args:
         data, item, key, kind, threshold, max_distance, store, collection: as for ``dedupe``.
@@ -683,16 +684,20 @@ class _Table:
         if self._library:
             made = arrow.read(found)
             if not made.num_rows:
-                return self.no_pairs(*sides, measured=made.schema.names[-1])
+                names = made.column_names[2:]  # after both keys, of whatever type
+                return self.no_pairs(*sides, beside=made.select(names))
             return self._like(made)
         return [
-            {"left": pair.left, "right": pair.right, measured: pair.value}
+            {
+                **{"left": pair.left, "right": pair.right},
+                "similarity" if pair.distance is None else "distance": pair.value,
+                **({} if pair.sides is None else {"sides": pair.sides}),
+            }
             for pair in found
-            for measured in ("similarity" if pair.distance is None else "distance",)
         ]
 
-    def no_pairs(self, *sides: _Table | CollectionView, measured: str = "similarity") -> Any:
-        """Return no pairs of two sides as a table of the same kind."""
+    def no_pairs(self, *sides: _Table | CollectionView, beside: Any = None) -> Any:
+        """Return no pairs of two sides as a table of the same kind, with others beside keys."""
         if not self._library:
             return []
         columns = {
@@ -704,7 +709,10 @@ class _Table:
             )
             for name, side in zip(("left", "right"), sides, strict=True)
         }
-        return self._like(arrow.table({**columns, measured: np.empty(0)}))
+        if beside is None:
+            beside = arrow.table({"similarity": np.empty(0)})
+        columns |= {name: beside[name] for name in beside.column_names}
+        return self._like(arrow.table(columns))
 
     def _like(self, made: Any) -> Any:
         """Return a table of pyarrow as one of the library that the data are of."""

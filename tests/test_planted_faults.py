@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "frames",
+        "frames.py",
+        "                names = made.column_names[2:]  # after both keys, of whatever type\n",
+        "                names = made.column_names[3:]  # after both keys, of whatever type\n",
+        "tests/frames/test_one_call.py -k same_columns_whether",
+    ),
+    Fault(
+        "kinds",
+        "kinds/records/proposal.py",
+        "    if _are_days_in_two_forms(name, values):\n",
+        "    if not values:\n",
+        "tests/kinds/test_record_proposal.py -k without_a_time",
+    ),
+    Fault(
         "storage",
         "storage/file/environment.py",
         "                if not compact:\n",

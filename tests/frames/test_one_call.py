@@ -73,6 +73,21 @@ def made(request: pytest.FixtureRequest) -> tuple[type, *Made]:
     return LIBRARIES[request.param]
 
 
+def test_pairs_of_new_rows_have_the_same_columns_whether_there_are_any(made, tmp_path):
+    _, make, rows_of = made
+    columns = ["left", "right", "similarity", "sides"]
+    store = tmp_path / "s.simdb"
+    first = simdb.pairs(make(ROWS), item="text", key="id", store=store)
+    assert [list(row) for row in rows_of(first)] == [columns, columns]
+    assert rows_of(first)[0]["sides"] == "new-new"
+    other = make([{"id": "x", "text": "of something else"}])
+    none = simdb.pairs(other, item="text", key="id", store=tmp_path / "t")
+    if isinstance(none, list):
+        assert none == []
+        return
+    assert list(getattr(none, "column_names", None) or none.columns) == columns
+
+
 def test_the_rows_that_are_kept_come_back_in_kind(made):
     kind, make, rows_of = made
     kept = simdb.dedupe(make(ROWS), item="text", threshold=0.8)

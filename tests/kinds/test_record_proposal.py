@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Sequence
 
 import pytest
 
@@ -66,6 +67,26 @@ def test_infinite_numbers_of_a_column_are_missing_ones(infinite):
         bad = [{**row(number), "size": [math.inf, finite][number % 2]} for number in range(99)]
         with pytest.raises(simdb.BadItemError, match=r"'size' is -?inf, not a number; use None"):
             simdb.propose_record(bad)
+
+
+@pytest.mark.parametrize("day", [datetime.date.isoformat, lambda day: day])
+def test_dates_with_and_without_a_time_are_compared_as_dates(day):
+    """As those of pandas and of a file are."""
+
+    def field_of(left: Sequence[object], right: Sequence[object]) -> simdb.Field:
+        tables = [
+            [{"born": value, "n": n} for n, value in enumerate(side)] for side in (left, right)
+        ]
+        (field,) = (one for one in simdb.propose_record(*tables).kind.fields if one.name == "born")
+        return field
+
+    days = [datetime.date(2000, 1, 1) + datetime.timedelta(number) for number in range(50)]
+    plain = list(map(day, days))
+    timed = [f"{one.isoformat()}T00:00:00" for one in days]
+    found = field_of(timed, plain)
+    assert (found.compare, found.invalid) == ("date", "missing")
+    assert field_of(timed, timed).compare == "levenshtein"
+    assert field_of([*timed, "2000-01-01T10:00:00"], list(map(str, days))).compare != "date"
 
 
 def test_what_is_given_overrules_the_proposal():

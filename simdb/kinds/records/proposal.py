@@ -33,7 +33,7 @@ from simdb.kinds.records import (
     Rule,
     Within,
 )
-from simdb.kinds.records.items import PLAIN, RecordItems, as_float
+from simdb.kinds.records.items import PLAIN, RecordItems, as_float, read_day
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -45,6 +45,7 @@ WORDS_OF_A_TEXT = 4  # on average, from which on a value is a set of words
 FEW_VALUES = 20
 SHARE_OF_NUMBERS = 0.95
 DIGITS_OF_A_CODE = 4
+LENGTH_OF_A_DAY = len("2001-12-31")
 YEARS = range(1500, 2200)
 _NO_VALUES = (bool, list, dict, bytes)
 TYPED = 2_000  # values of a column, by which it is told what it holds
@@ -190,6 +191,9 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
     values = [*chain.from_iterable(sides)]
     if all(isinstance(value, datetime.date) for value in values):
         return Field(name, compare="date", tolerance=31), "dates"
+    if _are_days_in_two_forms(name, values):
+        field = Field(name, compare="date", tolerance=31, invalid="missing")
+        return field, "dates, with and without the time of midnight"
     numbers = _numbers(values)
     is_plain = not any(isinstance(value, float) and math.isfinite(value) for value in values)
     texts = [str(value) for value in values[:: math.ceil(len(values) / TYPED)]]
@@ -208,6 +212,17 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
             f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
     return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
+
+
+def _are_days_in_two_forms(name: str, values: Sequence[Any]) -> bool:
+    """Whether all values are dates, and some are written with a time, as those of pandas are."""
+    forms = {value if isinstance(value, str) else str(value) for value in values}
+    if len({len(form) > LENGTH_OF_A_DAY for form in forms}) < 2:
+        return False
+    try:
+        return all(read_day(name, form) is not None for form in forms)
+    except BadItemError:
+        return False
 
 
 def _number_field(name: str, numbers: Sequence[float], others: int) -> tuple[Field, str]:
