@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "serve",
+        "serve/guard.py",
+        "            self._coming -= size\n",
+        "            pass\n",
+        "tests/serve/test_serve.py -k take_bounded_memory",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "                names = made.column_names[2:]  # after both keys, of whatever type\n",

@@ -27,6 +27,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 HARMLESS = ("GET", "HEAD")
+_SMALL = 2**16  # bytes of a body that is let in always
 HEADERS = {
     "cache-control": "no-store",
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -56,6 +57,8 @@ class Guard:
         self._app = app
         self._limits = settings.limits
         self._names = {"localhost", *(name.lower() for name in settings.names)}
+        # Bytes of bodies that have not come whole: a share of the memory, but at least of one.
+        self._coming, self._most_coming = 0, max(settings.memory // 4, self._limits.body)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -120,7 +123,8 @@ class Guard:
         told = headers.get("content-length", "")
         if told.isascii() and told.isdigit() and int(told) > most:
             raise too_large
-        parts, size = [], 0
+        parts: list[bytes] = []
+        size = 0
         try:
             async with asyncio.timeout(self._limits.seconds):
                 while True:
@@ -129,8 +133,17 @@ class Guard:
                         raise RefusedError(HTTPStatus.BAD_REQUEST, "the body ended early")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
+                    self._coming += len(parts[-1])
                     if size > most:
                         raise too_large
+                    if size > _SMALL and self._coming > self._most_coming:
+                        raise RefusedError(
+                            HTTPStatus.SERVICE_UNAVAILABLE,
+                            "too many large requests are coming in",
+                            change=("ask again later", "simdb --memory MIB serve permits more"),
+                            again_after=1,
+                            name="Busy",
+                        )
                     if not message.get("more_body", False):
                         return b"".join(parts)
         except TimeoutError:
@@ -139,6 +152,8 @@ class Guard:
                 f"the body did not come within {self._limits.seconds:g} seconds",
                 name="TooSlow",
             ) from None
+        finally:
+            self._coming -= size
 
 
 def _name_of(host: str) -> str:

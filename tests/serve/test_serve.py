@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import http.client
 import json
@@ -26,6 +27,7 @@ from simdb.errors import MissingExtraError
 from simdb.serve import Limits, messages, serve
 from simdb.serve.answers import Service
 from simdb.serve.endpoints import ENDPOINTS, Endpoint
+from simdb.serve.guard import Guard
 from simdb.serve.limits import Settings
 from simdb.serve.refusals import RefusedError
 from simdb.serve.running import _bound_to
@@ -541,6 +543,47 @@ def test_what_takes_too_long_or_fails_is_told(
         answer = client.get("/fails/a")
         assert (answer.status, answer.error["type"]) == (500, "Fault")
         assert b"secret" not in answer.body
+
+
+def test_bodies_that_are_coming_in_take_bounded_memory(tmp_path: Path) -> None:
+    """However many clients send half of one; small ones are let in all the same."""
+    settings = Settings(tmp_path / "s.simdb", memory=16 * 2**20, limits=Limits(body=2**22))
+    taken: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        taken.append(len((await receive())["body"]))
+
+    async def ask(guard: Guard, *parts: int, ended: asyncio.Event) -> list[Any]:
+        given, answers = list(parts), []
+
+        async def receive() -> dict[str, Any]:
+            if not given:
+                await ended.wait()
+                return {"type": "http.request", "body": b"", "more_body": False}
+            return {"type": "http.request", "body": bytes(given.pop()), "more_body": True}
+
+        async def send(message: Any) -> None:
+            answers.append(message)
+
+        headers = [(b"host", b"localhost")]
+        scope = {"type": "http", "method": "POST", "path": "/", "headers": headers}
+        await guard(scope, receive, send)
+        return [message["status"] for message in answers if "status" in message]
+
+    async def both() -> None:
+        guard, ended = Guard(app, settings), asyncio.Event()
+        halves = asyncio.create_task(ask(guard, 2**21, 2**20, ended=ended))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert await ask(guard, 2**21, ended=ended) == [503]
+        small = asyncio.create_task(ask(guard, 2**16, ended=ended))
+        await asyncio.sleep(0)
+        ended.set()
+        assert [await halves, await small] == [[], []]
+        assert await ask(guard, 2**21, ended=ended) == []
+
+    asyncio.run(both())
+    assert sorted(taken) == [2**16, 2**21, 2**21 + 2**20]
 
 
 FAULTS = [
