@@ -205,12 +205,13 @@ def _of_duckdb(data: Any) -> Any:
     if type(data).__name__ != "DuckDBPyRelation":
         return None
     columns, is_changed = [], False
-    for name, kind in zip(data.columns, data.types, strict=True):
+    for place, (name, kind) in enumerate(zip(data.columns, data.types, strict=True), 1):
         quoted = '"{}"'.format(name.replace('"', '""'))
+        read = f"#{place}"  # by its place, since names may come twice
         if _is_changed_by_arrow(kind):
             is_changed = True
-            quoted = f"CAST({quoted} AS VARCHAR) AS {quoted}"
-        columns.append(quoted)
+            read = f"CAST({read} AS VARCHAR)"
+        columns.append(f"{read} AS {quoted}")
     if is_changed:
         data = data.project(", ".join(columns))
     before = not hasattr(data, "to_arrow_reader")  # DuckDB 1.5
@@ -572,12 +573,13 @@ class Rows(Parts):
         """Yield successive rows, at most so many; batches that are shorter are put together."""
         names = list(dict.fromkeys(self._columns.names()))
         arrow = library()
-        first = 0
+        first = rows = size = 0
         waiting: list[Any] = []
         try:
             for batch in chain(self._batches, [None]):
-                rows = sum(one.num_rows for one in waiting)
-                full = sum(one.nbytes for one in waiting) >= most_bytes
+                read = None if batch is None else batch.select(names)
+                more = 0 if read is None else read.nbytes
+                full = size + more > most_bytes
                 if waiting and (batch is None or full or rows + batch.num_rows > most_rows):
                     whole = waiting[0]
                     if len(waiting) > 1:
@@ -586,9 +588,11 @@ class Rows(Parts):
                         part = whole.slice(start, most_rows)
                         yield _TablePart(first, part, self._columns)
                         first += part.num_rows
-                    waiting = []
-                if batch is not None and batch.num_rows:
-                    waiting.append(batch.select(names))
+                    waiting, rows, size = [], 0, 0
+                if read is not None and read.num_rows:
+                    waiting.append(read)
+                    rows += read.num_rows
+                    size += more
         except (arrow.ArrowException, OSError) as error:
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
 

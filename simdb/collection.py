@@ -27,7 +27,6 @@ from simdb.arguments import (
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
-    KeyNotFoundError,
     SimdbError,
     UsageError,
     WrongTypeError,
@@ -256,7 +255,7 @@ class CollectionView(Tabular):
             number = opened.reader.find(encoded)
             document = None if number is None else opened.reader.document(number)
             if document is None:
-                raise answers.method.not_stored(opened, key)
+                raise answers.method.not_stored(opened.reader, self._name, key)
             return self._record(document)
 
     def signatures(self, keys: Iterable[Key]) -> npt.NDArray[Any]:
@@ -276,7 +275,7 @@ class CollectionView(Tabular):
             numbers = [opened.reader.find(encode_user_key(key)) for key in wanted]
             if None in numbers:
                 missing = wanted[numbers.index(None)]
-                raise answers.method.not_stored(opened, missing)
+                raise answers.method.not_stored(opened.reader, self._name, missing)
             distinct, places = distinct_of(np.array(numbers, np.uint32))
             if opened.settings.kind.estimates:
                 documents = (document for _, document in opened.reader.documents_of(distinct))
@@ -1907,9 +1906,9 @@ class Collection(CollectionView):
                 )
             if absent and missing == "error":
                 before = f"; {deleted:,} items of earlier batches were deleted" if deleted else ""
-                raise KeyNotFoundError(
-                    f"key {batch[absent[0]][1]!r} is not stored in {self._name!r}{before}"
-                )
+                key = batch[absent[0]][1]
+                with self._opened() as opened:
+                    raise answers.method.not_stored(opened.reader, self._name, key, before)
             deleted += len(batch) - len(absent)
         return deleted
 

@@ -535,6 +535,8 @@ def open_database(
         NotADatabaseError: the file is not a store.
         FormatVersionError: the file has another format.
         CorruptionError: the file is damaged.
+        DatabaseBusyError: without ``read_only``: another writer held the store for longer than
+            ``busy_timeout``.
     """
     require_choice("sync", sync, "full", "batch")
     is_number = isinstance(busy_timeout, int | float) and not isinstance(busy_timeout, bool)

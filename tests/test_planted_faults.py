@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "arrow",
+        "arrow.py",
+        """        read = f"#{place}"  # by its place, since names may come twice\n""",
+        """        read = quoted\n""",
+        "tests/frames/test_arrow.py -k one_name_stay_apart",
+    ),
+    Fault(
+        "arrow",
+        "arrow.py",
+        "                full = size + more > most_bytes\n",
+        "                full = size > most_bytes\n",
+        "tests/frames/test_arrow.py -k up_to_both_limits",
+    ),
+    Fault(
+        "opened",
+        "opened/where.py",
+        "    if isinstance(value, _TOLD_AS_TEXT):\n",
+        "    if value is _REFUSED:\n",
+        "tests/frames/test_arrow.py -k keep_as_text",
+    ),
+    Fault(
         "serve",
         "serve/guard.py",
         "            self._coming -= size\n",

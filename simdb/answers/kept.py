@@ -204,7 +204,7 @@ def _labelled(opened: Opened, key: Key, bound: Bound | None) -> tuple[int, int, 
     level = level_of(opened.settings, bound)
     number = opened.reader.find(encode_user_key(key))
     if number is None:
-        raise not_stored(opened, key)
+        raise not_stored(opened.reader, opened.settings.name, key)
     partition = groups_of(level, kept_by(opened.settings).method)
     return level, number, _tables(opened).label(partition, number)
 

@@ -322,21 +322,23 @@ def number_of(opened: Opened, key: Key) -> int:
     """Look up the item number of a key; KeyNotFoundError if it is not stored."""
     number = opened.reader.find(encode_user_key(key))
     if number is None:
-        raise not_stored(opened, key)
+        raise not_stored(opened.reader, opened.settings.name, key)
     return number
 
 
-def not_stored(opened: Opened, key: Key) -> KeyNotFoundError:
+def not_stored(
+    reader: CollectionReader, collection: str, key: Key, more: str = ""
+) -> KeyNotFoundError:
     """What to raise for a key; it says whether the number, or the text, of its digits is stored."""
-    problem = f"key {key!r} is not stored in {opened.settings.name!r}"
+    problem = f"key {key!r} is not stored in {collection!r}"
     other: Key = str(key) if isinstance(key, int) else key
     if isinstance(key, str) and _WHOLE_NUMBER.fullmatch(key):
         other = int(key)
     with contextlib.suppress(UsageError):  # a number that no key can be
-        if other != key and opened.reader.find(encode_user_key(other)) is not None:
+        if other != key and reader.find(encode_user_key(other)) is not None:
             form = "number" if isinstance(other, int) else "text"
-            return KeyNotFoundError(f"{problem}, but the {form} {other!r} is", stored=other)
-    return KeyNotFoundError(problem)
+            return KeyNotFoundError(f"{problem}, but the {form} {other!r} is{more}", stored=other)
+    return KeyNotFoundError(f"{problem}{more}")
 
 
 def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:

@@ -13,6 +13,7 @@ import simdb
 from simdb.cli.options import IntegerKeys, labels_of, pairs_of_keys
 from simdb.cli.output import Working, console, counted, note, print_json_line, shown_key
 from simdb.cli.stores import OneOrTwo
+from simdb.differences import marked, shortened
 from simdb.errors import UsageError
 from simdb.files.compression import standard_input
 from simdb.files.writing import printable
@@ -21,6 +22,7 @@ from simdb.results import Key
 if TYPE_CHECKING:
     from rich.text import Text
 
+_LONG = 500  # characters of a text whose differences are told by words
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 
 
@@ -177,13 +179,19 @@ def _print_side_by_side(one: Any, other: Any) -> None:
 
 
 def _marked(left: str, right: str) -> Iterator[Text]:
-    """Yield both texts, with the differences in bold."""
+    """Yield both texts, with the differences in bold: characters, or words of long texts."""
     from rich.text import Text
 
+    if max(len(left), len(right)) > _LONG:
+        for pieces in map(shortened, marked(left, right)):
+            yield Text.assemble(
+                *((text, "bold red" if differs else "") for text, differs in pieces)
+            )
+        return
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     alike = matcher.get_matching_blocks()
     for place, text in enumerate((left, right)):
-        marked = Text(text, style="bold red" if left != right else "")
+        shown = Text(text, style="bold red" if left != right else "")
         for block in alike:
-            marked.stylize("not bold default", block[place], block[place] + block.size)
-        yield marked
+            shown.stylize("not bold default", block[place], block[place] + block.size)
+        yield shown

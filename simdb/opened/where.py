@@ -7,12 +7,16 @@ once among those that are looked at together. An answer is cut to its limit afte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
+from uuid import UUID
 
 import numpy as np
 
 from simdb.arguments import short
 from simdb.arrays import Bools, Int64s, UInt32s
+from simdb.arrow import plain
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.metadata import accepting
 from simdb.storage.collection.reader import CollectionReader
@@ -27,6 +31,7 @@ Accepts: TypeAlias = Callable[[Mapping[str, Any] | None], object]
 AT_ONCE = 64  # matches whose metadata are read together, at first
 
 _REFUSED, _ACCEPTED = 1, 2
+_TOLD_AS_TEXT = (date, time, timedelta, Decimal, UUID)  # where they come with a table
 
 
 def read_where(where: Where) -> Accepts:
@@ -52,9 +57,11 @@ def read_where(where: Where) -> Accepts:
 
 
 def _as_stored(value: Any) -> Any:
-    """Return a value as metadata have it: arrays and tuples are lists there."""
+    """Return a value as metadata have it: arrays and tuples are lists there, and dates texts."""
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
+    if isinstance(value, _TOLD_AS_TEXT):
+        return plain(value)
     if isinstance(value, dict):
         return {name: _as_stored(part) for name, part in value.items()}
     return list(map(_as_stored, value)) if isinstance(value, tuple | list) else value

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -648,3 +649,41 @@ def test_duckdb_gives_few_rows_at_once_and_says_what_it_could_not_compute(texts)
     )
     with pytest.raises(simdb.UsageError, match=r"cannot be read after [0-9,]+ rows: .*no"):
         texts.add_many(failing, key="id", item="body")
+
+
+def test_columns_of_duckdb_of_one_name_stay_apart():
+    """Also where another column is one that Arrow would change."""
+    given: Any = duckdb.sql(
+        "SELECT 1 AS id, 2 AS id, '1010'::BIT AS flags, 'one two three' AS text"
+    )
+    assert simdb.dedupe(given, item="text").fetchall() == given.fetchall()
+
+
+def test_short_batches_are_put_together_up_to_both_limits(monkeypatch):
+    """Each is looked at once, however many there are; none is put to one that fills its part."""
+    schema = pa.schema([("k", pa.int64()), ("t", pa.string())])
+    sizes = [*[1] * 30, 50, 1, 1, 200, 1]
+    texts = ["x" * 10] * 30 + ["x" * 10, "y", "y", "z", "z"]
+    batches = [
+        pa.record_batch([[0] * size, [text] * size], schema=schema)
+        for size, text in zip(sizes, texts, strict=True)
+    ]
+
+    def parts(most_rows: int, most_bytes: int) -> list[Any]:
+        given = pa.RecordBatchReader.from_batches(schema, batches)
+        rows: Any = arrow.Rows(given, arrow.Columns.named("k", "t", ()))
+        return [part.batch for part in rows.parts(most_rows, most_bytes)]
+
+    assert [part.num_rows for part in parts(60, 10**6)] == [30, 52, 60, 60, 60, 20, 1]
+    by_size = parts(1_000, 300)
+    assert sum(part.num_rows for part in by_size) == sum(sizes)
+    assert all(part.nbytes <= 300 or part.num_rows in (50, 200) for part in by_size)
+
+
+def test_a_filter_takes_what_tables_keep_as_text(texts):
+    day, price = datetime.date(2020, 1, 1), decimal.Decimal("1.50")
+    rows = pa.table({"k": ["a", "b"], "t": [A, B], "day": [day, None], "price": [None, price]})
+    texts.add_many(rows, key="k", item="t", metadata=["day", "price"])
+    for where, key in (({"day": day}, "a"), ({"price": {price}}, "b"), ({"day": str(day)}, "a")):
+        assert [match.key for match in texts.search(A if key == "a" else B, where=where)] == [key]
+        assert not texts.search(B if key == "a" else A, where=where)
