@@ -796,11 +796,11 @@ def bytes_of(values: Any) -> tuple[Int64s, bytes]:
 
 def _told(value: Any) -> bytes | None:
     """Return the bytes that tell a value from others, the same in every process; None of none."""
-    if value is None or isinstance(value, bytes):
-        return value
     if isinstance(value, str):
         return value.encode("utf-8", "surrogatepass")
-    return b"\0" + _told_of_parts(value)  # 1 is not "1"
+    if isinstance(value, bytes):
+        return value
+    return None if _is_nothing(value) else b"\0" + _told_of_parts(value)  # 1 is not "1"
 
 
 def _told_of_parts(value: Any, depth: int = 0) -> bytes:

@@ -684,6 +684,7 @@ def test_the_same_sets_give_the_same_hash_functions_in_any_process():
     assert list({0, 8}) != list({8, 0})
     assert seed({0, 8}, [{0, 8}, "a"]) == seed({8, 0}, [{8, 0}, "a"])
     assert seed({"a": 1, "b": [2]}) == seed({"b": [2], "a": 1})
+    assert seed("a", None) == seed("a", float("nan")) == seed("a", pd.NA) != seed("a", "")
     long = np.arange(3_000)
     other = np.where(long == 1_500, 0, long)
     nested: list[Any] = [0]
