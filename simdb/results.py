@@ -220,8 +220,8 @@ class Answers(Sequence[Matches], Tabular):
         return f"<simdb answers of {searches}, {matches}>"
 
     def __eq__(self, other: object) -> bool:
-        """Whether another sequence has equal answers."""
-        return isinstance(other, Sequence) and self._answers == [*other]
+        """Whether others, or a list or tuple, have equal answers."""
+        return isinstance(other, Answers | list | tuple) and self._answers == [*other]
 
     __hash__ = None  # type: ignore[assignment]
 
