@@ -49,6 +49,7 @@ _VECTOR_OF_DUCKDB = 2048  # rows, the fewest that it gives at once
 _NESTED_IN_DUCKDB = frozenset(("struct", "list", "array", "map", "union"))
 _ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _WIDE = 32  # bits of the numbers of a dictionary
+_ALIKE = frozenset((str, bytes, int, float, bool, date))  # types whose values Arrow keeps
 _PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
 _DEEPEST = 4  # parts of parts; what lies deeper is told as Python prints it
 _DAY_IN_MILLISECONDS = 86_400_000
@@ -227,7 +228,8 @@ def _is_changed_by_arrow(kind: Any) -> bool:
 def narrowed(frame: Any, columns: Columns) -> Any:
     """Return the columns that are named of a frame of pandas or polars; others may not fit.
 
-    If some of pandas do not, because values are of several types, the rows are dicts in a list.
+    If values of pandas in one column are of several types, which Arrow would refuse or make alike,
+    the rows are dicts in a list.
 
     Raises:
         UsageError: a column is missing, or stands twice; or one of polars does not fit into Arrow.
@@ -239,11 +241,27 @@ def narrowed(frame: Any, columns: Columns) -> Any:
         return library().table({name: _column_of_polars(frame, name) for name in names})
     # A name need not be a text.
     chosen = frame.iloc[:, list(map(known.index, names))].set_axis(names, axis=1)
-    try:
-        return library().Table.from_pandas(chosen, preserve_index=False)
-    except (library().ArrowException, TypeError, ValueError, OverflowError):
-        rows = zip(*(chosen[name].tolist() for name in names), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+    objects = (chosen[name] for name in names if chosen[name].dtype == np.object_)
+    if all(_are_alike(column[column.notna()]) for column in objects):
+        with suppress(library().ArrowException, TypeError, ValueError, OverflowError):
+            return library().Table.from_pandas(chosen, preserve_index=False)
+    rows = zip(*(chosen[name].tolist() for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _are_alike(values: Iterable[Any]) -> bool:
+    """Whether values are of one type that a column of Arrow holds as they are, or lists of one."""
+    kinds = set(map(type, values))
+    if kinds <= _ALIKE:
+        return len(kinds) <= 1
+    if kinds == {np.ndarray}:
+        dtypes = {value.dtype for value in values}
+        if not any(dtype.hasobject for dtype in dtypes):
+            return len(dtypes) == 1
+    elif kinds not in ({list}, {tuple}):
+        return False
+    parts = set(map(type, chain.from_iterable(values))) - {type(None)}
+    return parts <= _ALIKE and len(parts) <= 1
 
 
 def _column_of_polars(frame: Any, name: str) -> Any:

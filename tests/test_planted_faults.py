@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "frames",
+        "arrow.py",
+        "        return len(kinds) <= 1\n",
+        "        return True\n",
+        "tests/frames/test_one_call.py -k objects_of_pandas",
+    ),
+    Fault(
+        "frames",
         "frames.py",
         "                names = made.column_names[2:]  # after both keys, of whatever type\n",
         "                names = made.column_names[3:]  # after both keys, of whatever type\n",

@@ -455,6 +455,14 @@ def test_every_answer_and_a_collection_become_frames(texts):
         assert answer.to_polars().to_dicts() == expected
 
 
+def test_a_frame_of_a_collection_is_added_again(path):
+    weighted = collection_of(path, simdb.WeightedSet(), threshold=0.5)
+    weighted.add_many([(1, {1: 1.5}), (2, {2: 2.0})])
+    frame = weighted.to_pandas()
+    report = weighted.add_many(frame, key="key", item="item", on_existing="same")
+    assert (report.rows, report.added) == (2, 0)
+
+
 def duckdb_rows(query: str, **named: object) -> list[tuple[object, ...]]:
     """What DuckDB answers to a query that reads Python's variables by their names."""
     known = {"duckdb": duckdb, "query": query, **named}

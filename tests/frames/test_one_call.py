@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import simdb
-from simdb.arrow import Columns, plain
+from simdb.arrow import Columns, narrowed, plain, rows_of
 from simdb.frames import _Table
 
 TEXTS = [
@@ -550,6 +550,59 @@ def test_values_of_several_types_are_bad_rows():
     assert simdb.dedupe(frame, item="t", on_bad="skip").index.tolist() == [0, 2]
     with pytest.raises(simdb.BadItemError, match="row 2: a text must be a str, not int 5"):
         simdb.dedupe(frame, item="t")
+
+
+@pytest.mark.parametrize(
+    ("kind", "items", "left"),
+    [
+        (simdb.Text(), [TEXTS[0], TEXTS[0], b"x"], [0, 2]),
+        (simdb.Set(), [[1, 2], [1, 2], [1.5]], [0, 2]),
+        (simdb.Set(), [np.array(["a", "b"], object), ["a", "b"], None], [0, 2]),
+        (simdb.WeightedSet(), [{"tea": 1.0}, {"rum": 2.0}, {"tea": 1.0}], [0, 1]),
+        (simdb.Bag("maximum"), [{"tea": 1}, {"rum": 2}, {"tea": 1}], [0, 1]),
+        (simdb.WeightedSet(), [[(1, 1.5)], [(2, 2.0)], [(1, 1.5)]], [0, 1]),
+    ],
+)
+def test_objects_of_pandas_are_the_items_that_a_list_has(kind, items, left):
+    asked: dict[str, Any] = {"item": "it", "kind": kind, "threshold": "0.8", "on_bad": "skip"}
+    frame = pd.DataFrame({"it": pd.Series(items, dtype=object)})
+    assert simdb.dedupe(frame, **asked).index.tolist() == left
+    rows = [{"it": item, "place": place} for place, item in enumerate(items)]
+    assert [row["place"] for row in simdb.dedupe(rows, **asked)] == left
+
+
+def test_objects_of_pandas_are_the_metadata_that_a_list_has():
+    days = [date(2020, 1, 1), datetime(2020, 1, 1, 5)]
+    zoned = [datetime(2020, 1, 1, 5, tzinfo=timezone(timedelta(hours=9))), days[1]]
+    told: dict[str, Any] = {
+        "a day, then a time of it": (days, ["2020-01-01", "2020-01-01T05:00:00"]),
+        "with and without a zone": (zoned, ["2020-01-01T05:00:00+09:00", "2020-01-01T05:00:00"]),
+        "of their own names": ([{"a": 1}, {"b": 2}], [{"a": 1}, {"b": 2}]),
+        "whole numbers and fractions": ([[1], [2.5]], [[1], [2.5]]),
+        "of several digits": ([Decimal("1.5"), Decimal("2.25")], ["1.5", "2.25"]),
+        "nothing": ([float("nan"), {"a": 1}], [None, {"a": 1}]),
+    }
+    columns = {name: pd.Series(given, dtype=object) for name, (given, _) in told.items()}
+    for name in told:
+        frame = pd.DataFrame({"text": TEXTS[:2], name: columns[name]})
+        rows = rows_of(frame, None, "text", name)
+        assert repr([row[2][name] for row in rows]) == repr(told[name][1])
+    frame = pd.DataFrame({"text": [TEXTS[0]] * 2, "day": pd.Series(days, dtype=object)})
+    assert simdb.dedupe(frame, item="text", policy="day desc").index.tolist() == [1]
+
+
+def test_objects_of_pandas_of_one_type_are_read_as_columns():
+    plain_columns = [
+        ["a", None, float("nan")],
+        [1, 2, None],
+        [[1, 2], None, [3]],
+        [np.zeros(2, np.float32)] * 3,
+        [np.array(["a", None], object)] * 3,
+        [date(2020, 1, 1), None, pd.NaT],
+    ]
+    for values in plain_columns:
+        frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+        assert isinstance(narrowed(frame, Columns.named(None, "x", ())), pa.Table)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
