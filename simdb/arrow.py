@@ -297,7 +297,8 @@ def with_column(reader: Any, name: str, of: str, made: Callable[[float], float])
 def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     """Return the rows of a table that are to be kept; see ``without_views``.
 
-    Run-end-encoded columns, which pyarrow cannot pick from either, become plain ones.
+    Run-end-encoded columns, which pyarrow cannot pick from either, become plain ones. Each batch
+    keeps its dictionaries: that of all rows might need larger numbers.
     """
     for place, name in enumerate(whole.column_names):
         if library().types.is_run_end_encoded(whole.column(place).type):
@@ -311,7 +312,13 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
                 ) from error
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
-    return rows_at(whole.cast(without_views(whole.schema)), np.flatnonzero(kept))
+    whole = whole.cast(without_views(whole.schema))
+    pieces, first = [whole.slice(0, 0)], 0
+    for batch in whole.to_batches():
+        places = np.flatnonzero(kept[first : first + batch.num_rows])
+        pieces.append(rows_at(library().Table.from_batches([batch]), places))
+        first += batch.num_rows
+    return library().concat_tables(pieces)
 
 
 def rows_at(table: Any, places: Int64s) -> Any:
@@ -599,7 +606,7 @@ class Rows(Parts):
                 if waiting and (batch is None or full or rows + batch.num_rows > most_rows):
                     whole = waiting[0]
                     if len(waiting) > 1:
-                        (whole,) = arrow.Table.from_batches(waiting).combine_chunks().to_batches()
+                        (whole,) = _joined(waiting).combine_chunks().to_batches()
                     for start in range(0, rows, most_rows):
                         part = whole.slice(start, most_rows)
                         yield _TablePart(first, part, self._columns)
@@ -609,6 +616,14 @@ class Rows(Parts):
                     waiting.append(batch.select(names))
         except (arrow.ArrowException, OSError) as error:
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
+
+
+def _joined(batches: list[Any]) -> Any:
+    """Return record batches as a table that has room for all the values of their dictionaries."""
+    whole = library().Table.from_batches(batches)
+    if not any(has_narrow_dictionary(field.type) for field in whole.schema):
+        return whole
+    return whole.cast(library().schema(map(with_wide_dictionaries, whole.schema)))
 
 
 class _TablePart(Part, Struct, frozen=True, eq=False):

@@ -44,6 +44,13 @@ FAULTS = (
     Fault(
         "frames",
         "arrow.py",
+        "    return whole.cast(library().schema(map(with_wide_dictionaries, whole.schema)))\n",
+        "    return whole\n",
+        "tests/frames/test_one_call.py -k into_one_dictionary",
+    ),
+    Fault(
+        "frames",
+        "arrow.py",
         "        return len(kinds) <= 1\n",
         "        return True\n",
         "tests/frames/test_one_call.py -k objects_of_pandas",

@@ -727,6 +727,30 @@ def test_the_same_texts_give_the_same_answer_in_any_table():
     assert whole == parts
 
 
+def test_categories_of_pieces_need_not_fit_into_one_dictionary():
+    """Each piece has a hundred of its own, and numbers of 8 bits have room for 128."""
+    names = [[f"shop {number}" for number in range(first, first + 100)] for first in (0, 100)]
+    shops = [pa.array(some).dictionary_encode() for some in names]
+    kind = pa.dictionary(pa.int8(), pa.string())
+    texts = [f"one {number // 2} two {number // 2} three" for number in range(200)]
+    table = pa.table(
+        {
+            "id": range(200),
+            "text": texts,
+            "shop": pa.chunked_array([some.cast(kind) for some in shops]),
+        }
+    )
+    asked: dict[str, Any] = {"item": "text", "kind": simdb.Text(simdb.WordShingles(1))}
+    kept = simdb.dedupe(table, key="id", **asked)
+    assert kept["id"].to_pylist() == list(range(0, 200, 2))
+    assert kept["shop"].to_pylist() == [f"shop {number}" for number in range(0, 200, 2)]
+    assert kept.schema == table.schema
+    found = simdb.pairs(table, key="shop", **asked)
+    assert set(found["right"].to_pylist()) == {f"shop {number}" for number in range(1, 200, 2)}
+    rows = list(rows_of(table, "id", "shop", "shop"))
+    assert rows[150] == (150, "shop 150", {"shop": "shop 150"})
+
+
 def test_the_same_sets_give_the_same_hash_functions_in_any_process():
     """A set comes in an order of its own; NumPy prints long arrays by their ends."""
     columns = Columns.named(None, "v", ())
