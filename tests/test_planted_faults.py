@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "opened",
+        "opened/opened.py",
+        "        return self.reader.has_number_keys if known is None else known\n",
+        "        return known is None\n",
+        "tests/frames/test_arrow.py -k columns_of_others",
+    ),
+    Fault(
+        "answers",
+        "answers/method.py",
+        "        told = kind.is_distance, opened.with_metadata, of_numbers\n",
+        "        told = kind.is_distance, False, of_numbers\n",
+        "tests/frames/test_arrow.py -k columns_of_others",
+    ),
+    Fault(
         "frames",
         "arrow.py",
         "    return whole.cast(library().schema(map(with_wide_dictionaries, whole.schema)))\n",

@@ -7,8 +7,10 @@ import decimal
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -453,6 +455,36 @@ def test_every_answer_and_a_collection_become_frames(texts):
         expected = answer.to_arrow().to_pylist()
         assert answer.to_pandas().to_dict("records") == expected
         assert answer.to_polars().to_dicts() == expected
+
+
+@pytest.mark.parametrize("key", [1, "a"])
+def test_answers_without_anything_have_the_columns_of_others(path, key):
+    sets = collection_of(path, simdb.Set(), threshold=0.5)
+    sets.add_many([(key, [1, 2], {"a": 1}), (key * 2, [1, 2], {"a": 1}), (key * 3, [7, 8])])
+    for metadata in (False, True):
+        questions: list[tuple[Callable[..., Any], list[Any], list[Any]]] = [
+            (sets.search, [[1, 2]], [[99]]),
+            (sets.search, [[1, 2]], [[7, 8]]),
+            (sets.search_many, [[[1, 2]]], [[[99]]]),
+            (sets.search_many, [[[1, 2]]], [[]]),
+        ]
+        for question, given, other in questions:
+            some, none = (question(*one, metadata=metadata).to_arrow() for one in (given, other))
+            assert len(some) == 2
+            assert none.schema.equals(some.schema)
+            assert ("metadata" in none.column_names) == metadata
+    star: Callable[..., Any] = partial(sets.groups, method="star")
+    for call in (sets.pairs, sets.groups, star):
+        some, none = (call(where={"a": one}, metadata=True).to_arrow() for one in (1, 5))
+        assert (none.num_rows, none.schema.equals(some.schema)) == (0, True)
+
+
+def test_outcomes_without_duplicates_have_the_columns_of_others(texts):
+    told: list[pa.Table] = []
+    for rows in ([(1, A)], [(2, B), (3, B)]):
+        texts.dedupe(rows, outcomes=lambda some: told.append(some.to_arrow()))
+    assert told[0].schema == told[1].schema
+    assert told[1]["duplicate_of"].to_pylist() == [None, 2]
 
 
 def test_a_frame_of_a_collection_is_added_again(path):
