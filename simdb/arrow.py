@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
 from contextlib import contextmanager, suppress
@@ -459,9 +460,12 @@ class Columns(Struct, frozen=True):
         """Raise unless a table has each of the columns once, and keys of a fitting type.
 
         Raises:
-            UsageError: one is missing, or stands twice; or keys are neither numbers nor texts.
+            UsageError: one is missing, or stands twice, as may a field in it; or keys are neither
+                numbers nor texts.
         """
         self.require_among(schema.names)
+        if (problem := fields_twice(schema, self.names())) is not None:
+            raise UsageError(problem)
         for name in self.metadata:
             if has_bytes(schema.field(name).type):
                 raise UsageError(
@@ -1126,6 +1130,27 @@ def _has(kind: Any, is_one: Callable[[Any], bool]) -> bool:
     inner = _plain_type(kind)
     parts = (inner.field(number).type for number in range(inner.num_fields))
     return is_one(kind) or is_one(inner) or any(_has(part, is_one) for part in parts)
+
+
+def fields_twice(schema: Any, names: Iterable[str]) -> str | None:
+    """Say which of some columns has structs with a name twice, which objects cannot have."""
+    for column in names:
+        for path, count in Counter(_paths_of_fields(schema.field(column).type, ())).items():
+            if count > 1:
+                return f"the column {column!r} has {count} fields {path[-1]!r}: rename them"
+    return None
+
+
+def _paths_of_fields(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all fields of the structs in a type."""
+    inner = _plain_type(kind)
+    is_struct = library().types.is_struct(inner)
+    for place in range(inner.num_fields):
+        field = inner.field(place)
+        own = (*path, field.name if is_struct else f"[{place}]")
+        if is_struct:
+            yield own
+        yield from _paths_of_fields(field.type, own)
 
 
 def _has_nanoseconds(kind: Any) -> bool:

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "frames",
+        "arrow.py",
+        "            if count > 1:\n",
+        "            if count > 2:\n",
+        "tests/frames/test_arrow.py -k a_name_twice",
+    ),
+    Fault(
         "opened",
         "opened/opened.py",
         "        return self.reader.has_number_keys if known is None else known\n",

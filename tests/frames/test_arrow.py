@@ -21,7 +21,7 @@ import pytest
 
 import simdb
 from simdb import arrow
-from tests.support.commands import done
+from tests.support.commands import done, run
 from tests.support.processes import interpreted
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
@@ -634,6 +634,25 @@ def test_pairs_of_new_items_tell_the_side_that_is_new(texts):
 def test_join_names_the_call_that_takes_a_table(texts):
     with pytest.raises(simdb.WrongTypeError, match=r"simdb\.link\(collection, table"):
         texts.join(pa.table({"text": [A]}))
+
+
+def test_structs_with_a_name_twice_are_refused(texts, tmp_path):
+    twice = pa.StructArray.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["a", "a"])
+    listed = pa.ListArray.from_arrays([0, 1], twice)
+    told = "the column 'm' has 2 fields 'a': rename them"
+    for column in (twice, listed):
+        table = pa.table({"text": [A], "m": column})
+        with pytest.raises(simdb.UsageError, match=told):
+            texts.add_many(table, item="text", metadata="m")
+        with pytest.raises(simdb.UsageError, match=told):
+            simdb.pairs(table, item="m", kind=simdb.WeightedSet(), threshold=0.5)
+        assert simdb.dedupe(table, item="text").num_rows == 1
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    done("create", tmp_path / "s.simdb", "c")
+    added = run("add", tmp_path / "s.simdb", "c", tmp_path / "in.arrow")
+    assert added.exit_code != 0
+    assert f"in.arrow: {told}" in added.stderr
 
 
 def test_bytes_are_refused_as_metadata_before_any_row(texts):
