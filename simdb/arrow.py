@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AnySet
 from contextlib import contextmanager, suppress
@@ -49,6 +50,7 @@ _VECTOR_OF_DUCKDB = 2048  # rows, the fewest that it gives at once
 _NESTED_IN_DUCKDB = frozenset(("struct", "list", "array", "map", "union"))
 _ROWS_A_PIECE = 16  # of those that are copied together, at least, that they need not be picked
 _WIDE = 32  # bits of the numbers of a dictionary
+_ALIKE = frozenset((str, bytes, int, float, bool, date))  # types whose values Arrow keeps
 _PLAINLY_TOLD = frozenset((str, bytes, int, float, bool, type(None)))
 _DEEPEST = 4  # parts of parts; what lies deeper is told as Python prints it
 _DAY_IN_MILLISECONDS = 86_400_000
@@ -228,7 +230,8 @@ def _is_changed_by_arrow(kind: Any) -> bool:
 def narrowed(frame: Any, columns: Columns) -> Any:
     """Return the columns that are named of a frame of pandas or polars; others may not fit.
 
-    If some of pandas do not, because values are of several types, the rows are dicts in a list.
+    If values of pandas in one column are of several types, which Arrow would refuse or make alike,
+    the rows are dicts in a list.
 
     Raises:
         UsageError: a column is missing, or stands twice; or one of polars does not fit into Arrow.
@@ -240,11 +243,27 @@ def narrowed(frame: Any, columns: Columns) -> Any:
         return library().table({name: _column_of_polars(frame, name) for name in names})
     # A name need not be a text.
     chosen = frame.iloc[:, list(map(known.index, names))].set_axis(names, axis=1)
-    try:
-        return library().Table.from_pandas(chosen, preserve_index=False)
-    except (library().ArrowException, TypeError, ValueError, OverflowError):
-        rows = zip(*(chosen[name].tolist() for name in names), strict=True)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+    objects = (chosen[name] for name in names if chosen[name].dtype == np.object_)
+    if all(_are_alike(column[column.notna()]) for column in objects):
+        with suppress(library().ArrowException, TypeError, ValueError, OverflowError):
+            return library().Table.from_pandas(chosen, preserve_index=False)
+    rows = zip(*(chosen[name].tolist() for name in names), strict=True)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _are_alike(values: Iterable[Any]) -> bool:
+    """Whether values are of one type that a column of Arrow holds as they are, or lists of one."""
+    kinds = set(map(type, values))
+    if kinds <= _ALIKE:
+        return len(kinds) <= 1
+    if kinds == {np.ndarray}:
+        dtypes = {value.dtype for value in values}
+        if not any(dtype.hasobject for dtype in dtypes):
+            return len(dtypes) == 1
+    elif kinds not in ({list}, {tuple}):
+        return False
+    parts = set(map(type, chain.from_iterable(values))) - {type(None)}
+    return parts <= _ALIKE and len(parts) <= 1
 
 
 def _column_of_polars(frame: Any, name: str) -> Any:
@@ -280,7 +299,8 @@ def with_column(reader: Any, name: str, of: str, made: Callable[[float], float])
 def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     """Return the rows of a table that are to be kept; see ``without_views``.
 
-    Run-end-encoded columns, which pyarrow cannot pick from either, become plain ones.
+    Run-end-encoded columns, which pyarrow cannot pick from either, become plain ones. Each batch
+    keeps its dictionaries: that of all rows might need larger numbers.
     """
     for place, name in enumerate(whole.column_names):
         if library().types.is_run_end_encoded(whole.column(place).type):
@@ -294,7 +314,13 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
                 ) from error
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
-    return rows_at(whole.cast(without_views(whole.schema)), np.flatnonzero(kept))
+    whole = whole.cast(without_views(whole.schema))
+    pieces, first = [whole.slice(0, 0)], 0
+    for batch in whole.to_batches():
+        places = np.flatnonzero(kept[first : first + batch.num_rows])
+        pieces.append(rows_at(library().Table.from_batches([batch]), places))
+        first += batch.num_rows
+    return library().concat_tables(pieces)
 
 
 def rows_at(table: Any, places: Int64s) -> Any:
@@ -435,9 +461,12 @@ class Columns(Struct, frozen=True):
         """Raise unless a table has each of the columns once, and keys of a fitting type.
 
         Raises:
-            UsageError: one is missing, or stands twice; or keys are neither numbers nor texts.
+            UsageError: one is missing, or stands twice, as may a field in it; or keys are neither
+                numbers nor texts.
         """
         self.require_among(schema.names)
+        if (problem := fields_twice(schema, self.names())) is not None:
+            raise UsageError(problem)
         for name in self.metadata:
             if has_bytes(schema.field(name).type):
                 raise UsageError(
@@ -583,7 +612,7 @@ class Rows(Parts):
                 if waiting and (batch is None or full or rows + batch.num_rows > most_rows):
                     whole = waiting[0]
                     if len(waiting) > 1:
-                        (whole,) = arrow.Table.from_batches(waiting).combine_chunks().to_batches()
+                        (whole,) = _joined(waiting).combine_chunks().to_batches()
                     for start in range(0, rows, most_rows):
                         part = whole.slice(start, most_rows)
                         yield _TablePart(first, part, self._columns)
@@ -595,6 +624,14 @@ class Rows(Parts):
                     size += more
         except (arrow.ArrowException, OSError) as error:
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
+
+
+def _joined(batches: list[Any]) -> Any:
+    """Return record batches as a table that has room for all the values of their dictionaries."""
+    whole = library().Table.from_batches(batches)
+    if not any(has_narrow_dictionary(field.type) for field in whole.schema):
+        return whole
+    return whole.cast(library().schema(map(with_wide_dictionaries, whole.schema)))
 
 
 class _TablePart(Part, Struct, frozen=True, eq=False):
@@ -1097,6 +1134,27 @@ def _has(kind: Any, is_one: Callable[[Any], bool]) -> bool:
     inner = _plain_type(kind)
     parts = (inner.field(number).type for number in range(inner.num_fields))
     return is_one(kind) or is_one(inner) or any(_has(part, is_one) for part in parts)
+
+
+def fields_twice(schema: Any, names: Iterable[str]) -> str | None:
+    """Say which of some columns has structs with a name twice, which objects cannot have."""
+    for column in names:
+        for path, count in Counter(_paths_of_fields(schema.field(column).type, ())).items():
+            if count > 1:
+                return f"the column {column!r} has {count} fields {path[-1]!r}: rename them"
+    return None
+
+
+def _paths_of_fields(kind: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all fields of the structs in a type."""
+    inner = _plain_type(kind)
+    is_struct = library().types.is_struct(inner)
+    for place in range(inner.num_fields):
+        field = inner.field(place)
+        own = (*path, field.name if is_struct else f"[{place}]")
+        if is_struct:
+            yield own
+        yield from _paths_of_fields(field.type, own)
 
 
 def _has_nanoseconds(kind: Any) -> bool:

@@ -495,7 +495,12 @@ class CollectionView(Tabular):
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(_rows("items", items), item)
         found = self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
-        return Answers(found, is_distance=self.kind.is_distance)
+        return Answers(
+            found,
+            is_distance=self.kind.is_distance,
+            with_metadata=metadata,
+            of_numbers=has_number_keys(self),
+        )
 
     def _search_many(
         self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
@@ -733,8 +738,10 @@ class CollectionView(Tabular):
             found = answers.method.connected(answering, opened, progress)
             keys = [answers.method.keys_of_numbers(opened.reader, members) for members in found]
             told = answers.method.metadata_of_groups(opened, found)
+            of_numbers = opened.has_number_keys
         promised = answering.promise(self._known.settings.kind)
-        return Groups(keys, promised, answering.recall, work.looked_at, metadata=told)
+        how = promised, answering.recall, work.looked_at
+        return Groups(keys, *how, metadata=told, of_numbers=of_numbers)
 
     def group_of(
         self,
@@ -1432,9 +1439,9 @@ class CollectionView(Tabular):
 
 
 def has_number_keys(collection: CollectionView) -> bool:
-    """Whether the first key of a collection is a number; not if there is none."""
-    first = next(collection.items(), None)
-    return first is not None and not isinstance(first.key, str)
+    """Whether all keys of a collection are numbers; not if there is none."""
+    with collection._opened() as opened:
+        return opened.has_number_keys
 
 
 class Collection(CollectionView):

@@ -10,6 +10,7 @@ import json
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import partial
@@ -156,6 +157,8 @@ class Matches(Brief, Tabular, Sequence[Match]):
             high (``Plan.expected_recall``).
         candidates: how many stored items were compared in full.
         is_distance: whether the collection measures distances.
+        with_metadata: whether matches carry metadata, where their items have some.
+        of_numbers: whether all keys are numbers; of an answer with matches these tell it.
     """
 
     matches: tuple[Match, ...]
@@ -163,7 +166,9 @@ class Matches(Brief, Tabular, Sequence[Match]):
     expected_recall: float = field(compare=False)  # nan is not equal to itself
     candidates: int = 0
     is_distance: bool = False
-    _unprinted: ClassVar[tuple[str, ...]] = ("is_distance",)
+    with_metadata: bool = field(default=False, compare=False)
+    of_numbers: bool = field(default=False, compare=False)
+    _unprinted: ClassVar[tuple[str, ...]] = ("is_distance", "with_metadata", "of_numbers")
 
     def __len__(self) -> int:
         return len(self.matches)
@@ -193,25 +198,39 @@ class Matches(Brief, Tabular, Sequence[Match]):
     def to_arrow(self) -> Any:
         """Return the matches as a ``pyarrow.Table``: ``key``, and ``similarity`` or ``distance``.
 
-        If any match has metadata, there is also a column ``metadata`` of JSON text. Without a
-        match, the keys are a column of texts.
+        If metadata were asked for, there is also a column ``metadata`` of JSON text. Without a
+        match, the keys are a column of numbers if all in the collection are, else of texts.
 
         The metadata of the schema contain the promise, as for ``Pairs.to_arrow``.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
         """
-        measured = _measured(is_distance=self.is_distance)
-        return arrow.table(_columns_of_matches(self.matches, measured), _promised(self))
+        columns = _columns_of_matches(
+            self.matches,
+            is_distance=self.is_distance,
+            with_metadata=self.with_metadata,
+            of_numbers=self.of_numbers,
+        )
+        return arrow.table(columns, _promised(self))
 
 
 # No list: of one pyarrow and DuckDB do not see that it is a stream.
 class Answers(Sequence[Matches], Tabular):
     """The answers of several searches, in the order of the items that were searched for."""
 
-    def __init__(self, answers: Iterable[Matches] = (), *, is_distance: bool = False) -> None:
+    def __init__(
+        self,
+        answers: Iterable[Matches] = (),
+        *,
+        is_distance: bool = False,
+        with_metadata: bool = False,
+        of_numbers: bool = False,
+    ) -> None:
         self._answers = list(answers)
         self._is_distance = is_distance
+        self._with_metadata = with_metadata
+        self._of_numbers = of_numbers
 
     def __repr__(self) -> str:
         """Count the searches and what they found."""
@@ -237,7 +256,9 @@ class Answers(Sequence[Matches], Tabular):
     def __getitem__(self, index: slice) -> Answers: ...
     def __getitem__(self, index: int | slice) -> Matches | Answers:
         if isinstance(index, slice):
-            return Answers(self._answers[index], is_distance=self._is_distance)
+            part = copy(self)
+            part._answers = self._answers[index]
+            return part
         return self._answers[index]
 
     def to_arrow(self) -> Any:
@@ -249,8 +270,12 @@ class Answers(Sequence[Matches], Tabular):
             MissingExtraError: pyarrow is not installed.
         """
         probes = np.repeat(np.arange(len(self)), list(map(len, self)))
+        matches = [match for found in self for match in found]
         columns = _columns_of_matches(
-            [match for found in self for match in found], _measured(is_distance=self._is_distance)
+            matches,
+            is_distance=self._is_distance,
+            with_metadata=self._with_metadata,
+            of_numbers=self._of_numbers,
         )
         return arrow.table({"probe": probes, **columns}, _promised(self[0]) if self else None)
 
@@ -259,10 +284,13 @@ def _measured(*, is_distance: bool) -> str:
     return "distance" if is_distance else "similarity"
 
 
-def _columns_of_matches(matches: Sequence[Match], measured: str) -> dict[str, Any]:
+def _columns_of_matches(
+    matches: Sequence[Match], *, is_distance: bool, with_metadata: bool, of_numbers: bool
+) -> dict[str, Any]:
+    keys = arrow.keys_column([match.key for match in matches], of_numbers=of_numbers)
     values = np.array([match.value for match in matches], np.float64)
-    columns = {"key": arrow.keys_column([match.key for match in matches]), measured: values}
-    if any(match.metadata is not None for match in matches):
+    columns = {"key": keys, _measured(is_distance=is_distance): values}
+    if with_metadata:
         columns["metadata"] = arrow.json_column([match.metadata for match in matches])
     return columns
 
@@ -466,6 +494,7 @@ class Outcomes(Sequence[Outcome], Tabular):
             UsageError: some keys are texts and some are numbers.
         """
         keyed = ("key", "duplicate_of")
+        of_numbers = {type(outcome.key) for outcome in self} - {type(None)} == {int}
         library = arrow.library()
         types = {
             "row": library.int64(),
@@ -481,13 +510,16 @@ class Outcomes(Sequence[Outcome], Tabular):
                 continue
             values = [getattr(outcome, name) for outcome in self]
             if name == "superseded":
-                flat = arrow.keys_column([key for keys in values for key in keys])
+                keys = [key for keys in values for key in keys]
+                flat = arrow.keys_column(keys, of_numbers=of_numbers)
                 ends = np.cumsum([0, *map(len, values)])
                 columns[name] = library.ListArray.from_arrays(ends.astype(np.int32), flat)
                 continue
             kind = types.get(name, library.string())
             columns[name] = (
-                arrow.keys_column(values) if name in keyed else library.array(values, kind)
+                arrow.keys_column(values, of_numbers=of_numbers)
+                if name in keyed
+                else library.array(values, kind)
             )
         return arrow.table(columns)
 
@@ -1188,8 +1220,10 @@ class Groups(Sequence[Group], Tabular):
         contradictions: Iterable[Pair] = (),
         made: Resumable | None = None,
         metadata: list[list[Metadata]] | None = None,
+        of_numbers: bool = False,
     ) -> None:
         self._keys = keys
+        self._of_numbers = of_numbers
         self._metadata = metadata
         self.made = made
         self.looked_at = looked_at
@@ -1235,7 +1269,8 @@ class Groups(Sequence[Group], Tabular):
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table`` with a row for each member: ``representative``, ``key``.
 
-        Requested metadata are JSON text. The metadata of the schema contain the promise, as for
+        Keys are int64 or texts, as in the collection where there are no groups. Requested metadata
+        are JSON text. The metadata of the schema contain the promise, as for
         ``Pairs.to_arrow``, the method and the objective.
 
         Raises:
@@ -1243,7 +1278,9 @@ class Groups(Sequence[Group], Tabular):
         """
         sizes = list(map(len, self._keys))
         places = np.repeat(np.cumsum([0, *sizes[:-1]]) if sizes else [], sizes).astype(np.int64)
-        members = arrow.keys_column([key for keys in self._keys for key in keys])
+        members = arrow.keys_column(
+            [key for keys in self._keys for key in keys], of_numbers=self._of_numbers
+        )
         columns = {"representative": members.take(arrow.numbers(places)), "key": members}
         if self._metadata is not None:
             columns["metadata"] = arrow.json_column(list(chain.from_iterable(self._metadata)))

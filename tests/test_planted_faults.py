@@ -42,6 +42,41 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "frames",
+        "arrow.py",
+        "            if count > 1:\n",
+        "            if count > 2:\n",
+        "tests/frames/test_arrow.py -k a_name_twice",
+    ),
+    Fault(
+        "opened",
+        "opened/opened.py",
+        "        return self.reader.has_number_keys if known is None else known\n",
+        "        return known is None\n",
+        "tests/frames/test_arrow.py -k columns_of_others",
+    ),
+    Fault(
+        "answers",
+        "answers/method.py",
+        "        told = kind.is_distance, opened.with_metadata, of_numbers\n",
+        "        told = kind.is_distance, False, of_numbers\n",
+        "tests/frames/test_arrow.py -k columns_of_others",
+    ),
+    Fault(
+        "frames",
+        "arrow.py",
+        "    return whole.cast(library().schema(map(with_wide_dictionaries, whole.schema)))\n",
+        "    return whole\n",
+        "tests/frames/test_one_call.py -k into_one_dictionary",
+    ),
+    Fault(
+        "frames",
+        "arrow.py",
+        "        return len(kinds) <= 1\n",
+        "        return True\n",
+        "tests/frames/test_one_call.py -k objects_of_pandas",
+    ),
+    Fault(
         "arrow",
         "arrow.py",
         """        read = f"#{place}"  # by its place, since names may come twice\n""",

@@ -280,6 +280,7 @@ def groups(made: Grouped, method: Method, opened: Opened) -> Groups:
         ],
         made=made,
         metadata=metadata_of_groups(opened, found),
+        of_numbers=opened.has_number_keys,
     )
 
 

@@ -165,7 +165,9 @@ class Method(Struct, frozen=True):
         """Make an answer of matches, the best first, and of how many items were compared."""
         kind = opened.settings.kind
         promise = self.promise(kind)
-        return Matches(tuple(rows), promise, self.recall, compared, is_distance=kind.is_distance)
+        of_numbers = not rows and opened.has_number_keys
+        told = kind.is_distance, opened.with_metadata, of_numbers
+        return Matches(tuple(rows), promise, self.recall, compared, *told)
 
     def matches_of_many(
         self,
@@ -185,15 +187,15 @@ class Method(Struct, frozen=True):
         probes, numbers, values = ranking.ranked()
         rows = self._rows(opened, numbers, values, None) if numbers.size else []
         kind = opened.settings.kind
-        promise, is_distance = self.promise(kind), kind.is_distance
+        promise = self.promise(kind)
+        told = kind.is_distance, opened.with_metadata, opened.has_number_keys
         bounds = [0, *np.cumsum(np.bincount(probes, minlength=len(candidates))).tolist()]
         answers: list[Matches] = []
         without: dict[int, Matches] = {}  # matches, by candidates: most that find none are equal
         for (begin, end), count in zip(pairwise(bounds), candidates, strict=True):
             known = without.get(count) if begin == end else None
             if known is None:
-                chosen = tuple(rows[begin:end])
-                known = Matches(chosen, promise, self.recall, count, is_distance=is_distance)
+                known = Matches(tuple(rows[begin:end]), promise, self.recall, count, *told)
                 if begin == end:
                     without[count] = known
             answers.append(known)

@@ -212,7 +212,10 @@ def search(
             {**({} if probe is None else {"probe": probe}), "key": match.key, **_told(match, why)}
             for probe, match, why in found()
         )
-        count = telling.write(lines, lambda: _reader(list(lines), kind, answers))
+        of_numbers = source.key_types() == {int}
+        count = telling.write(
+            lines, lambda: _reader(list(lines), kind, answers, of_numbers=of_numbers)
+        )
         if count is None and telling.as_json:
             count = 0
             for line in lines:
@@ -228,14 +231,21 @@ def search(
     tell_unmet(wanted, telling.note)
 
 
-def _reader(lines: list[dict[str, Any]], kind: Kind, answers: Sequence[simdb.Matches]) -> Any:
+def _reader(
+    lines: list[dict[str, Any]],
+    kind: Kind,
+    answers: Sequence[simdb.Matches],
+    *,
+    of_numbers: bool,
+) -> Any:
     """Return an Arrow reader of matches; it has their columns even if there are none.
 
-    What the answers promise stands in the schema, as for tables of pairs.
+    What the answers promise stands in the schema, as for tables of pairs. Without a match, keys
+    are numbers if all in the collection are.
     """
     measure = "distance" if kind.is_distance else "similarity"
     columns: dict[str, Any] = {
-        name: arrow.keys_column([line[name] for line in lines])
+        name: arrow.keys_column([line[name] for line in lines], of_numbers=of_numbers)
         for name in ("probe", "key")
         if name == "key" or any(name in line for line in lines)
     }

@@ -184,6 +184,8 @@ class TableReader(JsonLinesReader):
             added = {name: folders[name] for name in folders if name not in file.schema.names}
             wanted = self._wanted([*file.schema.names, *added])
             own = [name for name in wanted if name not in added]
+            if (problem := arrow.fields_twice(file.schema, own)) is not None:
+                raise BadItemError(f"{self.source}: {problem}")
             told = {name: added[name] for name in added if name in wanted}
             copied = [] if self.copied is None else self.copied.names
             texts = {field.name for field in file.schema if arrow.has_text(field.type)}

@@ -107,6 +107,12 @@ class Opened(Struct, frozen=True):
         live: int = self.reader.manifest.live
         return (live**4).bit_length()
 
+    @property
+    def has_number_keys(self) -> bool:
+        """Whether all keys are numbers, and there is one; looked at once for each state."""
+        known = self.kept("number keys", lambda: self.reader.has_number_keys, at_once=True)
+        return self.reader.has_number_keys if known is None else known
+
     def kept(
         self,
         name: str,

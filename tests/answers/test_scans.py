@@ -114,6 +114,7 @@ with simdb.open(sys.argv[1], threads=1) as database:
         collection = database["c"]
         asked: dict[str, Any] = {"max_distance": 300, "guarantee": "exact"}
         assert len(collection.search(vectors[7], **asked)) == 1
+        assert not collection.search(1 - vectors[7], **asked)  # what kind of keys there are is kept
         monkeypatch.setattr(kernels.bits, "scan_hamming", scanned)
         with pytest.raises(simdb.DatabaseBusyError):
             collection.search(1 - vectors[7], **asked)

@@ -7,7 +7,8 @@ import decimal
 import itertools
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 
 import simdb
 from simdb import arrow
-from tests.support.commands import done
+from tests.support.commands import done, run
 from tests.support.processes import interpreted
 
 A, B = "the quick brown fox jumps over the lazy dog", "another text about the price of copper"
@@ -456,6 +457,44 @@ def test_every_answer_and_a_collection_become_frames(texts):
         assert answer.to_polars().to_dicts() == expected
 
 
+@pytest.mark.parametrize("key", [1, "a"])
+def test_answers_without_anything_have_the_columns_of_others(path, key):
+    sets = collection_of(path, simdb.Set(), threshold=0.5)
+    sets.add_many([(key, [1, 2], {"a": 1}), (key * 2, [1, 2], {"a": 1}), (key * 3, [7, 8])])
+    for metadata in (False, True):
+        questions: list[tuple[Callable[..., Any], list[Any], list[Any]]] = [
+            (sets.search, [[1, 2]], [[99]]),
+            (sets.search, [[1, 2]], [[7, 8]]),
+            (sets.search_many, [[[1, 2]]], [[[99]]]),
+            (sets.search_many, [[[1, 2]]], [[]]),
+        ]
+        for question, given, other in questions:
+            some, none = (question(*one, metadata=metadata).to_arrow() for one in (given, other))
+            assert len(some) == 2
+            assert none.schema.equals(some.schema)
+            assert ("metadata" in none.column_names) == metadata
+    star: Callable[..., Any] = partial(sets.groups, method="star")
+    for call in (sets.pairs, sets.groups, star):
+        some, none = (call(where={"a": one}, metadata=True).to_arrow() for one in (1, 5))
+        assert (none.num_rows, none.schema.equals(some.schema)) == (0, True)
+
+
+def test_outcomes_without_duplicates_have_the_columns_of_others(texts):
+    told: list[pa.Table] = []
+    for rows in ([(1, A)], [(2, B), (3, B)]):
+        texts.dedupe(rows, outcomes=lambda some: told.append(some.to_arrow()))
+    assert told[0].schema == told[1].schema
+    assert told[1]["duplicate_of"].to_pylist() == [None, 2]
+
+
+def test_a_frame_of_a_collection_is_added_again(path):
+    weighted = collection_of(path, simdb.WeightedSet(), threshold=0.5)
+    weighted.add_many([(1, {1: 1.5}), (2, {2: 2.0})])
+    frame = weighted.to_pandas()
+    report = weighted.add_many(frame, key="key", item="item", on_existing="same")
+    assert (report.rows, report.added) == (2, 0)
+
+
 def duckdb_rows(query: str, **named: object) -> list[tuple[object, ...]]:
     """What DuckDB answers to a query that reads Python's variables by their names."""
     known = {"duckdb": duckdb, "query": query, **named}
@@ -595,6 +634,25 @@ def test_pairs_of_new_items_tell_the_side_that_is_new(texts):
 def test_join_names_the_call_that_takes_a_table(texts):
     with pytest.raises(simdb.WrongTypeError, match=r"simdb\.link\(collection, table"):
         texts.join(pa.table({"text": [A]}))
+
+
+def test_structs_with_a_name_twice_are_refused(texts, tmp_path):
+    twice = pa.StructArray.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["a", "a"])
+    listed = pa.ListArray.from_arrays([0, 1], twice)
+    told = "the column 'm' has 2 fields 'a': rename them"
+    for column in (twice, listed):
+        table = pa.table({"text": [A], "m": column})
+        with pytest.raises(simdb.UsageError, match=told):
+            texts.add_many(table, item="text", metadata="m")
+        with pytest.raises(simdb.UsageError, match=told):
+            simdb.pairs(table, item="m", kind=simdb.WeightedSet(), threshold=0.5)
+        assert simdb.dedupe(table, item="text").num_rows == 1
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    done("create", tmp_path / "s.simdb", "c")
+    added = run("add", tmp_path / "s.simdb", "c", tmp_path / "in.arrow")
+    assert added.exit_code != 0
+    assert f"in.arrow: {told}" in added.stderr
 
 
 def test_bytes_are_refused_as_metadata_before_any_row(texts):

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import simdb
-from simdb.arrow import Columns, plain
+from simdb.arrow import Columns, narrowed, plain, rows_of
 from simdb.frames import _Table
 
 TEXTS = [
@@ -552,6 +552,59 @@ def test_values_of_several_types_are_bad_rows():
         simdb.dedupe(frame, item="t")
 
 
+@pytest.mark.parametrize(
+    ("kind", "items", "left"),
+    [
+        (simdb.Text(), [TEXTS[0], TEXTS[0], b"x"], [0, 2]),
+        (simdb.Set(), [[1, 2], [1, 2], [1.5]], [0, 2]),
+        (simdb.Set(), [np.array(["a", "b"], object), ["a", "b"], None], [0, 2]),
+        (simdb.WeightedSet(), [{"tea": 1.0}, {"rum": 2.0}, {"tea": 1.0}], [0, 1]),
+        (simdb.Bag("maximum"), [{"tea": 1}, {"rum": 2}, {"tea": 1}], [0, 1]),
+        (simdb.WeightedSet(), [[(1, 1.5)], [(2, 2.0)], [(1, 1.5)]], [0, 1]),
+    ],
+)
+def test_objects_of_pandas_are_the_items_that_a_list_has(kind, items, left):
+    asked: dict[str, Any] = {"item": "it", "kind": kind, "threshold": "0.8", "on_bad": "skip"}
+    frame = pd.DataFrame({"it": pd.Series(items, dtype=object)})
+    assert simdb.dedupe(frame, **asked).index.tolist() == left
+    rows = [{"it": item, "place": place} for place, item in enumerate(items)]
+    assert [row["place"] for row in simdb.dedupe(rows, **asked)] == left
+
+
+def test_objects_of_pandas_are_the_metadata_that_a_list_has():
+    days = [date(2020, 1, 1), datetime(2020, 1, 1, 5)]
+    zoned = [datetime(2020, 1, 1, 5, tzinfo=timezone(timedelta(hours=9))), days[1]]
+    told: dict[str, Any] = {
+        "a day, then a time of it": (days, ["2020-01-01", "2020-01-01T05:00:00"]),
+        "with and without a zone": (zoned, ["2020-01-01T05:00:00+09:00", "2020-01-01T05:00:00"]),
+        "of their own names": ([{"a": 1}, {"b": 2}], [{"a": 1}, {"b": 2}]),
+        "whole numbers and fractions": ([[1], [2.5]], [[1], [2.5]]),
+        "of several digits": ([Decimal("1.5"), Decimal("2.25")], ["1.5", "2.25"]),
+        "nothing": ([float("nan"), {"a": 1}], [None, {"a": 1}]),
+    }
+    columns = {name: pd.Series(given, dtype=object) for name, (given, _) in told.items()}
+    for name in told:
+        frame = pd.DataFrame({"text": TEXTS[:2], name: columns[name]})
+        rows = rows_of(frame, None, "text", name)
+        assert repr([row[2][name] for row in rows]) == repr(told[name][1])
+    frame = pd.DataFrame({"text": [TEXTS[0]] * 2, "day": pd.Series(days, dtype=object)})
+    assert simdb.dedupe(frame, item="text", policy="day desc").index.tolist() == [1]
+
+
+def test_objects_of_pandas_of_one_type_are_read_as_columns():
+    plain_columns = [
+        ["a", None, float("nan")],
+        [1, 2, None],
+        [[1, 2], None, [3]],
+        [np.zeros(2, np.float32)] * 3,
+        [np.array(["a", None], object)] * 3,
+        [date(2020, 1, 1), None, pd.NaT],
+    ]
+    for values in plain_columns:
+        frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+        assert isinstance(narrowed(frame, Columns.named(None, "x", ())), pa.Table)
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_tables_without_rows_have_no_duplicates(frame, tmp_path):
     nothing = pa.array([], pa.string()) if frame is pa.table else []
@@ -672,6 +725,30 @@ def test_the_same_texts_give_the_same_answer_in_any_table():
         _Table(one, Columns.named(None, "v", ()), None).seed() for one in (numbers, pieces)
     )
     assert whole == parts
+
+
+def test_categories_of_pieces_need_not_fit_into_one_dictionary():
+    """Each piece has a hundred of its own, and numbers of 8 bits have room for 128."""
+    names = [[f"shop {number}" for number in range(first, first + 100)] for first in (0, 100)]
+    shops = [pa.array(some).dictionary_encode() for some in names]
+    kind = pa.dictionary(pa.int8(), pa.string())
+    texts = [f"one {number // 2} two {number // 2} three" for number in range(200)]
+    table = pa.table(
+        {
+            "id": range(200),
+            "text": texts,
+            "shop": pa.chunked_array([some.cast(kind) for some in shops]),
+        }
+    )
+    asked: dict[str, Any] = {"item": "text", "kind": simdb.Text(simdb.WordShingles(1))}
+    kept = simdb.dedupe(table, key="id", **asked)
+    assert kept["id"].to_pylist() == list(range(0, 200, 2))
+    assert kept["shop"].to_pylist() == [f"shop {number}" for number in range(0, 200, 2)]
+    assert kept.schema == table.schema
+    found = simdb.pairs(table, key="shop", **asked)
+    assert set(found["right"].to_pylist()) == {f"shop {number}" for number in range(1, 200, 2)}
+    rows = list(rows_of(table, "id", "shop", "shop"))
+    assert rows[150] == (150, "shop 150", {"shop": "shop 150"})
 
 
 def test_the_same_sets_give_the_same_hash_functions_in_any_process():

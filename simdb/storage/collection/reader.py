@@ -261,6 +261,11 @@ class CollectionReader:
         prefix = owner_prefix(self.number) + tag
         return next(self.transaction.scan(Table.KEYS, prefix), None) is not None
 
+    @property
+    def has_number_keys(self) -> bool:
+        """Whether all user keys are numbers, and there is one."""
+        return self.has_keys(layout.INTEGER_TAG) and not self.has_keys(layout.TEXT_TAG)
+
     def _named(self, keys: ByteStrings) -> Names:
         """Return the names of encoded user keys; of the last ones they are kept."""
         if self._last_named is None or self._last_named[0] is not keys:
