@@ -267,13 +267,13 @@ def _are_alike(values: Iterable[Any]) -> bool:
 
 
 def _column_of_polars(frame: Any, name: str) -> Any:
-    try:
-        return read(frame.select(name)).column(0)
-    except UsageError as error:
-        kind = frame.schema[name]
-        raise UsageError(
-            f"Arrow has no place for the column {name!r} of {kind}: make another type of it"
-        ) from error
+    kind = frame.schema[name]
+    with suppress(UsageError):
+        if not kind.is_object():  # of which it would give the places in memory
+            return read(frame.select(name)).column(0)
+    raise UsageError(
+        f"Arrow has no place for the column {name!r} of {kind}: make another type of it"
+    )
 
 
 def read(data: Any) -> Any:

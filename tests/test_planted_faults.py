@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "arrow",
+        "arrow.py",
+        "        if not kind.is_object():  # of which",
+        "        if kind:  # of which",
+        "tests/frames/test_one_call.py -k objects_of_polars",
+    ),
+    Fault(
         "frames",
         "arrow.py",
         "            if count > 1:\n",

@@ -825,3 +825,12 @@ def test_rows_are_picked_whatever_a_column_holds(column):
     kept = simdb.dedupe(table, item="text")
     assert kept.to_pylist() == table.to_pylist()[:2]
     assert simdb.dedupe(table.slice(0, 0), item="text").to_pylist() == []
+
+
+def test_objects_of_polars_are_refused():
+    """It would give their places in memory, which are bits, too."""
+    objects = pl.DataFrame({"id": [1, 2], "h": pl.Series([7, 7], dtype=pl.Object)})
+    for call in (simdb.dedupe, simdb.pairs):
+        with pytest.raises(simdb.UsageError, match="no place for the column 'h' of Object"):
+            call(objects, item="h", kind=simdb.Bits(64), max_distance=0)
+    assert len(simdb.pairs(objects, item="id", kind=simdb.Bits(64), max_distance=2)) == 1
