@@ -1122,7 +1122,8 @@ class CollectionView(Tabular):
             earlier: weights learnt before, without labels, from this collection alone under the
                 same settings; only pairs of later items are looked at. The result is the same as
                 without ``earlier``, which is ignored if it is from another collection or a later
-                state, or if an item was deleted or replaced since.
+                state, or if since then an item was deleted or replaced or the store restored,
+                loaded or repaired.
             progress: called now and then.
 
         Raises:

@@ -42,6 +42,14 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/weigh.py",
+        '    settings = hashlib.blake2b(identity).digest() if sides.is_one else b""\n',
+        "    identity = sides.right.settings.identity\n"
+        '    settings = hashlib.blake2b(identity).digest() if sides.is_one else b""\n',
+        "tests/kinds/test_record_weights.py -k before_a_restore",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "                names = made.column_names[2:]  # after both keys, of whatever type\n",
