@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "ingest",
+        "ingest/add.py",
+        "        self._losses += (len(fates.batch.rows), len(fates.left), old, superseded)\n",
+        "        self._losses += (len(fates.batch.rows), len(fates.left), old, 0)\n",
+        "tests/cli/test_outputs.py -k before_better_rows",
+    ),
+    Fault(
         "upkeep",
         "upkeep/weigh.py",
         '    settings = hashlib.blake2b(identity).digest() if sides.is_one else b""\n',
