@@ -1206,6 +1206,11 @@ def _read_by_policy(value: Any) -> ReadByPolicy | None:
     return "time" if is_instant or isinstance(value, timedelta | np.timedelta64) else None
 
 
+def dates_of(schema: Any) -> list[str]:
+    """Return the names of the columns of dates, which ``plain`` makes texts of."""
+    return [field.name for field in schema if library().types.is_date(_plain_type(field.type))]
+
+
 def key_type(schema: Any, name: str) -> type[str] | type[int] | None:
     """Return of what type the keys are in a column of a table; None if it is none for keys."""
     kind = _plain_type(schema.field(name).type)

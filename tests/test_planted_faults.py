@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "frames",
+        "frames.py",
+        "    return propose_record(*some, rows=tuple(map(len, items)), dates=dates)\n",
+        "    return propose_record(*some, rows=tuple(map(len, items)))\n",
+        "tests/frames/test_one_call.py -k column_of_dates",
+    ),
+    Fault(
         "ingest",
         "ingest/add.py",
         "        self._losses += (len(fates.batch.rows), len(fates.left), old, superseded)\n",

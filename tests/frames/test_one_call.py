@@ -21,7 +21,7 @@ import pytest
 
 import simdb
 from simdb.arrow import Columns, plain
-from simdb.frames import _Table
+from simdb.frames import _proposed, _Table
 
 TEXTS = [
     "the quick brown fox jumps over the lazy dog near the river bank today",
@@ -590,6 +590,17 @@ def test_times_of_midnight_are_days(frame):
     bad = frame([{"day": datetime(2024, 1, 1, 12)}])
     with pytest.raises(simdb.BadItemError, match="compared as a date"):
         simdb.dedupe(bad, item=["day"], kind=kind, threshold=1)
+
+
+@pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
+def test_a_column_of_dates_is_compared_as_dates_in_any_table(table):
+    people = [
+        {"name": f"ann lee {n // 2}", "town": f"t{n // 2}", "born": date(1980, 1, 1 + n % 28)}
+        for n in range(60)
+    ]
+    asked = _Table(table(people), Columns.named(None, ["name", "town", "born"], ()))
+    (born,) = (field for field in _proposed([asked]).kind.fields if field.name == "born")
+    assert born.compare == "date"
 
 
 @pytest.mark.parametrize(
