@@ -225,7 +225,8 @@ def link(
 
     Raises:
         UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
-        ConfigurationError: nothing can be proposed, or learnt.
+        ConfigurationError: a column has both texts and fractional numbers, or no pair matches with
+            a probability of one half.
     """
     bound = _bound(threshold, max_distance)
     named = Columns.named(key, item, ())

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kinds/records",
+        "kinds/records/proposal.py",
+        '        raise NothingAlikeError(\n            f"no rule proposes some pairs, and at most',
+        '        raise ConfigurationError(\n            f"no rule proposes some pairs, and at most',
+        "tests/frames/test_one_call.py -k columns_of_few_values",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "    return propose_record(*some, rows=tuple(map(len, items)), dates=dates)\n",

@@ -292,6 +292,21 @@ def test_of_too_few_columns_to_learn_from_equal_rows_are_the_same():
         assert simdb.pairs([{"name": "ann becker"}, {"name": "zoltan"}], item=["name"]) == []
 
 
+def test_of_columns_of_few_values_equal_rows_are_the_same(tmp_path):
+    rows = [{"id": n, "month": n % 12, "price": n % 35 + 0.5} for n in range(500)]
+    asked: dict[str, Any] = {"item": ["month", "price"], "key": "id"}
+    told = "no rule proposes some pairs, and at most 10,000 .*; only rows that are equal in all"
+    with pytest.warns(UserWarning, match=told):
+        assert simdb.dedupe(rows, **asked) == rows[:420]
+    with pytest.warns(UserWarning, match=told):
+        found = simdb.pairs(rows, **asked)
+    assert sorted((one["left"], one["right"]) for one in found) == [(n, 420 + n) for n in range(80)]
+    with pytest.warns(UserWarning, match="only rows that are equal in all columns"):
+        assert len(simdb.link(rows[:420], rows[420:], **asked)) == 80
+    with pytest.raises(simdb.NothingAlikeError, match="no rule proposes some pairs"):
+        simdb.dedupe(rows, **asked, store=tmp_path / "s.simdb")
+
+
 def test_distances_are_told_as_distances():
     frame = pl.DataFrame({"hash": [0, 1, 2**60], "name": ["a", "b", "c"]})
     found = simdb.pairs(frame, item="hash", key="name", kind=simdb.Bits(64), max_distance=2)

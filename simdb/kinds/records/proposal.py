@@ -93,8 +93,9 @@ def propose_record(
         dates: columns of type date in tables whose rows have them as texts, 2001-12-31.
 
     Raises:
-        ConfigurationError: the tables share no column with values in both, ``fields`` names another
-            column, or no rule proposes few enough pairs.
+        NothingAlikeError: no column tells rows apart, or no rule proposes few enough pairs.
+        ConfigurationError: the tables share no column, ``fields`` names another one, a column has
+            both texts and fractional numbers, or there are more columns than a record may have.
         BadItemError: a row is no mapping, or a value does not fit how its field is compared.
         WrongTypeError: a table is no iterable of rows.
 
@@ -353,8 +354,8 @@ def _rules(estimate: _Estimate) -> dict[Rule, float]:
     if not chosen:
         if not any(pairs for _, pairs in estimate.of([(part,) for part in others])):
             raise NothingAlikeError("no two rows agree in any column")
-        raise ConfigurationError(
-            f"no rule proposes some pairs, and at most {estimate.most:,}: give the rules"
+        raise NothingAlikeError(
+            f"no rule proposes some pairs, and at most {estimate.most:,} (rules may be given)"
         )
     return _cheapest(chosen, estimate.rows * PAIRS_OF_ALL)
 
