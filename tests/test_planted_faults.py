@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "arrow",
+        "arrow.py",
+        "        return max(1, min(most_rows, fit)), number * are_apart\n",
+        "        return max(1, min(most_rows, fit)), 0\n",
+        "tests/files/test_tables.py -k dictionaries_within",
+    ),
+    Fault(
         "kinds/records",
         "kinds/records/proposal.py",
         '        raise NothingAlikeError(\n            f"no rule proposes some pairs, and at most',
