@@ -785,7 +785,7 @@ def bytes_of(values: Any) -> tuple[Int64s, bytes]:
             lengths = np.diff(column.offsets) * column.values.itemsize
             lengths[is_null] = -1
             return lengths, column.values.tobytes()
-        whole = [_told(value) for value in _of_python(values)]
+        whole = [_told(value) for value in values_as_text(values)]
     lengths = np.array([-1 if one is None else len(one) for one in whole], np.int64)
     return lengths, b"".join(filter(None, whole))
 

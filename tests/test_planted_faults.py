@@ -44,6 +44,13 @@ FAULTS = (
     Fault(
         "arrow",
         "arrow.py",
+        "        whole = [_told(value) for value in values_as_text(values)]\n",
+        "        whole = [_told(value) for value in _of_python(values)]\n",
+        "tests/frames/test_one_call.py -k that_python_has_not",
+    ),
+    Fault(
+        "arrow",
+        "arrow.py",
         "        return max(1, min(most_rows, fit)), number * are_apart\n",
         "        return max(1, min(most_rows, fit)), 0\n",
         "tests/files/test_tables.py -k dictionaries_within",

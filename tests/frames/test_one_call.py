@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -605,6 +605,19 @@ def test_times_of_midnight_are_days(frame):
     bad = frame([{"day": datetime(2024, 1, 1, 12)}])
     with pytest.raises(simdb.BadItemError, match="compared as a date"):
         simdb.dedupe(bad, item=["day"], kind=kind, threshold=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
+@pytest.mark.parametrize(
+    "values",
+    [
+        pl.Series([time(8, 5), time(8, 5), time(9)]),  # in nanoseconds
+        pa.array([9_999_999, 9_999_999, 1], pa.int32()).cast(pa.date32()),  # after the year 9999
+    ],
+)
+def test_columns_of_values_that_python_has_not_are_items(values):
+    table = pa.table({"name": ["a", "a", "b"], "when": pa.array(values)})
+    assert simdb.dedupe(table, item=["name", "when"])["name"].to_pylist() == ["a", "b"]
 
 
 @pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
