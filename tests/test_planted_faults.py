@@ -94,8 +94,8 @@ FAULTS = (
     Fault(
         "kinds",
         "kinds/records/proposal.py",
-        "    if _are_days_in_two_forms(name, values):\n",
-        "    if not values:\n",
+        "    if (is_date or in_two_forms or any(by_type)) and _are_days(name, values):\n",
+        "    if (is_date or any(by_type)) and _are_days(name, values):\n",
         "tests/kinds/test_record_proposal.py -k without_a_time",
     ),
     Fault(
@@ -304,8 +304,8 @@ FAULTS = (
     Fault(
         "ingest",
         "ingest/add.py",
-        "        self._lost += len(fates.left)\n",
-        "",
+        "len(fates.batch.rows), len(fates.left), old, superseded)\n",
+        "len(fates.batch.rows), 0, old, superseded)\n",
         "tests/cli/test_outputs.py -k one_text_everywhere",
     ),
     Fault(
@@ -429,7 +429,7 @@ FAULTS = (
     Fault(
         "files",
         "files/tables.py",
-        "arrow.groups_by_rows(file, BATCH_ROWS, _BATCH_BYTES)",
+        "arrow.groups_by_rows(file, BATCH_ROWS, _BATCH_BYTES, columns)",
         "[(BATCH_ROWS, None)]",
         "tests/files/test_tables.py -k large_rows_few",
     ),
