@@ -826,7 +826,7 @@ def bytes_of(values: Any) -> tuple[Int64s, bytes]:
             lengths = np.diff(column.offsets) * column.values.itemsize
             lengths[is_null] = -1
             return lengths, column.values.tobytes()
-        whole = [_told(value) for value in _of_python(values)]
+        whole = [_told(value) for value in values_as_text(values)]
     lengths = np.array([-1 if one is None else len(one) for one in whole], np.int64)
     return lengths, b"".join(filter(None, whole))
 
@@ -1268,6 +1268,11 @@ def _read_by_policy(value: Any) -> ReadByPolicy | None:
     return "time" if is_instant or isinstance(value, timedelta | np.timedelta64) else None
 
 
+def dates_of(schema: Any) -> list[str]:
+    """Return the names of the columns of dates, which ``plain`` makes texts of."""
+    return [field.name for field in schema if library().types.is_date(_plain_type(field.type))]
+
+
 def key_type(schema: Any, name: str) -> type[str] | type[int] | None:
     """Return of what type the keys are in a column of a table; None if it is none for keys."""
     kind = _plain_type(schema.field(name).type)
@@ -1448,19 +1453,26 @@ def parts_of(rows: Iterable[Row], size_of: Callable[[Row], int]) -> Iterator[lis
         yield part
 
 
-def groups_by_rows(file: Any, most_rows: int, most_bytes: int) -> list[tuple[int, list[int]]]:
+def groups_by_rows(
+    file: Any, most_rows: int, most_bytes: int, columns: Sequence[str] | None = None
+) -> list[tuple[int, list[int]]]:
     """Return the row groups of a Parquet file in order, and how many rows of them to read at once.
 
     Groups that follow each other are together where as many of each are within both limits, about.
+    Where lists or structs have dictionaries in them, which are of one group each, Arrow cannot read
+    several at once.
     """
+    chosen = [one.type for one in file.schema_arrow if columns is None or one.name in columns]
+    of_values = library().types.is_dictionary
+    are_apart = any(has_dictionary(kind) and not of_values(kind) for kind in chosen)
 
-    def rows_of(number: int) -> int:
+    def rows_of(number: int) -> tuple[int, int]:
         group = file.metadata.row_group(number)
         fit: int = most_bytes * group.num_rows // max(1, group.total_byte_size)
-        return max(1, min(most_rows, fit))
+        return max(1, min(most_rows, fit)), number * are_apart
 
     found = groupby(range(file.metadata.num_row_groups), rows_of)
-    return [(rows, list(groups)) for rows, groups in found]
+    return [(rows, list(groups)) for (rows, _), groups in found]
 
 
 def column_size(value: Any) -> int:

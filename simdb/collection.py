@@ -1128,7 +1128,8 @@ class CollectionView(Tabular):
             earlier: weights learnt before, without labels, from this collection alone under the
                 same settings; only pairs of later items are looked at. The result is the same as
                 without ``earlier``, which is ignored if it is from another collection or a later
-                state, or if an item was deleted or replaced since.
+                state, or if since then an item was deleted or replaced or the store restored,
+                loaded or repaired.
             progress: called now and then.
 
         Raises:
@@ -1618,7 +1619,7 @@ class Collection(CollectionView):
         policy: PolicyLike | None = None,
         progress: Callable[[Progress], None] | None = None,
         outcomes: Callable[[Outcomes], None] | None = None,
-        lost: Callable[[int, int], None] | None = None,
+        lost: Callable[[int, int, int, int], None] | None = None,
     ) -> AddReport:
         """Store the rows that are similar to nothing kept before them.
 
@@ -1670,9 +1671,10 @@ class Collection(CollectionView):
                 is kept. With containment the policy's order replaces that of decreasing size.
             outcomes: as for ``add_many``: ``"added"``, ``"replaced"`` and ``"present"`` rows are
                 kept, ``"duplicate"`` ones dropped.
-            lost: called before each commit with the number of rows so far, and of those among them
-                that are dropped although their items are taken out (``on_existing="replace"``).
-                What it raises ends the call without that commit. Containment takes no item out.
+            lost: called before each commit with four numbers, so far: of the rows, of those that
+                are dropped although their items are taken out (``on_existing="replace"``), of
+                those that stored items drop, and of stored items that better rows take out. What
+                it raises ends the call without that commit. Containment takes no item out.
 
         Raises:
             ConfigurationError: no index looks for duplicates, as of distances without a

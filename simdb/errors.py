@@ -76,7 +76,7 @@ class ConfigurationError(UsageError, ValueError):
 
 
 class NothingAlikeError(ConfigurationError):
-    """No two records look alike: nothing can be proposed, or learnt, from them."""
+    """No two records look alike, or too many do: nothing can be proposed, or learnt, from them."""
 
 
 class WrongTypeError(UsageError, TypeError):

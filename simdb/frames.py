@@ -225,7 +225,8 @@ def link(
 
     Raises:
         UsageError, BadItemError, KeyExistsError, MissingExtraError: as for ``dedupe``.
-        ConfigurationError: nothing can be proposed, or learnt.
+        ConfigurationError: a column has both texts and fractional numbers, or no pair matches with
+            a probability of one half.
     """
     bound = _bound(threshold, max_distance)
     named = Columns.named(key, item, ())
@@ -320,7 +321,8 @@ def _proposed(tables: Sequence[_Table]) -> Proposal:
     """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
     items = [list(_items_of(table)) for table in tables]
     some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
-    return propose_record(*some, rows=tuple(map(len, items)))
+    dates = {name for table in tables for name in table.dates()}
+    return propose_record(*some, rows=tuple(map(len, items)), dates=dates)
 
 
 def _items_of(table: _Table) -> Iterator[Any]:
@@ -595,6 +597,10 @@ class _Table:
         else:
             rows = arrow.Rows(self._read, self.columns)
         return rows if self._forms is None else map(self._whole_row, rows)
+
+    def dates(self) -> list[str]:
+        """Return the columns whose type says that the texts of their items are dates."""
+        return [] if isinstance(self._read, list) else arrow.dates_of(self._read.schema)
 
     def _whole_row(self, row: Any) -> Any:
         if not isinstance(row, tuple):  # what is wrong with it

@@ -263,13 +263,19 @@ class InDoubt(Struct, frozen=True):
                 "removed: if that is intended, repeat the command with --yes"
             )
 
-    def require_few_lost(self, rows: int, lost: int) -> None:
-        """Raise if nearly all rows so far go, and what is stored under their keys too."""
+    def require_few_lost(self, rows: int, lost: int, old: int, superseded: int) -> None:
+        """Raise if nearly all rows so far go, and stored ones too."""
         if self._are_too_many(lost, rows):
             raise UsageError(
                 f"{lost:,} of {rows:,} rows would take what is stored under their keys out of the "
                 "store, and be removed themselves as duplicates: if that is intended, repeat the "
                 "command with --yes"
+            )
+        if superseded and self._are_too_many(old, rows):
+            raise UsageError(
+                f"{old:,} of {rows:,} rows so far duplicate rows stored under other keys and would "
+                f"be removed, while {counted(superseded, 'stored row', 'stored rows')} would go "
+                "for better ones: if that is intended, repeat the command with --yes"
             )
 
     def _are_too_many(self, removed: int, rows: int) -> bool:

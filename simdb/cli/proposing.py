@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
@@ -14,11 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import simdb
+from simdb import arrow
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import InputOptions, content_seed
 from simdb.cli.output import ProgressBar, Working, counted, note
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.files import open_rows
+from simdb.files.tables import TableReader
 from simdb.kinds import Kind
 from simdb.kinds.records.proposal import Proposal, propose_record
 from simdb.kinds.whole import whole_rows
@@ -103,6 +106,7 @@ class Side(Struct, frozen=True):
         rows: some of its rows, drawn at random.
         count: of all.
         reading: how it is read.
+        dates: columns whose type says that their texts are dates.
     """
 
     name: str
@@ -112,6 +116,7 @@ class Side(Struct, frozen=True):
     rows: list[Mapping[str, Any]]
     count: int
     reading: InputOptions
+    dates: AbstractSet[str] = frozenset()
 
     def samples(self, kind: simdb.Record) -> list[dict[str, Any]]:
         """Return the rows drawn as records of a kind."""
@@ -144,7 +149,8 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     columns: dict[str, None] = {}
     count = 0
     unread = False
-    for fields in _rows_of(sources, options):
+    dates: set[str] = set()
+    for fields in _rows_of(sources, options, dates):
         if fields is None:
             unread = True
             continue
@@ -165,13 +171,21 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     elif key not in columns:
         raise UsageError(f"{name}: there is no column {key!r}; there are {', '.join(columns)}")
     others = [column for column in columns if column != key]
-    return Side(name, sources, key, others, rows, count, replace(reading, id_field=key))
+    reading = replace(reading, id_field=key)
+    return Side(name, sources, key, others, rows, count, reading, dates)
 
 
-def _rows_of(sources: Mapping[str, str], options: Any) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the fields of each row; None for bad ones, reported when the rows are stored."""
+def _rows_of(
+    sources: Mapping[str, str], options: Any, dates: set[str]
+) -> Iterator[Mapping[str, Any] | None]:
+    """Yield the fields of each row; None for bad ones, reported when the rows are stored.
+
+    Names of columns of type date are added to ``dates``.
+    """
     for source in sources:
         with open_rows(source, replace(options, below=sources, any_fields=True)) as reader:
+            schema = reader.schema() if isinstance(reader, TableReader) else None
+            dates |= set() if schema is None else set(arrow.dates_of(schema))
             for row in reader:
                 try:
                     fields = reader.fields(row.raw)
@@ -195,6 +209,7 @@ def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
         rows=tuple(side.count for side in sides),
         fields=choices.fields(),
         candidates=choices.rules(),
+        dates={name for side in sides for name in side.dates},
     )
 
 

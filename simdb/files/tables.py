@@ -507,7 +507,7 @@ class TableFile:
 
     @staticmethod
     def _of_parquet(file: Any, columns: Sequence[str] | None) -> Iterator[Any]:
-        for rows, groups in arrow.groups_by_rows(file, BATCH_ROWS, _BATCH_BYTES):
+        for rows, groups in arrow.groups_by_rows(file, BATCH_ROWS, _BATCH_BYTES, columns):
             for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
                 # By names of columns Arrow also finds parts of others: ``a.b`` of ``a``.
                 yield batch if columns is None else batch.select(columns)

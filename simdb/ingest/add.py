@@ -70,7 +70,7 @@ DUPLICATES_KEPT = 100_000
 
 MergeFunction: TypeAlias = Callable[[Entry, Entry], Entry | None]
 OutcomesCallback = Callable[[Outcomes], None]
-LostCallback = Callable[[int, int], None]
+LostCallback = Callable[[int, int, int, int], None]
 OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
 
@@ -91,7 +91,8 @@ class AddPolicy(Struct, frozen=True):
     leaving: ItemNumbers | None = None  # stored items that rows of the input update
     merge: MergeFunction | None = None  # makes one item of a row and what it duplicates
     is_whole: bool = False  # all rows are one batch, which is not cut
-    # Told before a commit of all rows so far, and of those that go although their items do, too.
+    # Told before a commit of all rows so far, of those that go although their items do, too, of
+    # those that stored items remove, and of the stored items that better rows take out.
     lost: LostCallback | None = None
 
 
@@ -139,7 +140,7 @@ class BatchAdder:
         self._kind = known.settings.kind  # by whose measure the bound of the policy is
         self._policy = policy
         self._seen = ItemNumbers()  # that earlier rows of the input are stored under
-        self._rows = self._lost = 0  # rows, and those that are gone with the items of their keys
+        self._losses = np.zeros(4, np.int64)  # so far, as the policy is told of them
         self._first_new: int | None = None
         if known.settings.is_exact and known.signer.epoch is None:
             # Tell the signer the present order, so that prefixes are made ahead of the commit.
@@ -235,7 +236,7 @@ class BatchAdder:
                     return cut
                 if self._policy.drop_duplicates:
                     self._drop(fates, fates.decisions)
-                    self._tell_lost(fates)
+                    self._tell_lost(fates, fates.decisions)
                 if self._policy.merge is not None and fates.decisions.is_duplicate.any():
                     self._merge(writer, fates, self._policy.merge)
                     return fates
@@ -258,12 +259,19 @@ class BatchAdder:
             if fates.actions[row] in ("added", "replaced"):
                 fates.actions[row] = "duplicate"
 
-    def _tell_lost(self, fates: Fates) -> None:
-        """Tell what a batch is about to take out of the store for nothing; it may be prevented."""
-        self._rows += len(fates.batch.rows)
-        self._lost += len(fates.left)
-        if self._policy.lost is not None:
-            self._policy.lost(self._rows, self._lost)
+    def _tell_lost(self, fates: Fates, decisions: Decisions) -> None:
+        """Tell what a batch is about to take out of the store; it may be prevented."""
+        if self._policy.lost is None:
+            return
+        self._note_again(fates)
+        similar = np.flatnonzero(decisions.is_duplicate).tolist()
+        others = set(fates.rows("duplicate")).difference(similar)
+        old = sum(fates.stored[row] not in self._seen for row in others)
+        if similar:
+            old += int((~self._are_within(fates, decisions, similar)).sum())
+        superseded = len(fates.superseded)
+        self._losses += (len(fates.batch.rows), len(fates.left), old, superseded)
+        self._policy.lost(*self._losses.tolist())
 
     @property
     def _notes_removed(self) -> bool:
@@ -452,8 +460,7 @@ class BatchAdder:
         # Before their keys are given to new items, since a key leads to one item.
         replaced = (fates.stored[row] for row in fates.rows("replaced"))
         gone = [*replaced, *fates.superseded, *fates.left]
-        if self._policy.on_existing in OF_CONTENT:
-            self._seen.add([fates.stored[row] for row in fates.again()])
+        self._note_again(fates)
         if not kept and not gone:
             return
         keeper = None
@@ -475,6 +482,11 @@ class BatchAdder:
         writer.index_writer(writer.manifest.index).merge_after(len(kept) + len(gone))
         postings.advance(writer, self._signer, len(kept))
         writer.save()
+
+    def _note_again(self, fates: Fates) -> None:
+        """Note the items that rows of a batch are."""
+        if self._policy.on_existing in OF_CONTENT:
+            self._seen.add([fates.stored[row] for row in fates.again()])
 
     def _measure(self, writer: CollectionWriter, first: int, prefixes: Prefixes) -> None:
         """Note now and then how many postings an item of the batch scans in the store before it."""
@@ -526,15 +538,8 @@ class BatchAdder:
     def _of_similar(self, fates: Fates, decisions: Decisions, similar: list[int]) -> list[Outcome]:
         """Tell what became of rows that are similar to an item, given by their places."""
         batch, actions = fates.batch, fates.actions
-        numbers = decisions.stored[similar]
-        within = numbers < 0
-        within[~within] = self._came_with_input(numbers[~within])
-        listed = numbers.tolist()
-        of_content = self._policy.on_existing in OF_CONTENT
-        first_rows = {fates.stored[place]: place for place in fates.again() if of_content}
-        if first_rows:
-            pairs = zip(listed, similar, strict=True)
-            within &= [first_rows.get(number, 0) <= place for number, place in pairs]
+        within = self._are_within(fates, decisions, similar)
+        listed = decisions.stored[similar].tolist()
         earlier = batch.keys_at(np.maximum(decisions.row[similar], 0).tolist())  # in the batch
         target = fates.targets.get
         named = [
@@ -546,6 +551,18 @@ class BatchAdder:
         columns = (rows, batch.keys_at(similar), own, named, told.similarities, within.tolist())
         beside = (repeat(None), told.distances, repeat(told.estimated))
         return list(map(Outcome, *columns, *beside))
+
+    def _are_within(self, fates: Fates, decisions: Decisions, similar: list[int]) -> Bools:
+        """Return which rows, given by their places, are similar to a row of the input."""
+        numbers = decisions.stored[similar]
+        within = numbers < 0
+        within[~within] = self._came_with_input(numbers[~within])
+        of_content = self._policy.on_existing in OF_CONTENT
+        first_rows = {fates.stored[place]: place for place in fates.again() if of_content}
+        if first_rows:
+            pairs = zip(numbers.tolist(), similar, strict=True)
+            within &= [first_rows.get(number, 0) <= place for number, place in pairs]
+        return within
 
     def _told(self, values: Float64s) -> _Told:
         """Return similarities or distances as users know them."""

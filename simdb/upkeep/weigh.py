@@ -98,7 +98,8 @@ class Counted(NamedTuple):
         left, right: the items of each pair by number, sorted.
         codes: (pairs, fields), the level of each field; MISSING where a value is.
         rules: which propose each pair, a bit for each.
-        settings: a hash of the identity of the one collection; nothing of two.
+        settings: a hash of the history of the store and the identity of the one collection; nothing
+            of two.
         items, deleted: how many items the collection had ever had, and how many were gone.
         one_of: the pairs are one of so many, by a hash; a power of two.
     """
@@ -314,12 +315,15 @@ def _counted(
 ) -> Counted:
     """Compare candidates; of one collection only those of later items, where that does.
 
-    What was counted of another collection, or of a later state of this one, is left aside.
+    What was counted of another collection, or of a later state of this one, is left aside; so is
+    what was counted before the store was restored, loaded or repaired.
     Of more than have room in memory one of two is taken, or of four, as many as it takes.
     """
     state = sides.right.reader.manifest
-    # Weights may be passed on, the secret in the identity must not be.
-    settings = hashlib.blake2b(sides.right.settings.identity).digest() if sides.is_one else b""
+    # Of another history numbers may mean other items. Weights may be passed on, the secret in the
+    # identity must not be.
+    identity = sides.right.reader.transaction.environment.history + sides.right.settings.identity
+    settings = hashlib.blake2b(identity).digest() if sides.is_one else b""
     deleted, since, one_of = state.next_number - state.live, 0, 1
     fields = len(items.agreement.names)
     nothing = np.empty(0, np.uint32)

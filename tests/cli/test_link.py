@@ -310,6 +310,15 @@ def test_where_nothing_is_learnt_rows_count_as_they_are(tmp_path):
     assert [json.loads(line)["id"] for line in kept.read_text().splitlines()] == [1, 3, 5, 6]
 
 
+def test_a_column_of_dates_of_a_table_is_compared_as_dates(tmp_path):
+    source, kept = tmp_path / "people.parquet", tmp_path / "kept.parquet"
+    names, days = [f"ann {n // 2} lee" for n in range(60)], range(4000, 5800, 30)
+    born = pa.array(days, pa.int32()).cast(pa.date32())
+    parquet.write_table(pa.table({"id": range(60), "name": names, "born": born}), source)
+    told = run("dedupe", source, "--kind", "record", "--threshold", "0.9", "-o", kept)
+    assert "field 'born': date within 31 (dates)" in told.stderr, told.stderr
+
+
 def test_where_nothing_is_learnt_tables_of_any_format_are_linked(tmp_path):
     left, right, output = tmp_path / "left.csv", tmp_path / "right.parquet", tmp_path / "out.csv"
     left.write_text("id,name,year\n1,Jos\u00e9,1999\n2,ann,\n3,bob,2000\n")

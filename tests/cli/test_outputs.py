@@ -245,6 +245,31 @@ def test_an_export_of_one_text_everywhere_empties_no_store(tmp_path):
     assert stored() == ["error 500: there is no such server"]
 
 
+def test_a_store_is_asked_for_before_better_rows_replace_what_it_has(tmp_path):
+    def write(name: str, texts: list[str]) -> Any:
+        rows = [{"id": f"{name[0]}{number}", "text": text} for number, text in enumerate(texts)]
+        write_rows(tmp_path / name, rows)
+        return tmp_path / name
+
+    texts = [text_of(seed) for seed in range(120)]
+    removed = tmp_path / "removed.jsonl"
+    store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--policy", "longest"]
+    wanted = ["-o", tmp_path / "kept.jsonl", "--removed", removed, *store]
+    done("dedupe", write("january.jsonl", texts), *wanted)
+    shorter, longer = [text[:-2] for text in texts[:110]], [text + "!!" for text in texts[110:]]
+    february = write("february.jsonl", shorter + longer)
+    refused = failed("dedupe", february, *wanted)
+    assert "110 of 120 rows so far duplicate rows stored under other keys" in refused
+    assert "10 stored rows would go for better ones" in refused
+    with simdb.open(tmp_path / "s.simdb") as database:
+        assert sorted(entry.item for entry in database["documents"].items()) == sorted(texts)
+    assert removed.read_bytes() == b""
+    done("dedupe", february, *wanted, "--yes")
+    told = map(json.loads, removed.read_text().splitlines())
+    named = [row["id"] for row in told if "superseded_by" in row]
+    assert sorted(named) == [f"j{number}" for number in range(110, 120)]
+
+
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
     path = tmp_path / "s.simdb"
     with simdb.open(path) as db:

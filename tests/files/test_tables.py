@@ -12,6 +12,7 @@ from io import BytesIO
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
@@ -299,6 +300,27 @@ def test_row_groups_of_small_rows_are_read_together(tmp_path):
     pq.write_table(TABLE, tmp_path / "in.parquet", row_group_size=1)
     with TableFile(str(tmp_path / "in.parquet")) as file:
         assert [batch.num_rows for batch in file.batches()] == [4]
+
+
+@pytest.mark.parametrize("form", ["struct", "list", "map"])
+def test_dictionaries_within_columns_are_read_and_copied_from_all_row_groups(tmp_path, form):
+    tags = pa.array([f"t{number % 7}" for number in range(60)]).dictionary_encode()
+    ends = pa.array(range(61), pa.int32())
+    column = {
+        "struct": lambda: pa.StructArray.from_arrays([tags], names=["tag"]),
+        "list": lambda: pa.ListArray.from_arrays(ends, tags),
+        "map": lambda: pa.MapArray.from_arrays(ends, pa.array(["tag"] * 60), tags),
+    }[form]()
+    rows = pa.table({"text": [f"text {number}" for number in range(60)], "tags": column})
+    source, copy = tmp_path / "in.parquet", BytesIO()
+    pq.write_table(rows, source, row_group_size=20)
+    with TableFile(str(source)) as file:
+        assert pa.Table.from_batches(file.batches()).to_pylist() == rows.to_pylist()
+        assert [batch.num_rows for batch in file.batches(["text"])] == [60]
+    kept = Spans()
+    kept.extend(np.arange(1, 61, 2))
+    copy_rows({str(source): kept}, copy, as_parquet=True)
+    assert pq.read_table(copy).to_pylist() == rows.to_pylist()[::2]
 
 
 def test_of_large_rows_of_a_database_few_are_held_at_once(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import math
 import random
 from collections.abc import Callable
 from contextlib import nullcontext
-from datetime import UTC, date, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ import pytest
 
 import simdb
 from simdb.arrow import Columns, narrowed, plain, rows_of
-from simdb.frames import _Table
+from simdb.frames import _proposed, _Table
 
 TEXTS = [
     "the quick brown fox jumps over the lazy dog near the river bank today",
@@ -290,6 +290,21 @@ def test_of_too_few_columns_to_learn_from_equal_rows_are_the_same():
             assert simdb.dedupe(rows + again, item=item, key="id") == rows
     with pytest.warns(UserWarning, match="no two rows agree in any column"):
         assert simdb.pairs([{"name": "ann becker"}, {"name": "zoltan"}], item=["name"]) == []
+
+
+def test_of_columns_of_few_values_equal_rows_are_the_same(tmp_path):
+    rows = [{"id": n, "month": n % 12, "price": n % 35 + 0.5} for n in range(500)]
+    asked: dict[str, Any] = {"item": ["month", "price"], "key": "id"}
+    told = "no rule proposes some pairs, and at most 10,000 .*; only rows that are equal in all"
+    with pytest.warns(UserWarning, match=told):
+        assert simdb.dedupe(rows, **asked) == rows[:420]
+    with pytest.warns(UserWarning, match=told):
+        found = simdb.pairs(rows, **asked)
+    assert sorted((one["left"], one["right"]) for one in found) == [(n, 420 + n) for n in range(80)]
+    with pytest.warns(UserWarning, match="only rows that are equal in all columns"):
+        assert len(simdb.link(rows[:420], rows[420:], **asked)) == 80
+    with pytest.raises(simdb.NothingAlikeError, match="no rule proposes some pairs"):
+        simdb.dedupe(rows, **asked, store=tmp_path / "s.simdb")
 
 
 def test_distances_are_told_as_distances():
@@ -643,6 +658,30 @@ def test_times_of_midnight_are_days(frame):
     bad = frame([{"day": datetime(2024, 1, 1, 12)}])
     with pytest.raises(simdb.BadItemError, match="compared as a date"):
         simdb.dedupe(bad, item=["day"], kind=kind, threshold=1)
+
+
+@pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
+@pytest.mark.parametrize(
+    "values",
+    [
+        pl.Series([time(8, 5), time(8, 5), time(9)]),  # in nanoseconds
+        pa.array([9_999_999, 9_999_999, 1], pa.int32()).cast(pa.date32()),  # after the year 9999
+    ],
+)
+def test_columns_of_values_that_python_has_not_are_items(values):
+    table = pa.table({"name": ["a", "a", "b"], "when": pa.array(values)})
+    assert simdb.dedupe(table, item=["name", "when"])["name"].to_pylist() == ["a", "b"]
+
+
+@pytest.mark.parametrize("table", [list, pd.DataFrame, pl.DataFrame, pa.Table.from_pylist])
+def test_a_column_of_dates_is_compared_as_dates_in_any_table(table):
+    people = [
+        {"name": f"ann lee {n // 2}", "town": f"t{n // 2}", "born": date(1980, 1, 1 + n % 28)}
+        for n in range(60)
+    ]
+    asked = _Table(table(people), Columns.named(None, ["name", "town", "born"], ()))
+    (born,) = (field for field in _proposed([asked]).kind.fields if field.name == "born")
+    assert born.compare == "date"
 
 
 @pytest.mark.parametrize(

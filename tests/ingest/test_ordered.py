@@ -82,8 +82,13 @@ def some_rows(generator: random.Random, keys: range) -> list[Entry]:
 def run(collection: Any, rows: list[Entry], policy: Any, **options: Any) -> Any:
     outcomes: list[simdb.Outcome] = []
     handed = ((row.key, row.item, row.metadata) for row in rows)
+    losses: list[tuple[int, ...]] = []
+    options["lost"] = lambda *numbers: losses.append(numbers)
     report = collection.dedupe(handed, policy=policy, outcomes=outcomes.extend, **options)
     assert [one.row for one in outcomes] == list(range(report.rows))
+    if "measure" not in options:  # what is told before commits is what happens
+        _, _, old, superseded = losses[-1]
+        assert (old, superseded) == (report.duplicates_old, report.superseded)
     return report, outcomes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -87,6 +88,21 @@ def test_dates_with_and_without_a_time_are_compared_as_dates(day):
     assert (found.compare, found.invalid) == ("date", "missing")
     assert field_of(timed, timed).compare == "levenshtein"
     assert field_of([*timed, "2000-01-01T10:00:00"], list(map(str, days))).compare != "date"
+
+
+def test_texts_of_columns_of_dates_are_compared_as_dates():
+    days = [datetime.date(2000, 1, 1) + datetime.timedelta(number) for number in range(50)]
+    texts = list(map(str, days))
+
+    def compared(*sides: Sequence[object], **named: Any) -> str:
+        tables = [[{"born": value, "n": n} for n, value in enumerate(side)] for side in sides]
+        fields = simdb.propose_record(*tables, **named).kind.fields
+        return next(field.compare for field in fields if field.name == "born")
+
+    assert compared(texts) == "levenshtein"
+    assert compared(texts, dates=["born"]) == "date"
+    assert compared(days, texts) == compared(texts, days) == "date"
+    assert compared([*texts, "10000-01-01"], dates=["born"]) == "levenshtein"
 
 
 def test_what_is_given_overrules_the_proposal():

@@ -246,6 +246,23 @@ def test_what_was_counted_of_a_later_state_counts_for_nothing(tmp_path):
         assert people.learn(**asked, earlier=later) == people.learn(**asked) != later
 
 
+def test_what_was_counted_before_a_restore_counts_for_nothing(tmp_path):
+    asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
+    store, kept = tmp_path / "s.simdb", tmp_path / "kept.simdb"
+    others = [(2 * number + 1, row) for number, row in enumerate(RIGHT)]
+    with simdb.open(store) as database:
+        people = database.create_collection("people", KIND, threshold="0.01")
+        people.add_many((2 * number, row) for number, row in enumerate(LEFT))
+        database.backup(kept)
+        people.add_many(others[:60])
+        before = people.learn(**asked)
+    simdb.restore(kept, store)
+    with simdb.open(store) as database:
+        people = database["people"]
+        people.add_many(others[60:])  # under the numbers of those before
+        assert people.learn(**asked, earlier=before) == people.learn(**asked)
+
+
 def test_of_more_candidates_than_have_room_some_are_learnt_from(tables, monkeypatch):
     left, right = tables
     whole = left.learn(other=right, seed=1, sample=SAMPLE)

@@ -76,6 +76,7 @@ def propose_record(
     rows: tuple[int, ...] | None = None,
     fields: Collection[Field] = (),
     candidates: Sequence[Any] = (),
+    dates: Collection[str] = (),
 ) -> Proposal:
     """Propose settings of records to link two tables, or to deduplicate one.
 
@@ -89,10 +90,12 @@ def propose_record(
         rows: how many rows each table has; by default those given.
         fields: how some columns are compared, in place of a proposal.
         candidates: the rules, in place of a proposal.
+        dates: columns of type date in tables whose rows have them as texts, 2001-12-31.
 
     Raises:
-        ConfigurationError: the tables share no column with values in both, ``fields`` names another
-            column, or no rule proposes few enough pairs.
+        NothingAlikeError: no column tells rows apart, or no rule proposes few enough pairs.
+        ConfigurationError: the tables share no column, ``fields`` names another one, a column has
+            both texts and fractional numbers, or there are more columns than a record may have.
         BadItemError: a row is no mapping, or a value does not fit how its field is compared.
         WrongTypeError: a table is no iterable of rows.
 
@@ -119,7 +122,9 @@ def propose_record(
         if problem is not None:
             left_out[name] = problem
             continue
-        field, reason = (chosen[name], "as given") if name in chosen else _field(name, sides)
+        field, reason = chosen.get(name), "as given"
+        if field is None:
+            field, reason = _field(name, sides, is_date=name in dates)
         made.append(field)
         reasons[name] = reason
     if not made:
@@ -186,14 +191,18 @@ def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
     return None
 
 
-def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
+def _field(
+    name: str, sides: Sequence[Sequence[Any]], *, is_date: bool = False
+) -> tuple[Field, str]:
     """Propose how a column is compared, and say what it holds."""
     values = [*chain.from_iterable(sides)]
-    if all(isinstance(value, datetime.date) for value in values):
+    by_type = [isinstance(value, datetime.date) for value in values]
+    if all(by_type):
         return Field(name, compare="date", tolerance=31), "dates"
-    if _are_days_in_two_forms(name, values):
+    in_two_forms = _are_in_two_forms(values)
+    if (is_date or in_two_forms or any(by_type)) and _are_days(name, values):
         field = Field(name, compare="date", tolerance=31, invalid="missing")
-        return field, "dates, with and without the time of midnight"
+        return field, "dates, with and without the time of midnight" if in_two_forms else "dates"
     numbers = _numbers(values)
     is_plain = not any(isinstance(value, float) and math.isfinite(value) for value in values)
     texts = [str(value) for value in values[:: math.ceil(len(values) / TYPED)]]
@@ -214,13 +223,15 @@ def _field(name: str, sides: Sequence[Sequence[Any]]) -> tuple[Field, str]:
     return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
 
 
-def _are_days_in_two_forms(name: str, values: Sequence[Any]) -> bool:
-    """Whether all values are dates, and some are written with a time, as those of pandas are."""
-    forms = {value if isinstance(value, str) else str(value) for value in values}
-    if len({len(form) > LENGTH_OF_A_DAY for form in forms}) < 2:
-        return False
+def _are_in_two_forms(values: Sequence[Any]) -> bool:
+    """Whether some values are longer than a date, as with the times that those of pandas have."""
+    return len({len(str(value)) > LENGTH_OF_A_DAY for value in values}) == 2
+
+
+def _are_days(name: str, values: Sequence[Any]) -> bool:
+    """Whether all values, of type date or texts, are dates."""
     try:
-        return all(read_day(name, form) is not None for form in forms)
+        return all(read_day(name, text) is not None for text in {*map(str, values)})
     except BadItemError:
         return False
 
@@ -343,8 +354,8 @@ def _rules(estimate: _Estimate) -> dict[Rule, float]:
     if not chosen:
         if not any(pairs for _, pairs in estimate.of([(part,) for part in others])):
             raise NothingAlikeError("no two rows agree in any column")
-        raise ConfigurationError(
-            f"no rule proposes some pairs, and at most {estimate.most:,}: give the rules"
+        raise NothingAlikeError(
+            f"no rule proposes some pairs, and at most {estimate.most:,} (rules may be given)"
         )
     return _cheapest(chosen, estimate.rows * PAIRS_OF_ALL)
 
