@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/weigh.py",
+        "        and (before.one_of == 1 or 2 * before.left.size > room + room // 8)\n",
+        "",
+        "tests/kinds/test_record_weights.py -k with_less_memory",
+    ),
+    Fault(
         "arrow",
         "arrow.py",
         "        whole = [_told(value) for value in values_as_text(values)]\n",

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -327,6 +327,7 @@ def _counted(
     deleted, since, one_of = state.next_number - state.live, 0, 1
     fields = len(items.agreement.names)
     nothing = np.empty(0, np.uint32)
+    room = max(LEAST_PAIRS, sides.right.resources.memory // BYTES_A_CANDIDATE)
     parts: list[_Columns] = [
         (nothing, nothing, np.empty((0, fields), np.int16), np.empty(0, np.uint64))
     ]
@@ -335,12 +336,15 @@ def _counted(
         and sides.is_one
         and (before.settings, before.deleted) == (settings, deleted)
         and before.items <= state.next_number
+        # Of those of which fewer were taken than have room now all are met anew.
+        and (before.one_of == 1 or 2 * before.left.size > room + room // 8)
     ):
         parts.append((before.left, before.right, before.codes, before.rules))
         since, one_of = before.items, before.one_of
-    room = max(LEAST_PAIRS, sides.right.resources.memory // BYTES_A_CANDIDATE)
-    for part in items.parts(candidates(sides, progress, since=since), with_rules=True):
-        parts.append(_one_of((part.left, part.right, part.codes, part.rules), one_of))
+    found = items.parts(candidates(sides, progress, since=since), with_rules=True)
+    for part in chain([None], found):
+        if part is not None:
+            parts.append(_one_of((part.left, part.right, part.codes, part.rules), one_of))
         while sum(columns[0].size for columns in parts) > room:
             one_of *= 2
             parts = [_one_of(columns, one_of) for columns in parts]

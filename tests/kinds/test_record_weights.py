@@ -246,6 +246,24 @@ def test_what_was_counted_of_a_later_state_counts_for_nothing(tmp_path):
         assert people.learn(**asked, earlier=later) == people.learn(**asked) != later
 
 
+def test_what_was_counted_with_less_memory_is_counted_anew(tables, monkeypatch):
+    """With room for all of them, or for more of them, one in so many is not what a call takes."""
+    asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
+    left, _ = tables
+    left.add_many((1_000 + number, row) for number, row in enumerate(RIGHT))
+    whole = left.learn(**asked)
+    monkeypatch.setattr(weigh, "BYTES_A_CANDIDATE", 2**40)
+    few = {}
+    for part in (3, 9):
+        monkeypatch.setattr(weigh, "LEAST_PAIRS", whole.pairs // part)
+        few[part] = left.learn(**asked)
+    assert left.learn(**asked, earlier=few[3]) == few[9]
+    monkeypatch.setattr(weigh, "LEAST_PAIRS", whole.pairs // 3)
+    assert left.learn(**asked, earlier=few[9]) == few[3] != few[9]
+    monkeypatch.undo()
+    assert left.learn(**asked, earlier=few[9]) == whole
+
+
 def test_what_was_counted_before_a_restore_counts_for_nothing(tmp_path):
     asked: dict[str, Any] = {"seed": 1, "sample": SAMPLE}
     store, kept = tmp_path / "s.simdb", tmp_path / "kept.simdb"
