@@ -207,7 +207,7 @@ FAULTS = (
         "kernels",
         "kernels/fingerprints.py",
         "    while size > settings[0]:\n",
-        "    while size > 2 * settings[0]:\n",
+        "    while size > 8 * settings[0]:\n",
         "tests/kinds/test_fingerprint_measure.py -k large_plate",
     ),
     Fault(

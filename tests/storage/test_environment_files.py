@@ -174,6 +174,17 @@ def test_a_copy_waits_for_a_writer_no_longer_than_it_may(path, environment, tmp_
         transaction.put(Table.KEYS, b"b", b"y")
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_child_forked_while_a_copy_waits_has_no_share_in_its_turn(path, read_only):
+    """Else nobody could write while the child lives, if the parent is killed meanwhile."""
+    environments.release(acquire(path))
+    environment = acquire(path, read_only=read_only)
+    with environment.read(), environment._turn_to_copy(1):
+        assert environment._queue is not None
+        assert answer_of(lambda: environment._queue) == "None"
+    environments.release(environment)
+
+
 def test_a_copy_does_not_overwrite(path, environment, tmp_path):
     (tmp_path / "taken").write_text("precious")
     with pytest.raises(StorageError):

@@ -1217,19 +1217,21 @@ class Environment:
     @contextmanager
     def _turn_to_copy(self, timeout: float | None) -> Iterator[None]:
         """Keep writers waiting: LMDB's copy begins between two, and would wait deaf to Ctrl-C."""
+        owner = User()
         with self._gate:
             self._require_not_writing(threading.get_ident())
-        try:
-            queue = WriterQueue(self.path, reads=True)
-        except (FileNotFoundError, PermissionError):  # of who may not write
+            if self._queue is None:  # of who may only read
+                with suppress(FileNotFoundError, PermissionError):
+                    self._queue = WriterQueue(self.path, reads=True)
+            queue = self._queue
+        if queue is None:
             yield
             return
         try:
-            queue.acquire(timeout)
+            queue.acquire(timeout, owner)
             yield
         finally:
-            queue.release()
-            queue.close()
+            queue.release(owner)
 
     def _copy_watched(
         self,
