@@ -141,8 +141,9 @@ class DatabaseReader(TableReader):
                 self._file or ":memory:", read_only=bool(self._file), config=_OFFLINE
             ) as database:
                 relation = database.sql if self._is_query else database.table
-                yield arrow.batches(relation(self._named))
-        except duckdb.Error as error:
+                found = arrow.of_duckdb(relation(self._named))
+                yield found.schema, iter(found)
+        except (duckdb.Error, OSError) as error:  # as streams of Arrow have it, if rows came before
             raise BadItemError(f"{self.source}: {self._told(error)}") from error
 
     def _told(self, error: Exception) -> str:

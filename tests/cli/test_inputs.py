@@ -245,6 +245,7 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         ("sqlite:{}.gone:t", "no such file or folder"),
         ("duckdb:{}.gone:t", "no such file or folder"),
         ("duckdb::select * from nowhere", "DuckDB cannot read it: "),
+        ("duckdb::select if(i > 9, error('no'), 'x') as text from range(99) r(i)", "read it: "),
         ("sqlite:{}.torn:t", "SQLite cannot read it: file is not a database"),
         ("duckdb:{0}:t", "is one of SQLite, which sqlite:{0}:t reads"),
         ("duckdb::select * from 'a.xlsx'", "it downloads no extension here"),

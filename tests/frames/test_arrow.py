@@ -697,11 +697,24 @@ def test_columns_of_no_pairs_have_the_types_of_the_keys(path):
             assert found.to_arrow().schema.types == [*types, pa.float64()]
 
 
-def test_duckdb_gives_few_rows_at_once_and_says_what_it_could_not_compute(texts):
-    """Its own streams have 131,072 rows a batch, whatever they weigh."""
+def test_a_relation_of_duckdb_is_read_whatever_else_its_connection_is_asked(texts):
+    connection = duckdb.connect()
     query = "SELECT i AS id, 'a text of the row ' || i AS body FROM range({}) rows(i)"
-    _, batches = arrow.batches(duckdb.sql(query.format(5000)))
-    assert [batch.num_rows for batch in batches] == [2048, 2048, 904]
+    rows = connection.sql(query.format(20_000))
+    asked: list[object] = []
+    texts.add_many(
+        rows,
+        key="id",
+        item="body",
+        outcomes=lambda _: asked.append(connection.sql("SELECT 42").fetchall()),
+    )
+    assert len(texts) == 20_000
+    assert asked
+    reader = arrow.of_duckdb(connection.sql(query.format(5_000)))  # of who asks nothing else
+    assert [batch.num_rows for batch in reader] == [2048, 2048, 904]
+
+
+def test_what_duckdb_could_not_compute_is_told(texts):
     failing = duckdb.sql(
         "SELECT i AS id, if(i > 9000, error('no'), 'x') AS body FROM range(9999) r(i)"
     )
