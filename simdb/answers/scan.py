@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from msgspec import Struct
 
-from simdb.answers.compare import Ranked, live_features
+from simdb.answers.compare import PAIRS_COMPARED, Ranked, live_features
 from simdb.answers.method import Batches, Method
-from simdb.arrays import Int64s, UInt32s
+from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.kinds import Compared, Measure
 from simdb.opened.opened import Opened
@@ -138,7 +138,8 @@ class Scan(Method, frozen=True):
         *,
         ordered: bool = False,
     ) -> Batches:
-        lefts, rights, values = [], [], []
+        columns: list[tuple[UInt32s, UInt32s, Float64s]] = []
+        size, last = 0, int(probes.numbers[-1])
         others, features = stored
         for number, item in zip(probes.numbers.tolist(), probes.items, strict=True):
             within = signer.measure.finder(signer.features([item]), self.bound)
@@ -148,12 +149,13 @@ class Scan(Method, frozen=True):
                 later = others[places] > number
                 places, similarities = places[later], similarities[later]
             if places.size:
-                lefts.append(np.full(places.size, number, np.uint32))
-                rights.append(others[places])
-                values.append(similarities)
-        if lefts:
-            columns = np.concatenate(lefts), np.concatenate(rights), np.concatenate(values)
-            yield PairBatch.of(*columns, is_distance=signer.kind.is_distance), None
+                ones = np.full(places.size, number, np.uint32)
+                columns.append((ones, others[places], similarities))
+                size += places.size
+            if columns and (size >= PAIRS_COMPARED or number == last):
+                found = map(np.concatenate, zip(*columns, strict=True))
+                yield PairBatch.of(*found, is_distance=signer.kind.is_distance), None
+                columns, size = [], 0
 
 
 class _Portion(Struct, frozen=True, eq=False):

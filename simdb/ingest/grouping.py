@@ -190,7 +190,7 @@ class Keeper:
         self._bounds = [settings.kind.bound_of(bound) for bound in settings.groups.bounds]
         self._tables = GroupWriter(writer.transaction, writer.number)
         self._log = Log(writer, self._tables)
-        self._gone = np.empty(0, np.uint32)
+        self._gone: set[int] = set()
         self._pieces: list[dict[int, list[Piece]]] = [{} for _ in self._bounds]
         self._piece_of: list[dict[int, Piece]] = [{} for _ in self._bounds]
         self._was: list[dict[int, tuple[int, int]]] = [{} for _ in self._bounds]
@@ -200,12 +200,12 @@ class Keeper:
 
     def leave(self, numbers: Iterable[int]) -> None:
         """Note that items go, before they do."""
-        self._gone = np.array(sorted(numbers), np.uint32)
+        self._gone = set(numbers)
         labelled: set[int] = set()
         for level in range(len(self._bounds)):
             component, group = components_of(level), groups_of(level, self._method)
             touched: set[int] = set()
-            for number in self._gone.tolist():
+            for number in sorted(self._gone):
                 label = self._tables.label(component, number)
                 told = label if component == group else self._tables.label(group, number)
                 if label or told:
@@ -229,7 +229,8 @@ class Keeper:
         edges = {number: self._tables.edges(level, number) for number in members.tolist()}
         if any(one.is_copy for one in edges.values()):
             edges.update(self._handed_on(level, members, edges))
-        stays = np.setdiff1d(members, self._gone, assume_unique=True)
+        staying = [number not in self._gone for number in members.tolist()]
+        stays = members[np.array(staying, np.bool_)]
         leads = [edges[number].items for number in stays.tolist()]
         counts = np.array([len(items) for items in leads], np.int64)
         forest = Forest(stays.size)
@@ -266,7 +267,7 @@ class Keeper:
                 to_head = Edges(np.array([head], np.uint32), np.empty(0), is_copy=True)
                 changed.update((number, to_head) for number in some)
                 changed[head] = Edges(np.array(sorted(leads[head]), np.uint32), np.empty(0))
-        for number in changed.keys() - set(self._gone.tolist()):
+        for number in changed.keys() - self._gone:
             self._tables.set_edges(level, number, changed[number])
         return changed
 
@@ -275,13 +276,12 @@ class Keeper:
         equal: dict[bytes, list[int]] = defaultdict(list)
         for position, document in self._writer.documents_of(members):
             equal[bytes(document.item)].append(int(members[position]))
-        gone = set(self._gone.tolist())
         classes: dict[int, list[int]] = {}
         for own in equal.values():
             # Equal items of which none is a copy are not similar to themselves.
             copied = any(edges[number].is_copy for number in own)
             for some in [own] if copied else [[number] for number in own]:
-                head = next((number for number in some if number not in gone), None)
+                head = next((number for number in some if number not in self._gone), None)
                 if head is not None:
                     classes[head] = some
         return classes
@@ -308,7 +308,7 @@ class Keeper:
                     items,
                     signed,
                     whole=self._method == "star",
-                    gone=self._gone,
+                    gone=np.array(sorted(self._gone), np.uint32),
                     first=first,
                     stored_keys=stored_keys,
                 )

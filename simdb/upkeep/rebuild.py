@@ -25,6 +25,7 @@ from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
+from simdb.storage.tables.layout import Table, manifest_key
 from simdb.upkeep.regroup import make_groups
 
 STEP_BYTES = 8 * 2**20  # rewritten or removed by one commit
@@ -105,7 +106,7 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
 
 def _require_there(transaction: ReadTransaction, settings: CollectionSettings) -> None:
     """Raise CollectionNotFoundError for a collection that was dropped meanwhile."""
-    if settings.number not in catalogue.numbers(transaction):
+    if transaction.get(Table.META, manifest_key(settings.number)) is None:
         raise CollectionNotFoundError(f"collection {settings.name!r} was dropped meanwhile")
 
 

@@ -134,3 +134,20 @@ def test_candidates_are_those_that_were_compared_in_full(tmp_path):
         told = weights.explain("search", items[7], threshold=0.6, guarantee="exact", run=True)
         assert told.work is not None
         assert 1 <= found.candidates == told.work["looked_at"] < 400
+
+
+def test_pairs_of_a_scan_come_in_batches_of_a_size(tmp_path, monkeypatch):
+    """Many equal items are too many pairs for one."""
+    monkeypatch.setattr(scan, "PAIRS_COMPARED", 50)
+    people = simdb.Record([simdb.Field("a"), simdb.Field("b")], candidates=["a"])
+    with simdb.open(tmp_path / "s.simdb") as database:
+        one, other = (database.collection(name, people, threshold=0.8) for name in ("one", "other"))
+        one.add_many((number, {"a": "x", "b": "y"}) for number in range(40))
+        other.add_many((number, {"a": "x", "b": "y"}) for number in range(20))
+        for found, expected in (
+            (one.pairs(guarantee="exact"), 40 * 39 // 2),
+            (one.join(other, guarantee="exact"), 40 * 20),
+        ):
+            sizes = [len(batch) for batch in found.batches()]
+            assert sum(sizes) == expected == found.count()
+            assert max(sizes) < 50 + 40
