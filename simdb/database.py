@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 from uuid import UUID
@@ -608,8 +608,8 @@ def load(
     Args:
         folder: the folder with ``simdb.json``.
         path: the new store; it appears when it is complete.
-        signatures: take those of the folder, if it has some, as ``add_many(signature=)`` does, and
-            refuse them if they are not those of the items; or sign all items anew.
+        signatures: take those of the folder, if it has some, as ``add_many(signature=)`` does: the
+            first of each batch is compared with its item's; or sign all items anew.
         threads: threads that sign; by default as many as there are processors.
         progress: called now and then.
 
@@ -640,7 +640,7 @@ def load(
                     labels.put(transaction, made.number, one.labels)
                 filled = database[one.settings.name]
                 given = one.given() if signatures else None
-                with one.signatures_refused():
+                with one.signatures_refused() if given is not None else nullcontext():
                     filled._load(
                         filled._known,
                         ingest.add.AddPolicy(

@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "recovery",
+        "recovery/dump.py",
+        "        except UsageError as error:\n",
+        "        except FormatVersionError as error:\n",
+        "tests/recovery/test_dump.py -k with_their_file",
+    ),
+    Fault(
+        "files",
+        "files/inputs.py",
+        "        return by_names or _matches_parts(named.resolve().parts, resolved)\n",
+        "        return by_names\n",
+        "tests/files/test_inputs_within.py",
+    ),
+    Fault(
+        "ingest",
+        "answers/scan.py",
+        "            if columns and (size >= PAIRS_COMPARED or number == last):\n",
+        "            if columns and number == last:\n",
+        "tests/answers/test_scans.py -k batches_of_a_size",
+    ),
+    Fault(
         "upkeep",
         "upkeep/weigh.py",
         "        and (before.one_of == 1 or 2 * before.left.size > room + room // 8)\n",
@@ -202,6 +223,13 @@ FAULTS = (
         "    with _drawing, mpl.rc_context(settings):\n",
         "    with mpl.rc_context(settings):\n",
         "tests/cli/test_report.py -k drawn_at_once",
+    ),
+    Fault(
+        "kernels",
+        "kernels/fingerprints.py",
+        "        for narrowed in range(2 if bin_size > settings[0] else 1):\n",
+        "        for narrowed in range(1 if bin_size > settings[0] else 0, 2):\n",
+        "tests/kinds/test_fingerprint_measure.py -k whatever_the_turn",
     ),
     Fault(
         "kernels",
@@ -1035,7 +1063,7 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/rebuild.py",
-        "    if settings.number not in catalogue.numbers(transaction):\n",
+        "    if transaction.get(Table.META, manifest_key(settings.number)) is None:\n",
         "    if False:\n",
         "tests/upkeep/test_compact.py -k dropped_meanwhile",
     ),

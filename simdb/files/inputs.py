@@ -79,7 +79,11 @@ def is_read_within(place: str, source: str, pattern: str | None = None) -> bool:
         return False
     named = Path(place)
     if is_pattern(source):
-        return _matches_parts(named.absolute().parts, Path(source).absolute().parts)
+        # By their names, and by where the folders lie that these lead to.
+        before = [*takewhile(lambda part: not glob.has_magic(part), Path(source).parts)]
+        resolved = Path(*before).resolve().parts + Path(source).parts[len(before) :]
+        by_names = _matches_parts(named.absolute().parts, Path(source).absolute().parts)
+        return by_names or _matches_parts(named.resolve().parts, resolved)
     if not is_folder(source):
         return False
     around, path = Path(source).resolve(), named.resolve()

@@ -511,16 +511,20 @@ def _match(
     pose: Float64s,
     settings: Int64s,
     slack: int,
+    size: int,
     partners: Int64s,
     taken: Bools,
 ) -> int:
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
     ``pose`` is the turn in units of direction, then the shift. Both tolerances are multiplied by
-    ``slack``. ``partners`` become -1 where there is none.
+    ``slack``; above 1, the diagonal of a bin of shifts is tolerated, by which the middle of two
+    bins of that ``size`` may be wrong. ``partners`` become -1 where there is none.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
     reach = float(settings[0] * slack) ** 2
+    if slack > 1:
+        reach = max(reach, 2.0 * float(size) ** 2)
     allowed = float(settings[1] * slack)
     half = float(_TURN // 2)
     taken[: right.shape[0]] = False
@@ -605,25 +609,31 @@ def _best_match(
         if most == 0:
             break
         turn, row, column = peak // (side * side), peak // side % side, peak % side
-        pose[0] = float(_difference(0, turn * _BIN_TURN))
-        corner[0] = float((column - side // 2) * bin_size)
-        corner[1] = float((row - side // 2) * bin_size)
-        size = _narrow(left, right, settings, turn, corner, bin_size)
-        pose[1], pose[2] = corner[0] + size, corner[1] + size
-        for repeat in range(_ROUNDS):
-            # A bin is coarser than the tolerance; only what matches after a fit counts.
-            slack = 2 if repeat == 0 else 1
-            matched = _match(left, right, pose, settings, slack, partners, taken)
-            if repeat > 0 and matched > best:
-                best = matched
-                for one in range(left.shape[0]):
-                    partners[kept + one] = partners[one]
-            if matched < 2:
-                break
-            _fit(left, right, partners, pose)
-            limit = settings[2] + settings[1]
-            if abs(pose[0]) > limit:
-                break
+        # Where bins are larger than the tolerance, smaller ones in them are tried as well. By wide
+        # ones wrong couples of many minutiae match; a turn that lies between two bins of turns
+        # spreads the votes of few minutiae over several of the small ones.
+        for narrowed in range(2 if bin_size > settings[0] else 1):
+            corner[0] = float((column - side // 2) * bin_size)
+            corner[1] = float((row - side // 2) * bin_size)
+            size = bin_size
+            if narrowed == 1:
+                size = _narrow(left, right, settings, turn, corner, bin_size)
+            pose[0] = float(_difference(0, turn * _BIN_TURN))
+            pose[1], pose[2] = corner[0] + size, corner[1] + size
+            for repeat in range(_ROUNDS):
+                # A bin is coarser than the tolerance; only what matches after a fit counts.
+                slack = 2 if repeat == 0 else 1
+                matched = _match(left, right, pose, settings, slack, size, partners, taken)
+                if repeat > 0 and matched > best:
+                    best = matched
+                    for one in range(left.shape[0]):
+                        partners[kept + one] = partners[one]
+                if matched < 2:
+                    break
+                _fit(left, right, partners, pose)
+                limit = settings[2] + settings[1]
+                if abs(pose[0]) > limit:
+                    break
         # The bins around a peak hold votes of the same pose: the second peak is to be another.
         for near in range(3 * 3 * 3):
             around = (turn + near // 9 - 1) % _TURN_BINS

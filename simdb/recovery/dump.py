@@ -34,7 +34,14 @@ from typing import Any
 import numpy.typing as npt
 
 from simdb import arrow as tables
-from simdb.errors import ConfigurationError, FormatVersionError, StorageError, UnknownKindError
+from simdb.errors import (
+    BadItemError,
+    FormatVersionError,
+    KeyExistsError,
+    StorageError,
+    UnknownKindError,
+    UsageError,
+)
 from simdb.ingest.given import GivenSignatures
 from simdb.opened.catalogue import CollectionSettings, check_name
 from simdb.opened.labels import Label
@@ -76,7 +83,9 @@ class DumpedCollection:
         """Say of signatures that do not belong to the items that these can do without them."""
         try:
             yield
-        except ConfigurationError as error:
+        except (BadItemError, KeyExistsError):
+            raise
+        except UsageError as error:
             raise StorageError(
                 f"{self.file}: {error}; load it without its signatures, which are made anew then"
             ) from error
@@ -103,7 +112,7 @@ class DumpedCollection:
                             made,
                             None if noted is None else json.loads(noted),
                         )
-        except (arrow.ArrowException, OSError, *_WRONG) as error:
+        except (arrow.ArrowException, OSError, LookupError, *_WRONG) as error:
             raise StorageError(f"{self.file} cannot be read: {error}") from error
 
 
@@ -310,6 +319,8 @@ def _collection(source: Path, described: dict[str, Any]) -> DumpedCollection:
     settings = CollectionSettings.decode(check_name(described["name"]), layout.pack(plain))
     if settings.compression is not None and settings.make_items().width:
         raise ValueError(f"{settings.kind.plural} are not compressed")
+    if not isinstance(described.get("signed_by", ""), str):
+        raise TypeError(f"{described['signed_by']!r} is not the fingerprint of a recipe")
     if type(described["count"]) is not int:
         raise ValueError(f"{described['count']!r} is not a number of items")
     if not {described["keys"], described["items"]} <= {_NATIVE, _JSON}:

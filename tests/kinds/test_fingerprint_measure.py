@@ -159,3 +159,24 @@ def test_a_print_is_found_anywhere_on_a_large_plate(width: int, turn: int) -> No
         ((matched, either),) = compared(kind, one, other)
         assert matched >= 49
         assert either == 100 - matched
+
+
+@pytest.mark.parametrize(("width", "tolerance"), [(1_000, 5), (2_000, 5), (4_095, 20)])
+@pytest.mark.parametrize("count", [5, 8])
+def test_few_minutiae_are_found_on_a_large_plate_whatever_the_turn(
+    width: int, tolerance: int, count: int
+) -> None:
+    """Between two bins of turns their votes lie farther apart than the tolerance."""
+    kind = Fingerprint(width, width, tolerance=tolerance)
+    random = np.random.default_rng(count)
+    for turn in (-40, 5, 50, 95):
+        x, y = random.uniform(-width / 4, width / 4, (2, count)).round()
+        directions = random.integers(0, 360, count).astype(float)
+        cosine, sine = math.cos(math.radians(turn)), math.sin(math.radians(turn))
+        middle = width / 2
+        one = list(zip(x + middle, y + middle, directions, strict=True))
+        across, down = (cosine * x - sine * y).round(), (sine * x + cosine * y).round()
+        turned = (directions + turn) % 360
+        other = list(zip(across + middle + 9, down + middle - 7, turned, strict=True))
+        ((matched, _),) = compared(kind, one, other)
+        assert matched >= count - 1

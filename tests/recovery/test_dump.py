@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +99,44 @@ def test_signatures_of_other_items_are_refused_and_the_items_come_without(tmp_pa
     with simdb.open(tmp_path / "new.simdb") as new:
         assert len(new["texts"]) == 20
         assert new.check(deep=True).sound
+
+
+def with_signatures(folder: Path, made: Callable[[list[bytes]], list[bytes | None] | None]) -> None:
+    """Give the items of a folder other signatures, or none."""
+    without_digests(folder)
+    rows = pq.read_table(folder / "0.parquet")
+    changed = made(rows["signature"].to_pylist())
+    rows = rows.drop_columns(["signature"])
+    if changed is not None:
+        rows = rows.append_column("signature", pa.array(changed, pa.binary()))
+    pq.write_table(rows, folder / "0.parquet")
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (lambda signed: None, "signature"),
+        (lambda signed: [*signed[:3], signed[3][:-2], *signed[4:]], "does not hold signatures"),
+        (lambda signed: [*signed[:3], None, *signed[4:]], "row 3 has no signature"),
+    ],
+    ids=["no column", "short", "null"],
+)
+def test_wrong_signatures_are_told_with_their_file(tmp_path, made, told):
+    with simdb.open(tmp_path / "old.simdb") as old:
+        old.collection("sets", simdb.Set(), threshold=0.5).add_many(
+            (n, [n, n + 1]) for n in range(9)
+        )
+        old.dump(tmp_path / "dump", signatures=True)
+    with_signatures(tmp_path / "dump", made)
+    with pytest.raises(simdb.StorageError, match=rf"0\.parquet.*{told}"):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    simdb.load(tmp_path / "dump", tmp_path / "new.simdb", signatures=False)
+    catalogue = tmp_path / "dump" / "simdb.json"
+    document = json.loads(catalogue.read_text())
+    document["collections"][0]["signed_by"] = 5
+    catalogue.write_text(json.dumps(document))
+    with pytest.raises(simdb.StorageError, match="5 is not the fingerprint of a recipe"):
+        simdb.load(tmp_path / "dump", tmp_path / "other.simdb")
 
 
 def test_dates_of_records_come_back_as_dates_and_texts_as_texts(tmp_path):
