@@ -44,7 +44,7 @@ STATE_VERSION = 3
 METHODS: dict[str, Clusters] = {name: name for name in WAYS}
 _GUARANTEES: dict[str, Guarantee] = {name: name for name in get_args(Guarantee)}
 NOT_A_STATE = "what is to be gone on from is not the state of groups that this version keeps"
-BYTES_A_PAIR = 64  # while pairs are held and sorted
+BYTES_A_PAIR = 144  # while pairs are held and sorted
 SHARE_OF_CELLS = 8  # of the memory setting, for what the items of one component are to each other
 
 
