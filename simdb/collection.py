@@ -1355,7 +1355,7 @@ class CollectionView(Tabular):
         as many symbols, to a hundredth.
 
         Args:
-            sample: how many items.
+            sample: how many items; fewer once they have 250,000 matches, as of many equal ones.
             seed: of the random choice.
         """
         sample = require_whole("sample", sample, 1, optional=False)

@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/survey.py",
+        "    while len(answers) < drawn.size and held < MOST_MATCHES:\n",
+        "    while len(answers) < drawn.size:\n",
+        "tests/upkeep/test_survey.py -k few_are_searched",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/survey.py",
+        "answers += [found[place] for place in np.argsort(rising).tolist()]",
+        "answers += found",
+        "tests/upkeep/test_survey.py",
+    ),
+    Fault(
         "recovery",
         "recovery/dump.py",
         "        except UsageError as error:\n",

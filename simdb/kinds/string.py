@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
+from simdb.differences import matcher_of
 from simdb.errors import ConfigurationError
 from simdb.evidence import Evidence, Facet
 from simdb.exact import segments
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from simdb.kernels.strings import Strings
 
 SEGMENTS_BY_SIMILARITY = 12  # of a string at most, where how many edits are allowed varies
+_LONG = 2_000  # characters of a string, from which on its runs are found otherwise
 WORDS_A_KEY = 4
 
 StringMeasureName = Literal["levenshtein", "alignment", "damerau"]
@@ -206,7 +208,10 @@ class String(Kind, frozen=True):
         """Return the runs of characters that both have, and those that edits change."""
         assert isinstance(items, StringItems)
         one, other = items.features([left, right]).texts()
-        matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+        if max(len(one), len(other)) > _LONG:  # the time of the other grows with the square
+            matcher = matcher_of(one, other)
+        else:
+            matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
         facets = [
             Facet(
                 one[begin:end] or other[first:last],

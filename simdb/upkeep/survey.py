@@ -26,12 +26,14 @@ from simdb.errors import ThresholdTooLowError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, admits
 from simdb.lsh.planning import Plan
 from simdb.opened.opened import Opened
-from simdb.results import Key, listed
+from simdb.results import Key, Matches, listed
 
 BELOW = Fraction(3, 10)  # how far below a threshold near misses are looked for
 BEYOND = Fraction(3, 2)  # the same of a largest distance, times which
 LEAST_PROBABILITY = 0.02  # of being found, below which a pair would stand for too many
 FEW_PROBES, COMPARED = 50, 20_000_000  # searches, or pairs, where all items are compared
+MOST_MATCHES = 250_000  # beyond which no more items are searched for: of equal ones each has all
+FIRST_PROBES = 8
 _STEPS = 32
 _MANY = 16  # symbols a row: with more, fast sketches find as independent rows do
 _TINY = 1e-9
@@ -99,9 +101,9 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
     if not isinstance(method, Buckets):
         most = min(sample, max(FEW_PROBES, COMPARED // max(1, live.size)))
     generator = np.random.default_rng(seed)
-    drawn = np.sort(generator.choice(live, min(most, live.size), replace=False))
-    items = [bytes(document.item) for _, document in reader.documents_of(drawn)]
-    answers = method.search_many(opened, items, None) if items else []
+    drawn, answers = _answered(
+        opened, method, generator.choice(live, min(most, live.size), replace=False)
+    )
     own = listed_keys(opened, drawn)
     rows = [
         (place, own[place], match)
@@ -115,7 +117,7 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
     probable = isinstance(method, Buckets)
     return Survey(
         items=live.size,
-        sampled=len(items),
+        sampled=len(answers),
         lowest=float(kind.outer_bound(method.bound).fraction),
         bound=float(kind.outer_bound(settings.bound).fraction),
         is_distance=kind.is_distance,
@@ -130,6 +132,24 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
         earlier=numbers < drawn[probes] if rows else np.empty(0, np.bool_),
         probes=probes,
     )
+
+
+def _answered(opened: Opened, method: Method, drawn: UInt32s) -> tuple[UInt32s, list[Matches]]:
+    """Search for items in the order they were drawn in, until they have very many matches.
+
+    Returns the numbers of those that were searched for, ascending, and their answers.
+    """
+    answers: list[Matches] = []
+    held = 0
+    while len(answers) < drawn.size and held < MOST_MATCHES:
+        some = drawn[len(answers) : 2 * len(answers) + FIRST_PROBES]
+        rising = np.argsort(some)
+        items = [bytes(document.item) for _, document in opened.reader.documents_of(some[rising])]
+        found = method.search_many(opened, items, None)
+        answers += [found[place] for place in np.argsort(rising).tolist()]
+        held += sum(map(len, found))
+    searched = drawn[: len(answers)]
+    return np.sort(searched), [answers[place] for place in np.argsort(searched).tolist()]
 
 
 def listed_keys(opened: Opened, numbers: UInt32s) -> list[Key]:

@@ -319,3 +319,17 @@ def test_many_probes_without_a_bound_are_answered_by_the_strings_that_are_there(
         assert [[*one] for one in collection.search_many(words * 20)] == alone * 20
         largest = collection.kind.largest_distance
         assert len([*collection.join(collection, max_distance=largest)]) == len(words) ** 2
+
+
+def test_long_strings_are_explained_by_their_runs(tmp_path):
+    """Where letters are compared each with each, the time grows with the square."""
+    generator = random.Random(1)
+    one = "".join(generator.choices("abcdefgh", k=30_000))
+    other = one[:10_000] + "z" + one[10_000:20_000] + one[20_003:]
+    with simdb.open(tmp_path / "s.simdb") as database:
+        strings = database.collection("strings", simdb.String(normalised=True), threshold=0.5)
+        strings.add_many([(1, one), (2, other)])
+        told = strings.explain_pair(1, 2).facets
+    assert "".join(facet.left or "" for facet in told) == one
+    assert "".join(facet.right or "" for facet in told) == other
+    assert len(told) <= 7

@@ -104,3 +104,23 @@ def test_of_records_that_rules_find_all_items_are_compared(tmp_path: Path) -> No
             collection.add(2 * number + 1, {"name": f"{name[:-1]}k", "zip": other})
         found = collection.survey(sample=200)
         assert found.removed([0.8]) == [100]
+
+
+def test_of_many_equal_items_few_are_searched_for(tmp_path, monkeypatch):
+    """Each has all the others as matches, which are held."""
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        sets = db.collection("sets", simdb.Set(), seed=1)
+        sets.add_many((number, [1, 2, 3]) for number in range(300))
+        sets.add_many((number, [number]) for number in range(300, 400))
+        whole = sets.survey(sample=400)
+        monkeypatch.setattr("simdb.upkeep.survey.MOST_MATCHES", 10_000)
+        found = sets.survey(sample=400)
+        monkeypatch.setattr("simdb.upkeep.survey.FIRST_PROBES", 400)
+        assert sets.survey(sample=400).sampled == 400
+    assert whole.sampled == 400
+    assert 40 <= found.sampled <= 120
+    assert len(found.values) <= 30_000
+    (pairs,) = whole.histogram([0.9, 1])
+    assert pairs == 300 * 299 / 2
+    assert found.histogram([0.9, 1]) == pytest.approx([pairs], rel=0.25)
+    assert found.removed([0.8])[0] == pytest.approx(whole.removed([0.8])[0], rel=0.25)
