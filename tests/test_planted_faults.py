@@ -51,9 +51,9 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/survey.py",
-        "answers += [found[place] for place in np.argsort(rising).tolist()]",
-        "answers += found",
-        "tests/upkeep/test_survey.py",
+        "    if (tried := len(answers)) < most:\n",
+        "    if (tried := len(answers)) < most // most:\n",
+        "tests/upkeep/test_survey.py -k too_often",
     ),
     Fault(
         "recovery",

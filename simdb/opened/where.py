@@ -31,7 +31,8 @@ Accepts: TypeAlias = Callable[[Mapping[str, Any] | None], object]
 AT_ONCE = 64  # matches whose metadata are read together, at first
 
 _REFUSED, _ACCEPTED = 1, 2
-_TOLD_AS_TEXT = (date, time, timedelta, Decimal, UUID)  # where they come with a table
+# Where they come with a table.
+_TOLD_AS_TEXT = (date, time, timedelta, Decimal, UUID, np.datetime64, np.timedelta64)
 
 
 def read_where(where: Where) -> Accepts:
@@ -58,10 +59,10 @@ def read_where(where: Where) -> Accepts:
 
 def _as_stored(value: Any) -> Any:
     """Return a value as metadata have it: arrays and tuples are lists there, and dates texts."""
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
     if isinstance(value, _TOLD_AS_TEXT):
         return plain(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
     if isinstance(value, dict):
         return {name: _as_stored(part) for name, part in value.items()}
     return list(map(_as_stored, value)) if isinstance(value, tuple | list) else value

@@ -100,10 +100,7 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
     most = sample
     if not isinstance(method, Buckets):
         most = min(sample, max(FEW_PROBES, COMPARED // max(1, live.size)))
-    generator = np.random.default_rng(seed)
-    drawn, answers = _answered(
-        opened, method, generator.choice(live, min(most, live.size), replace=False)
-    )
+    drawn, answers = _answered(opened, method, live, min(most, live.size), seed)
     own = listed_keys(opened, drawn)
     rows = [
         (place, own[place], match)
@@ -134,22 +131,35 @@ def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = Non
     )
 
 
-def _answered(opened: Opened, method: Method, drawn: UInt32s) -> tuple[UInt32s, list[Matches]]:
-    """Search for items in the order they were drawn in, until they have very many matches.
+def _answered(
+    opened: Opened, method: Method, live: UInt32s, most: int, seed: int
+) -> tuple[UInt32s, list[Matches]]:
+    """Search for items drawn at random, for fewer where these have very many matches.
 
-    Returns the numbers of those that were searched for, ascending, and their answers.
+    Returns their numbers, ascending, and their answers. How many there are to be is tried out, and
+    then as many others are drawn: what made it stop would count too often.
     """
+    drawn = np.random.default_rng(seed).choice(live, most, replace=False)
     answers: list[Matches] = []
     held = 0
-    while len(answers) < drawn.size and held < MOST_MATCHES:
+    while len(answers) < most and held < MOST_MATCHES:
         some = drawn[len(answers) : 2 * len(answers) + FIRST_PROBES]
         rising = np.argsort(some)
-        items = [bytes(document.item) for _, document in opened.reader.documents_of(some[rising])]
-        found = method.search_many(opened, items, None)
+        found = _searched(opened, method, some[rising])
         answers += [found[place] for place in np.argsort(rising).tolist()]
         held += sum(map(len, found))
-    searched = drawn[: len(answers)]
-    return np.sort(searched), [answers[place] for place in np.argsort(searched).tolist()]
+    if (tried := len(answers)) < most:
+        answers.clear()
+        others = np.random.default_rng([seed, tried]).choice(live, tried, replace=False)
+        drawn = np.sort(others)
+        return drawn, _searched(opened, method, drawn)
+    return np.sort(drawn), [answers[place] for place in np.argsort(drawn).tolist()]
+
+
+def _searched(opened: Opened, method: Method, numbers: UInt32s) -> list[Matches]:
+    """Search for stored items, given by ascending numbers."""
+    items = [bytes(document.item) for _, document in opened.reader.documents_of(numbers)]
+    return method.search_many(opened, items, None)
 
 
 def listed_keys(opened: Opened, numbers: UInt32s) -> list[Key]:

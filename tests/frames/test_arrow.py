@@ -758,3 +758,8 @@ def test_a_filter_takes_what_tables_keep_as_text(texts):
     for where, key in (({"day": day}, "a"), ({"price": {price}}, "b"), ({"day": str(day)}, "a")):
         assert [match.key for match in texts.search(A if key == "a" else B, where=where)] == [key]
         assert not texts.search(B if key == "a" else A, where=where)
+    at = np.datetime64("2020-01-01T05:00")
+    timed = pd.DataFrame({"k": ["c"], "t": ["of another time"], "at": [at]})
+    texts.add_many(timed, key="k", item="t", metadata="at")
+    for same in (at, timed["at"][0], timed["at"].to_numpy()[0]):
+        assert [match.key for match in texts.search("of another time", where={"at": same})] == ["c"]

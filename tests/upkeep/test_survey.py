@@ -124,3 +124,14 @@ def test_of_many_equal_items_few_are_searched_for(tmp_path, monkeypatch):
     assert pairs == 300 * 299 / 2
     assert found.histogram([0.9, 1]) == pytest.approx([pairs], rel=0.25)
     assert found.removed([0.8])[0] == pytest.approx(whole.removed([0.8])[0], rel=0.25)
+
+
+def test_what_made_a_survey_stop_is_not_counted_too_often(tmp_path, monkeypatch):
+    """A cluster that fills it at once is met by as many other items as its share says."""
+    monkeypatch.setattr("simdb.upkeep.survey.MOST_MATCHES", 50)
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        sets = db.collection("sets", simdb.Set(), seed=1)
+        sets.add_many((number, [1, 2, 3] if number < 50 else [number]) for number in range(1_000))
+        found = [sets.survey(sample=500, seed=seed).histogram([0.9, 1])[0] for seed in range(200)]
+    assert np.mean(found) == pytest.approx(50 * 49 / 2, rel=0.25)
+    assert max(found) > 50 * 49  # each varies much
