@@ -36,7 +36,7 @@ def aligned(left: str, right: str) -> Iterator[tuple[str, str, str]]:
     """
     left_lines, right_lines = left.split("\n"), right.split("\n")
     last = None
-    for group in matcher_of(left_lines, right_lines).get_grouped_opcodes(CONTEXT):
+    for group in _matcher(left_lines, right_lines).get_grouped_opcodes(CONTEXT):
         if last is not None or group[0][1] > 0:
             yield GAP
         for _, left_from, left_to, right_from, right_to in group:
@@ -106,11 +106,11 @@ def _equal(left: Sequence[list[str]], right: Sequence[list[str]]) -> list[tuple[
     ones, others = (
         [keys.setdefault(tuple(word), len(keys)) for word in side] for side in (left, right)
     )
-    blocks = matcher_of(ones, others).get_matching_blocks()
+    blocks = _matcher(ones, others).get_matching_blocks()
     return [(block.a, block.b, block.size) for block in blocks]
 
 
-def matcher_of(left: Sequence[Hashable], right: Sequence[Hashable]) -> Any:
+def _matcher(left: Sequence[Hashable], right: Sequence[Hashable]) -> Any:
     """Return what aligns two sequences, by their longest common subsequence if they are short.
 
     ``difflib`` aligns longer ones of which hardly an element is twice; of others in which much is

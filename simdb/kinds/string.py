@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
-from simdb.differences import matcher_of
 from simdb.errors import ConfigurationError
 from simdb.evidence import Evidence, Facet
 from simdb.exact import segments
@@ -209,9 +208,11 @@ class String(Kind, frozen=True):
         assert isinstance(items, StringItems)
         one, other = items.features([left, right]).texts()
         if max(len(one), len(other)) > _LONG:  # the time of the other grows with the square
-            matcher = matcher_of(one, other)
+            from rapidfuzz.distance import Levenshtein  # only where strings are explained
+
+            runs: Any = Levenshtein.opcodes(one, other).as_list()
         else:
-            matcher = difflib.SequenceMatcher(None, one, other, autojunk=False)
+            runs = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
         facets = [
             Facet(
                 one[begin:end] or other[first:last],
@@ -219,7 +220,7 @@ class String(Kind, frozen=True):
                 other[first:last] or None,
                 float(edit == "equal"),
             )
-            for edit, begin, end, first, last in matcher.get_opcodes()
+            for edit, begin, end, first, last in runs
         ]
         return Evidence("runs of characters", tuple(facets))
 
