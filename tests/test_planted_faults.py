@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "ingest",
+        "ingest/add.py",
+        "                    self._tell_of_parts(fates)\n",
+        "",
+        "tests/cli/test_outputs.py -k first_part_of_a_batch",
+    ),
+    Fault(
         "upkeep",
         "upkeep/survey.py",
         "    while len(answers) < drawn.size and held < MOST_MATCHES:\n",

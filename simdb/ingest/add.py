@@ -233,6 +233,7 @@ class BatchAdder:
             if self._policy.bound is not None:
                 cut = self._decide(writer, fates, signed, self._policy.bound)
                 if cut or fates.decisions is None:
+                    self._tell_of_parts(fates)
                     return cut
                 if self._policy.drop_duplicates:
                     self._drop(fates, fates.decisions)
@@ -258,6 +259,22 @@ class BatchAdder:
                 fates.left.append(fates.stored[row])
             if fates.actions[row] in ("added", "replaced"):
                 fates.actions[row] = "duplicate"
+
+    def _tell_of_parts(self, fates: Fates) -> None:
+        """Tell what a batch takes out that will be cut, before the first of its parts is stored.
+
+        Rows that an item decided about which goes itself are left out: others decide about them.
+        """
+        decisions = fates.decisions
+        if self._policy.lost is None or decisions is None:
+            return
+        similar = np.flatnonzero(decisions.is_duplicate)
+        staying = ~np.isin(decisions.stored[similar], [*fates.superseded])
+        rows = similar[staying].tolist()
+        left = sum(fates.actions[row] == "replaced" for row in rows)
+        old = int((~self._are_within(fates, decisions, rows)).sum()) if rows else 0
+        taken = len(fates.batch.rows), left, old, len(fates.superseded)
+        self._policy.lost(*(self._losses + taken).tolist())
 
     def _tell_lost(self, fates: Fates, decisions: Decisions) -> None:
         """Tell what a batch is about to take out of the store; it may be prevented."""

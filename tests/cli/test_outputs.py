@@ -270,6 +270,28 @@ def test_a_store_is_asked_for_before_better_rows_replace_what_it_has(tmp_path):
     assert sorted(named) == [f"j{number}" for number in range(110, 120)]
 
 
+def test_a_store_is_asked_for_before_the_first_part_of_a_batch_is_stored(tmp_path):
+    """A batch is cut where an item that goes decides about a later row."""
+    texts = [text_of(seed) for seed in range(120)]
+    old = [{"id": f"o{n}", "text": text, "n": 5 if n == 0 else 9} for n, text in enumerate(texts)]
+    new = [{"id": f"n{n}", "text": text, "n": 3} for n, text in enumerate(texts[1:])]
+    new += [{"id": "better", "text": texts[0], "n": 8}]
+    new += [{"id": "worse", "text": f"{texts[0]} end", "n": 4}]
+    store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--policy", "n desc"]
+    for name, rows in (("old.jsonl", old), ("new.jsonl", new)):
+        write_rows(tmp_path / name, rows)
+    done("dedupe", tmp_path / "old.jsonl", "-o", tmp_path / "kept.jsonl", *store)
+    command = ["dedupe", tmp_path / "new.jsonl", "-o", tmp_path / "more.jsonl", *store]
+    assert "119 of 121 rows so far" in failed(*command)
+    with simdb.open(tmp_path / "s.simdb") as database:
+        assert sorted(entry.key for entry in database["documents"].items()) == sorted(
+            row["id"] for row in old
+        )
+    done(*command, "--yes")
+    with simdb.open(tmp_path / "s.simdb") as database:
+        assert "o0" not in {entry.key for entry in database["documents"].items()}
+
+
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
     path = tmp_path / "s.simdb"
     with simdb.open(path) as db:
