@@ -51,8 +51,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/survey.py",
-        "    while len(answers) < drawn.size and held < MOST_MATCHES:\n",
-        "    while len(answers) < drawn.size:\n",
+        "    while len(answers) < most and held < MOST_MATCHES:\n",
+        "    while len(answers) < most:\n",
         "tests/upkeep/test_survey.py -k few_are_searched",
     ),
     Fault(
