@@ -215,8 +215,8 @@ def link(
             settings of records are proposed (``propose_record``). Without a threshold weights are
             learnt, and rows that match with a probability of one half are linked. If nothing can be
             learnt, as for two columns, a warning says so, and rows that are equal in all columns
-            are linked; numbers then equal the texts that write them, and empty texts missing
-            values.
+            are linked; numbers then equal the texts that write them, times of midnight their
+            dates, and empty texts missing values.
         one_to_one, apart: as for ``Collection.join``.
 
     Returns:

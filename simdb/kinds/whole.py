@@ -14,6 +14,8 @@ WholeRows: TypeAlias = Mapping[str, Form]
 
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,99})\.[0-9]{1,999}")  # 01.0 is a code
 
+_MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(?::00(?:\.0+)?)?")
+
 
 def whole_rows(names: Iterable[str], *sides: Iterable[Mapping[str, Any]]) -> WholeRows:
     """Return the forms in which the columns of one table, or of two, are compared.
@@ -42,9 +44,9 @@ def whole_row(row: Mapping[str, Any], forms: WholeRows) -> list[str]:
     Args:
         row: its values, as JSON has them, or dates or bytes.
         forms: of each column, ``"as given"``; or, for two tables of which only one may have types,
-            ``"as texts"``: numbers are the texts that write them, and empty texts are missing; or
-            ``"as numbers"`` where one table has numbers alone: decimal fractions in texts, too, are
-            the numbers that they write.
+            ``"as texts"``: numbers are the texts that write them, times of midnight their dates,
+            and empty texts are missing; or ``"as numbers"`` where one table has numbers alone:
+            decimal fractions in texts, too, are the numbers that they write.
     """
     return [
         json.dumps({name: _READ[form](row.get(name))}, sort_keys=True)
@@ -64,7 +66,8 @@ def _as_number(value: Any) -> Any:
 def _as_text(value: Any) -> Any:
     value = _as_given(value)
     if value is None or isinstance(value, str):
-        return value or None
+        day = _MIDNIGHT.fullmatch(value or "")
+        return day[1] if day else value or None
     return json.dumps(value, sort_keys=True)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import pytest
@@ -31,11 +31,26 @@ def test_equal_values_have_one_form(one, other):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [(1, "1"), (2.5, "2.5"), (True, "true"), (None, ""), (7.0, "7")]
+    ("one", "other"),
+    [
+        *((1, "1"), (2.5, "2.5"), (True, "true"), (None, ""), (7.0, "7")),
+        ("2024-01-01T00:00:00", "2024-01-01"),
+        (datetime(2024, 1, 1), date(2024, 1, 1)),
+    ],
 )
 def test_as_texts_values_are_what_writes_them(one, other):
     assert form_of(one, "as texts") == form_of(other, "as texts")
     assert form_of(one) != form_of(other)
+
+
+def test_as_texts_times_of_day_are_no_dates():
+    times = [
+        "2024-01-01T10:00:00",
+        "2024-01-01T00:00:01",
+        "2024-01-01T00:00:00+01:00",
+        "2024-01-01",
+    ]
+    assert len({tuple(form_of(one, "as texts")) for one in times}) == len(times)
 
 
 def test_columns_are_told_apart_by_their_names():
