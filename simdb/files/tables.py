@@ -31,7 +31,7 @@ from simdb.results import Key
 from simdb.threads import Pool, Task
 
 BATCH_ROWS = 10_000
-_BATCH_BYTES = 2**24  # of rows that are read at once, about
+_BATCH_BYTES = arrow.BATCH_BYTES  # of rows that are read at once, about
 GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
 _MADE_BYTES = 32 * 2**20  # of one of a table that is made
