@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 # A run is rewritten when 30 % of it is dead: each deletion pays for its part of that.
 MERGED_A_DELETION = 4
 SHARE_OF_MEMORY = 64  # a batch of items takes at most this part of the memory setting
-SHARE_OF_FILTER = 8  # of the memory setting, for what tells which bucket keys are stored
+SHARE_OF_FILTER = 4  # of the memory setting, for what tells which bucket keys are stored
 SHARING = 8  # rows of a batch that may share its commit with what other threads add
 BAD_ROWS_KEPT = 1_000
 DUPLICATES_KEPT = 100_000

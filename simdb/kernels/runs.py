@@ -21,6 +21,10 @@ from simdb.kernels.compiler import (
 )
 
 AHEAD = 48  # keys, whose words of a filter come from memory meanwhile
+BLOCK = 32  # keys that are looked for at once, so that what they need comes from memory meanwhile
+DENSE = 8  # entries of a run a key that is looked for: each is found soon after the last one
+LINE = 8  # keys that come from memory at once
+LARGEST = np.uint64(2**64 - 1)
 
 
 @inlined
@@ -104,9 +108,42 @@ def merge(
 
 
 @inlined
-def _halved(address: int, begin: int, end: int, key: np.uint64) -> int:
-    """Search as ``first_at_least`` does, by halves."""
-    low, high = begin, end
+def _beginning_of(fences: UInt64s, begin: int, end: int, key: np.uint64) -> int:
+    """Return the last chunk in [begin, end) whose first key is less than ``key``, or ``begin``.
+
+    There its rows begin: equal keys may come before the chunk whose first key they are.
+    """
+    low, high = begin + 1, end
+    while low < high:
+        middle = (low + high) >> 1
+        if fences[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low - 1
+
+
+@inlined
+def _first_at_least(address: int, begin: int, end: int, key: np.uint64, guess: int) -> int:
+    """Return the first position in [begin, end) whose key is at least ``key``, or ``end``.
+
+    The search begins at a guess and doubles its stride, so that it is short where the guess is
+    close, and no distribution costs more than O(log n).
+    """
+    low, high, stride = begin, end, 4
+    guess = max(guess, begin)
+    if guess < end and load_uint64(address, guess) < key:
+        low = guess + 1
+        while low + stride < high and load_uint64(address, low + stride) < key:
+            low += stride + 1
+            stride *= 2
+        high = min(high, low + stride + 1)
+    else:
+        high = guess
+        while high - stride > low and load_uint64(address, high - stride) >= key:
+            high -= stride
+            stride *= 2
+        low = max(low, high - stride)
     while low < high:
         middle = (low + high) >> 1
         if load_uint64(address, middle) < key:
@@ -114,56 +151,6 @@ def _halved(address: int, begin: int, end: int, key: np.uint64) -> int:
         else:
             high = middle
     return low
-
-
-@inlined
-def first_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
-    """Return the first position in [begin, end) whose key is at least ``key``, or ``end``.
-
-    Keys are hashes, so they are spread evenly and a guess by interpolation is close, within about
-    the square root of what it passes over. A second one from there is closer yet; then the search
-    doubles its stride, so that no distribution costs more than O(log n).
-    """
-    low = begin
-    high = end
-    if high - low > 16:  # fewer are halved sooner than guessed
-        first = load_uint64(address, low)
-        last = load_uint64(address, high - 1)
-        if key <= first:
-            return low
-        if key > last:
-            return high
-        spread = np.float64(high - 1 - low) / (np.float64(last) - np.float64(first) + 1.0)
-        guess = low + np.int64((np.float64(key) - np.float64(first)) * spread)
-        guess = min(max(guess, low), high - 1)
-        passed = np.float64(key) - np.float64(load_uint64(address, guess))
-        guess = min(max(guess + np.int64(passed * spread), low), high - 1)
-        stride = 8
-        if load_uint64(address, guess) < key:
-            low = guess + 1
-            while low + stride < high and load_uint64(address, low + stride) < key:
-                low += stride + 1
-                stride *= 2
-            high = min(high, low + stride + 1)
-        else:
-            high = guess
-            while high - stride > low and load_uint64(address, high - stride) >= key:
-                high -= stride
-                stride *= 2
-            low = max(low, high - stride)
-    return _halved(address, low, high, key)
-
-
-@inlined
-def soon_at_least(address: int, begin: int, end: int, key: np.uint64) -> int:
-    """Search as ``first_at_least`` does, sooner where it ends close to the beginning."""
-    low = begin
-    near = min(end, begin + 8)
-    while low < near and load_uint64(address, low) < key:
-        low += 1
-    if low < near or near == end:
-        return low
-    return first_at_least(address, low, end, key)
 
 
 @kernel_of("queries")  # chunks that are verified have been read
@@ -202,65 +189,88 @@ def probe(
     found = 0
     unchecked = 0
     capacity = found_queries.size
-    # Of each run the chunk and the position, -1 if none was looked for there, at which the last
-    # key was: those of rising keys follow soon.
+    run_count = run_starts.size - 1
+    # Keys are hashes, so they are spread evenly, and where one is in a run can be guessed within
+    # about the square root of the entries between those that are known. Of each block of keys
+    # all guesses are made before the first is used, so that none waits for memory.
+    block = min(queries.size, BLOCK)
+    chunks = np.empty((run_count, block), np.int64)
+    guesses = np.empty((run_count, block), np.int64)
+    spreads = np.empty((run_count, block), np.float64)  # entries of the chunk a unit of its keys
     last_chunks = run_starts[:-1].copy()
-    last_positions = np.full(last_chunks.size, -1, np.int64)
-    last_key = np.uint64(0)
-    for query in range(queries.size):
-        key = queries[query]
-        of_this_key = 0
-        if key < last_key:
-            for run in range(last_chunks.size):
-                last_chunks[run], last_positions[run] = run_starts[run], -1
-        last_key = key
-        for run in range(last_chunks.size):
-            chunk = last_chunks[run]
-            if chunk + 1 < run_starts[run + 1] and fences[chunk + 1] < key:
-                low = chunk + 2  # the first chunk whose first key is at least the key
-                high = run_starts[run + 1]
-                while low < high:
-                    middle = (low + high) >> 1
-                    if fences[middle] < key:
-                        low = middle + 1
-                    else:
-                        high = middle
-                # Equal keys may begin in the chunk before the one whose first key they are.
-                chunk = low - 1
-                last_chunks[run] = chunk
-                last_positions[run] = -1
-            while chunk < run_starts[run + 1] and of_this_key < limit:
-                if fences[chunk] > key:
-                    break
-                # Nothing of a chunk is believed before its checksum is: the caller checks those
-                # that are asked for, and probes again.
-                if verified[chunk] == 0:
-                    unverified[chunk] = 1
-                    unchecked += 1
+    last_positions = np.zeros(run_count, np.int64)
+    for begin in range(0, queries.size, BLOCK):
+        here = min(queries.size - begin, BLOCK)
+        for run in range(run_count):
+            chunk, end = run_starts[run], run_starts[run + 1]
+            is_dense = counts[chunk] * (end - chunk) <= DENSE * queries.size
+            lowest, highest, spread = np.uint64(0), np.uint64(0), 0.0
+            for place in range(here):
+                key = queries[begin + place]
+                if not lowest < key <= highest:
+                    chunk = chunk if lowest < key else run_starts[run]
+                    chunk = _beginning_of(fences, chunk, end, key)
+                    lowest, highest = fences[chunk], LARGEST
+                    if chunk + 1 < end:
+                        highest = fences[chunk + 1]
+                    spread = np.float64(counts[chunk]) / (np.float64(highest - lowest) + 1.0)
+                chunks[run, place] = chunk
+                guesses[run, place] = -1
+                if key >= lowest and not is_dense:
+                    guess = min(np.int64(np.float64(key - lowest) * spread), counts[chunk] - 1)
+                    fetch_ahead(key_addresses[chunk] + 8 * guess)
+                    guesses[run, place] = guess
+                    spreads[run, place] = spread
+        for run in range(run_count):  # a second guess, which is a line of memory off at most
+            for place in range(here):
+                chunk, guess = chunks[run, place], guesses[run, place]
+                if guess >= 0 and verified[chunk] != 0:
+                    address = key_addresses[chunk]
+                    passed = np.float64(queries[begin + place])
+                    passed -= np.float64(load_uint64(address, guess))
+                    guess += np.int64(passed * spreads[run, place])
+                    guess = min(max(guess, 0), counts[chunk] - 1)
+                    fetch_ahead(address + 8 * (guess - LINE))
+                    fetch_ahead(address + 8 * guess)
+                    fetch_ahead(address + 8 * (guess + LINE))
+                    guesses[run, place] = guess
+        for place in range(here):
+            key = queries[begin + place]
+            of_this_key = 0
+            for run in range(run_count):
+                chunk, guess = chunks[run, place], guesses[run, place]
+                if guess < 0 and chunk == last_chunks[run]:
+                    guess = last_positions[run]  # rising keys follow soon
+                while chunk < run_starts[run + 1] and of_this_key < limit:
+                    if fences[chunk] > key:
+                        break
+                    # Nothing of a chunk is believed before its checksum is: the caller checks
+                    # those that are asked for, and probes again.
+                    if verified[chunk] == 0:
+                        unverified[chunk] = 1
+                        unchecked += 1
+                        chunk += 1
+                        guess = 0
+                        continue
+                    address, count = key_addresses[chunk], counts[chunk]
+                    position = _first_at_least(address, starts[chunk], count, key, guess)
+                    last_chunks[run], last_positions[run] = chunk, position
+                    while (
+                        position < count
+                        and of_this_key < limit
+                        and load_uint64(address, position) == key
+                    ):
+                        if found < capacity:
+                            found_queries[found] = begin + place
+                            found_chunks[found] = chunk
+                            found_positions[found] = position
+                        found += 1
+                        of_this_key += 1
+                        position += 1
+                    if position < count:  # a larger key, or enough: the run has no more
+                        break
                     chunk += 1
-                    continue
-                address = key_addresses[chunk]
-                if chunk == last_chunks[run] and last_positions[run] >= 0:
-                    position = soon_at_least(address, last_positions[run], counts[chunk], key)
-                else:
-                    position = first_at_least(address, starts[chunk], counts[chunk], key)
-                if chunk == last_chunks[run]:
-                    last_positions[run] = position
-                while (
-                    position < counts[chunk]
-                    and of_this_key < limit
-                    and load_uint64(address, position) == key
-                ):
-                    if found < capacity:
-                        found_queries[found] = query
-                        found_chunks[found] = chunk
-                        found_positions[found] = position
-                    found += 1
-                    of_this_key += 1
-                    position += 1
-                if position < counts[chunk]:  # a larger key, or enough: the run has no more
-                    break
-                chunk += 1
+                    guess = 0
     return found, unchecked
 
 
