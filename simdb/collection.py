@@ -191,6 +191,11 @@ class CollectionView(Tabular):
         return settings.kind.outer_similarity(settings.threshold)
 
     @property
+    def key_sources(self) -> tuple[str, ...]:
+        """Where the keys of its rows come from, as ``note_key_source`` was told."""
+        return self._present.settings.key_sources
+
+    @property
     def max_distance(self) -> Fraction | None:
         """The distance that its index is planned for; None without one, or for similarities."""
         settings = self._present.settings

@@ -337,6 +337,8 @@ def dedupe(
         described, bound, reading = _proposed(
             inputs, choices, places=places, bound=bound, reading=reading, telling=telling
         )
+    elif described.kind == kinds.name_of(simdb.Record) and described.settings is None:
+        reading = _keyed_as_before(places, reading)
     wanted = _Wanted(described, bound, recall, measure, containment)
     asked = _Asked(inputs, places, wanted, reading, policy)
     asked.require_sound(telling)
@@ -444,6 +446,14 @@ def _proposed(
         return KindOptions(kind=kinds.name_of(simdb.Set)), Bound(threshold="1"), side.reading
     settings = json.dumps({"kind": kinds.name_of(simdb.Record), **kind.describe()})
     return KindOptions(settings=settings), Bound(threshold=str(least)), side.reading
+
+
+def _keyed_as_before(places: Places, reading: InputOptions) -> InputOptions:
+    """Return how rows are read whose settings, and column of keys, an earlier run proposed."""
+    if reading.id_field is not None or reading.make_keys is not None:
+        return reading
+    with places.opened() as database:
+        return reading.keyed_as(database[places.collection])
 
 
 class _Wanted(Struct, frozen=True):

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import typer
 from msgspec import Struct
+from msgspec.structs import replace
 
 import simdb
 from simdb.cli.options import IntegerKeys
@@ -32,6 +33,8 @@ from simdb.files.writing import require_fitting_name
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
 from simdb.kinds.whole import WholeRows
+
+PROPOSED_KEYS = ("id", "ID", "Id", "iD")  # the column that has the keys if nothing else tells which
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
 
@@ -283,6 +286,11 @@ class InputOptions(Struct, frozen=True):
         if {told_format(one, options) for one in sources} != {"text"}:
             raise UsageError("--integer-keys needs --id-field: numbers of lines are numbers anyway")
 
+    def keyed_as(self, present: simdb.Collection) -> InputOptions:
+        """Return how rows are read whose keys are in a column that was proposed, if it was."""
+        named = [name for name in PROPOSED_KEYS if field_of_keys(name) in present.key_sources]
+        return replace(self, id_field=named[0]) if len(named) == 1 else self
+
     def require_keys(
         self, target: simdb.Collection | None, kind: Kind, sources: Collection[str]
     ) -> None:
@@ -292,7 +300,7 @@ class InputOptions(Struct, frozen=True):
         """
         source = "the numbers of lines"
         if self.id_field is not None:
-            source = f"the field {self.id_field!r}"
+            source = field_of_keys(self.id_field)
         elif self.make_keys is not None:
             made = {"content": "the content", "place": "the names and lines of inputs"}
             source = made[self.make_keys]
@@ -310,6 +318,11 @@ class InputOptions(Struct, frozen=True):
         except ConfigurationError as error:
             named = "" if self.id_field else "--id-field names the field of the key, and "
             raise UsageError(f"{error.problem}; {named}--other-keys allows both") from error
+
+
+def field_of_keys(name: str) -> str:
+    """Return what a collection notes of keys that are in a field."""
+    return f"the field {name!r}"
 
 
 class UnstoredInputs(InputOptions, frozen=True):

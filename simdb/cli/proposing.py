@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import simdb
 from simdb import arrow
 from simdb.cli.feed import Feed
-from simdb.cli.inputs import InputOptions, content_seed
+from simdb.cli.inputs import PROPOSED_KEYS, InputOptions, content_seed
 from simdb.cli.output import ProgressBar, Working, counted, note
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.files import open_rows
@@ -167,7 +167,7 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
         return Side(name, sources, key, [], rows, count, reading)
     if key is None:
         first = next(iter(columns)) if keyed else None
-        key = next((column for column in columns if column.lower() == "id"), first)
+        key = next((column for column in columns if column in PROPOSED_KEYS), first)
     elif key not in columns:
         raise UsageError(f"{name}: there is no column {key!r}; there are {', '.join(columns)}")
     others = [column for column in columns if column != key]
