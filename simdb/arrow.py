@@ -247,8 +247,9 @@ def narrowed(frame: Any, columns: Columns) -> Any:
         return library().table({name: _column_of_polars(frame, name) for name in names})
     # A name need not be a text.
     chosen = frame.iloc[:, list(map(known.index, names))].set_axis(names, axis=1)
-    objects = (chosen[name] for name in names if chosen[name].dtype == np.object_)
-    if all(_are_alike(column[column.notna()]) for column in objects):
+    held = (getattr(chosen[name].dtype, "categories", chosen[name]) for name in names)
+    objects = (values for values in held if values.dtype == np.object_)
+    if all(_are_alike(values[values.notna()]) for values in objects):
         with suppress(library().ArrowException, TypeError, ValueError, OverflowError):
             return library().Table.from_pandas(chosen, preserve_index=False)
     rows = zip(*(chosen[name].tolist() for name in names), strict=True)

@@ -1693,7 +1693,8 @@ class Collection(CollectionView):
             UsageError: with containment, the collection has items; the policy cannot be read, or
                 its values cannot be compared.
             BadItemError: the policy fails for a row, and bad rows are not skipped. Nothing is
-                stored (with containment, all rows are).
+                stored (with containment, all rows are). A stored item for which it fails comes
+                last.
         """
         _require_functions(progress, outcomes)
         require_function("lost", lost)

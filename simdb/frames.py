@@ -131,9 +131,11 @@ def dedupe(
         table = table if kind is not None else table.of_fields(target.kind)
         marks = _Marks()
         how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": order}
+        measured = "distance" if target.kind.is_distance else "similarity"
+        if show == "all":
+            table.require_without("duplicate_of", measured)
         with _told_of_keys(is_stored=store is not None):
             target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
-        measured = "distance" if target.kind.is_distance else "similarity"
     return _kept(table, marks, show, measured)
 
 
@@ -655,15 +657,19 @@ class _Table:
             return self._data.select(np.flatnonzero(kept))
         return self._like(arrow.selected(self._read, kept))
 
+    def require_without(self, *names: str) -> None:
+        """Raise UsageError if it has a column of such a name already."""
+        for name in names:
+            if name in self._names:
+                raise UsageError(f"the table has a column {name!r} already: rename it")
+
     def with_columns(self, added: dict[str, list[Any]]) -> Any:
         """Return the table with columns more.
 
         Raises:
             UsageError: it has a column of such a name already.
         """
-        for name in added:
-            if name in self._names:
-                raise UsageError(f"the table has a column {name!r} already: rename it")
+        self.require_without(*added)
         if not self._library:
             rows = zip(*added.values(), strict=True)
             marks = (dict(zip(added, row, strict=True)) for row in rows)

@@ -90,6 +90,8 @@ def label(
                 found = source.uncertain(other=partner, limit=limit, progress=bar.callback)
             asked: list[_Question] = [(left, right, told) for left, right, told in found]
         else:
+            if source.kind.field_names is None:
+                raise UsageError(f"only records are labelled here, not {source.kind.plural}")
             asked = [(left, right, None) for left, right in handed]
         counts = _ask(source, partner, asked, telling)
     told = [

@@ -32,6 +32,7 @@ from typer.models import OptionInfo
 from simdb.cli import collector
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
+from simdb.files.rows import WHOLE_NUMBER
 from simdb.files.texts import lines_of
 from simdb.files.writing import promised_form
 from simdb.metadata import accepting
@@ -408,10 +409,11 @@ def rational(text: str, *, name: str = "threshold") -> Fraction:
 
 
 def key_from(text: Key, *, integer_keys: bool) -> Key:
-    """Return a key of the command line: text, or a whole number with --integer-keys."""
+    """Return a key as it was written, in JSON too: text, or a whole number with --integer-keys."""
     if not integer_keys:
         return text
-    try:
+    if type(text) is int:
+        return text
+    if isinstance(text, str) and WHOLE_NUMBER.fullmatch(text):
         return int(text)
-    except ValueError:
-        raise UsageError(f"the key {text!r} is not a whole number") from None
+    raise UsageError(f"the key {text!r} is not a whole number in its usual spelling")

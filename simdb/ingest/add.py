@@ -263,14 +263,13 @@ class BatchAdder:
     def _tell_of_parts(self, fates: Fates) -> None:
         """Tell what a batch takes out that will be cut, before the first of its parts is stored.
 
-        Rows that an item decided about which goes itself are left out: others decide about them.
+        Rows that an item decided about which goes itself are told of, too: once it is gone, other
+        stored items may decide about them.
         """
         decisions = fates.decisions
         if self._policy.lost is None or decisions is None:
             return
-        similar = np.flatnonzero(decisions.is_duplicate)
-        staying = ~np.isin(decisions.stored[similar], [*fates.superseded])
-        rows = similar[staying].tolist()
+        rows = np.flatnonzero(decisions.is_duplicate).tolist()
         left = sum(fates.actions[row] == "replaced" for row in rows)
         old = int((~self._are_within(fates, decisions, rows)).sum()) if rows else 0
         taken = len(fates.batch.rows), left, old, len(fates.superseded)

@@ -80,33 +80,38 @@ class Standing:
         """Let a stored item stand before all rows."""
         self._stored[number] = ()
 
-    def place(self, key: Key, item: Any, metadata: Any) -> Place:
-        """Place an item by itself."""
+    def place(self, key: Key, item: Any, metadata: Any, *, skip_bad: bool = False) -> Place:
+        """Place an item by itself; last, if the policy fails for it and that is to be skipped."""
         row = Entry(key, item, layout.unpack(metadata) if len(metadata) else None)
         self._placed = True
         if self._lacking:
             self._lacking -= self.order.fields_of(row)
-        return self.order.place(row, skip_bad=self._skip_bad)
+        return self.order.place(row, skip_bad=skip_bad or self._skip_bad)
 
     def lacking(self) -> tuple[str, ...]:
         """Return the fields of the policy that no row had of those placed; nothing of no rows."""
         return tuple(sorted(self._lacking)) if self._placed else ()
 
-    def place_of(self, document: Document, items: Items) -> Place:
-        """Place a stored item."""
+    def place_of(self, document: Document, items: Items, *, skip_bad: bool = False) -> Place:
+        """Place a stored item, as ``place`` does."""
         item = items.decode(document.item)
-        return self.place(decode_user_key(document.key), item, document.metadata)
+        key = decode_user_key(document.key)
+        return self.place(key, item, document.metadata, skip_bad=skip_bad)
 
     def sequence(self) -> list[int]:
         """Return the positions of all rows, the first of the order first."""
         return self.order.order(self._places)
 
     def before(self, opened: Opened, rows: Int64s, numbers: UInt32s) -> Bools:
-        """Return which stored items come before which rows, given by their positions."""
+        """Return which stored items come before which rows, given by their positions.
+
+        Batches were stored before: an item for which the policy fails ends nothing, and comes last.
+        """
         wanted = np.unique(numbers)
         unknown = np.array([n for n in wanted.tolist() if n not in self._stored], np.uint32)
         for position, document in opened.reader.documents_of(unknown):
-            self._stored[int(unknown[position])] = self.place_of(document, opened.signer.items)
+            place = self.place_of(document, opened.signer.items, skip_bad=True)
+            self._stored[int(unknown[position])] = place
         stored, places = self._stored, self._places
         is_before = (
             number in stored and self.order.is_before(stored[number], places[row])

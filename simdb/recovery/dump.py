@@ -256,9 +256,13 @@ def _write_items(
 
 
 def _batches(source: Any) -> Iterator[Any]:
-    """Yield the rows of a file of Parquet in batches of as many as are written at once."""
+    """Yield the rows of a file of Parquet in batches of as many as are written at once.
+
+    None is of several row groups: of these, values that repeat are counted once.
+    """
     for rows, groups in tables.groups_by_rows(source, tables.BATCH_ROWS, tables.PART_BYTES):
-        yield from source.iter_batches(rows, row_groups=groups)
+        for group in groups:
+            yield from source.iter_batches(rows, row_groups=[group])
 
 
 @contextmanager

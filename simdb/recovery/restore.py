@@ -49,11 +49,14 @@ def restore(
     Raises:
         DatabaseBusyError: the store is open; the message names the processes.
         DatabaseNotFoundError: there is no such backup, or no folder for the store.
+        NotADatabaseError: in the store's place is something that never was one.
         CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
     """
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
     if source == target:
         raise ConfigurationError(f"{source} is both the backup and the store")
+    with translated(target):
+        preflight.require_replaceable(target)
     with creation.temporary_beside(target) as temporary:
         with translated(target), ExitStack() as reading:
             with translated(source):

@@ -207,8 +207,11 @@ def test_a_kind_keeps_what_was_not_named():
 def test_keys_are_text_unless_whole_numbers_are_asked_for():
     assert key_from("7", integer_keys=False) == "7"
     assert key_from("7", integer_keys=True) == 7
-    with pytest.raises(UsageError):
-        key_from("x", integer_keys=True)
+    assert key_from(7, integer_keys=True) == 7
+    others: list[Any] = ["x", "007", "1_0", "+3", " 4 ", "\u0661", 2.9, True, None, [1]]
+    for other in others:
+        with pytest.raises(UsageError, match="is not a whole number in its usual spelling"):
+            key_from(other, integer_keys=True)
 
 
 def test_nothing_that_a_terminal_obeys_is_printed():

@@ -228,12 +228,17 @@ def test_a_store_needs_keys(made, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_column_that_marks_would_replace_is_refused(made):
+def test_a_column_that_marks_would_replace_is_refused(made, tmp_path):
     _, make, _ = made
     with pytest.raises(simdb.UsageError, match="'similarity' already"):
         simdb.dedupe(
             make([{"text": text, "similarity": 1} for text in TEXTS]), item="text", show="all"
         )
+    rows = [{"id": text, "text": text, "duplicate_of": 1} for text in TEXTS]
+    with pytest.raises(simdb.UsageError, match="'duplicate_of' already"):
+        simdb.dedupe(make(rows), item="text", key="id", show="all", store=tmp_path / "s.simdb")
+    with simdb.open(tmp_path / "s.simdb") as store:
+        assert not [entry for name in store for entry in store[name].items()]
 
 
 def test_a_null_is_an_error_by_row_or_kept(made):
@@ -602,6 +607,10 @@ def test_objects_of_pandas_are_the_metadata_that_a_list_has():
         frame = pd.DataFrame({"text": TEXTS[:2], name: columns[name]})
         rows = rows_of(frame, None, "text", name)
         assert repr([row[2][name] for row in rows]) == repr(told[name][1])
+    for name in ("a day, then a time of it", "of several digits"):
+        frame = pd.DataFrame({"text": TEXTS[:2], name: columns[name].astype("category")})
+        rows = rows_of(frame, None, "text", name)
+        assert [row[2][name] for row in rows] == told[name][1]
     frame = pd.DataFrame({"text": [TEXTS[0]] * 2, "day": pd.Series(days, dtype=object)})
     assert simdb.dedupe(frame, item="text", policy="day desc").index.tolist() == [1]
 

@@ -343,6 +343,18 @@ def test_a_policy_that_fails_stores_nothing(tmp_path):
         assert (report.bad, outcomes[1].duplicate_of) == (0, 3)
 
 
+def test_a_stored_item_that_the_policy_fails_for_comes_last(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        for policy in ("number(n) desc", lambda row: int(row.metadata["n"])):
+            collection = db.collection("c", simdb.Set(), threshold="0.5")
+            collection.add("odd", {1, 2}, metadata={"n": "x"})
+            rows = [Entry(number, {10 * number + 7}, {"n": 9}) for number in range(20)]
+            run(collection, [*rows, Entry("new", {1, 2}, {"n": 1})], policy)
+            assert {"new", 0, 19} <= {entry.key for entry in collection.items()}
+            assert "odd" not in collection
+            db.drop_collection("c")
+
+
 def test_a_value_that_is_no_number_comes_last(tmp_path):
     values = {"a": 1.0, "b": math.nan, "c": 3, "d": np.float32("nan"), "e": Decimal("snan")}
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:

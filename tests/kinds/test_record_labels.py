@@ -193,3 +193,12 @@ def test_labels_on_the_command_line(tables, tmp_path):
     file.write_text("3\t3\t7\n")
     assert "a label is 1, 0" in failed("label", *store, "--take", str(file))
     assert "contradict" in failed("label", *store, "--show", "--take", str(file))
+
+
+def test_pairs_of_what_has_no_fields_are_not_asked_about(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        database.collection("c", simdb.Text()).add_many([("a", "a text"), ("b", "another text")])
+    (pairs := tmp_path / "pairs.tsv").write_text("a\tb\n")
+    command = ("label", str(tmp_path / "s.simdb"), "c", "--pairs", str(pairs))
+    for form in ((), ("--json",)):
+        assert "only records are labelled here, not texts" in failed(*command, *form)

@@ -79,6 +79,17 @@ def test_signatures_come_by_choice_and_are_not_made_again(name, tmp_path, monkey
             assert new.check(deep=True).sound
 
 
+def test_no_batch_is_of_several_row_groups_which_count_equal_values_once(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        database.collection("c", simdb.Text()).add_many((n, "long " * 400_000) for n in range(8))
+        database.dump(tmp_path / "out")
+    (file,) = (tmp_path / "out").rglob("*.parquet")
+    table = pq.ParquetFile(file)
+    groups = [table.metadata.row_group(n).num_rows for n in range(table.num_row_groups)]
+    assert [batch.num_rows for batch in dump._batches(table)] == groups
+    assert max(groups) < 8
+
+
 def test_signatures_of_other_items_are_refused_and_the_items_come_without(tmp_path):
     with simdb.open(tmp_path / "old.simdb") as old:
         texts = old.collection("texts", simdb.Text(), threshold=0.5)

@@ -108,6 +108,23 @@ def test_a_backup_that_cannot_be_used_replaces_nothing(store, backup):
     assert count(store) == 5
 
 
+def test_what_never_was_a_store_is_not_replaced(store, backup):
+    (posts := store.with_name("posts.jsonl")).write_text('{"text": "the only copy"}\n' * 400)
+    os.mkfifo(pipe := store.with_name("pipe"))
+    for other in (posts, pipe):
+        with pytest.raises(simdb.NotADatabaseError, match=other.name):
+            simdb.restore(backup, other)
+    assert "the only copy" in posts.read_text()
+    assert pipe.is_fifo()
+    alone = store.with_name("alone")  # a store, without its lock file and its first page
+    data = store.read_bytes()
+    for content in (b"", data, b"\0" * 4_096 + data[4_096:]):
+        alone.write_bytes(content)
+        simdb.restore(backup, alone)
+        assert count(alone) == 3
+        alone.with_name("alone-lock").unlink(missing_ok=True)
+
+
 def test_a_restored_store_is_synced_and_so_is_its_name(store, backup, monkeypatch):
     synced = []
     fsync, replace = os.fsync, os.replace

@@ -308,7 +308,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 def _held_name(target: Path, holding: contextlib.ExitStack) -> Path:
     while True:
         name = f"{preflight.TEMPORARY_NAME}{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp"
-        temporary = target.with_name(name)
+        temporary = target.parent / name  # the target may have no name, as the root
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             descriptor = os.open(f"{temporary}{_HELD}", flags, 0o600)

@@ -260,6 +260,32 @@ def require_regular(path: Path) -> None:
         raise NotADatabaseError(f"{path} is not a regular file; name the store's own file")
 
 
+def require_replaceable(path: Path) -> None:
+    """Raise NotADatabaseError if there is what never was a store, however damaged.
+
+    A store has a lock file beside it, or at least one of LMDB's meta pages.
+    """
+    if not path.exists():
+        return
+    require_regular(path)
+    if path.stat().st_size == 0 or Path(f"{path}-lock").exists():
+        return
+    with path.open("rb") as file:
+        first = file.read(META_BYTES)
+        pages = [first]
+        size = SMALLEST_PAGE
+        while size <= LARGEST_PAGE:
+            pages.append(os.pread(file.fileno(), META_BYTES, size))
+            size *= 2
+    for page in pages:
+        try:
+            if parse_meta(path, page) is not None:
+                return
+        except StorageError:  # a meta page, though one that cannot be used
+            return
+    raise NotADatabaseError(f"{path} is not a simdb store: move it away, or name another file")
+
+
 def _require_one_name(path: Path) -> None:
     """Raise StorageError if a file has several names, but for one that its creation left behind.
 
