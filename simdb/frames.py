@@ -45,7 +45,7 @@ from simdb.kinds import Kind, Set, Text
 from simdb.kinds.records.proposal import Proposal, propose_record
 from simdb.kinds.whole import WholeRows, whole_row, whole_rows
 from simdb.policies import OF_ROWS, Policy, PolicyLike
-from simdb.results import Entry, Key, Outcome, Pairs
+from simdb.results import Entry, Key, Outcome, Pairs, source_of_keys
 
 Names = str | Sequence[str]
 Show = Literal["kept", "all"]
@@ -430,7 +430,7 @@ def _collection_for(
                 f"{table.columns.key!r} are {names[others.pop()]}: a row that comes again would be "
                 "taken for a copy of itself; give the keys as they were"
             )
-        target.note_key_source(f"the field {table.columns.key!r}")
+        target.note_key_source(source_of_keys(table.columns.key))
         yield target
 
 

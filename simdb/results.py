@@ -1078,6 +1078,11 @@ class Since(Struct, frozen=True):
         return {"since": self.left, "other_since": self.right}
 
 
+def source_of_keys(field: str) -> str:
+    """Return what a collection notes of keys that are in a field of the rows."""
+    return f"the field {field!r}"
+
+
 def listed(keys: KeyColumn) -> list[Key]:
     """Return keys of any form as a list."""
     if isinstance(keys, ByteStrings):

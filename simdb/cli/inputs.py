@@ -33,6 +33,7 @@ from simdb.files.writing import require_fitting_name
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
 from simdb.kinds.whole import WholeRows
+from simdb.results import source_of_keys
 
 PROPOSED_KEYS = ("id", "ID", "Id", "iD")  # the column that has the keys if nothing else tells which
 
@@ -288,7 +289,7 @@ class InputOptions(Struct, frozen=True):
 
     def keyed_as(self, present: simdb.Collection) -> InputOptions:
         """Return how rows are read whose keys are in a column that was proposed, if it was."""
-        named = [name for name in PROPOSED_KEYS if field_of_keys(name) in present.key_sources]
+        named = [name for name in PROPOSED_KEYS if source_of_keys(name) in present.key_sources]
         return replace(self, id_field=named[0]) if len(named) == 1 else self
 
     def require_keys(
@@ -300,7 +301,7 @@ class InputOptions(Struct, frozen=True):
         """
         source = "the numbers of lines"
         if self.id_field is not None:
-            source = field_of_keys(self.id_field)
+            source = source_of_keys(self.id_field)
         elif self.make_keys is not None:
             made = {"content": "the content", "place": "the names and lines of inputs"}
             source = made[self.make_keys]
@@ -318,11 +319,6 @@ class InputOptions(Struct, frozen=True):
         except ConfigurationError as error:
             named = "" if self.id_field else "--id-field names the field of the key, and "
             raise UsageError(f"{error.problem}; {named}--other-keys allows both") from error
-
-
-def field_of_keys(name: str) -> str:
-    """Return what a collection notes of keys that are in a field."""
-    return f"the field {name!r}"
 
 
 class UnstoredInputs(InputOptions, frozen=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, UInt32s, UInt64s
 from simdb.kernels.compiler import (
     fetch_ahead,
     inlined,
@@ -153,6 +153,59 @@ def _first_at_least(address: int, begin: int, end: int, key: np.uint64, guess: i
     return low
 
 
+@inlined
+def _guess(
+    key_addresses: Int64s,
+    counts: Int64s,
+    fences: UInt64s,
+    run_starts: Int64s,
+    verified: UInt8s,
+    keys: UInt64s,
+    is_dense: Bools,
+    chunks: Int64s,
+    guesses: Int64s,
+    spreads: Float64s,
+) -> None:
+    """Tell the chunk in which each of some keys begins in each run, and about where in it.
+
+    Keys are hashes, so they are spread evenly, and where one is can be guessed within about the
+    square root of the entries between those that are known. All guesses are made before the first
+    is used, so that none waits for memory. -1 where there is none: before all keys of a run, and
+    in dense runs, where the place of the last key is near.
+    """
+    for run in range(is_dense.size):
+        chunk, end = run_starts[run], run_starts[run + 1]
+        lowest, highest, spread = np.uint64(0), np.uint64(0), 0.0
+        for place in range(keys.size):
+            key = keys[place]
+            if not lowest < key <= highest:
+                chunk = chunk if lowest < key else run_starts[run]
+                chunk = _beginning_of(fences, chunk, end, key)
+                lowest, highest = fences[chunk], LARGEST
+                if chunk + 1 < end:
+                    highest = fences[chunk + 1]
+                spread = np.float64(counts[chunk]) / (np.float64(highest - lowest) + 1.0)
+            chunks[run, place] = chunk
+            guesses[run, place] = -1
+            if key >= lowest and not is_dense[run]:
+                guess = min(np.int64(np.float64(key - lowest) * spread), counts[chunk] - 1)
+                fetch_ahead(key_addresses[chunk] + 8 * guess)
+                guesses[run, place] = guess
+                spreads[run, place] = spread
+    for run in range(is_dense.size):  # a second guess, which is a line of memory off at most
+        for place in range(keys.size):
+            chunk, guess = chunks[run, place], guesses[run, place]
+            if guess >= 0 and verified[chunk] != 0:
+                address = key_addresses[chunk]
+                passed = np.float64(keys[place]) - np.float64(load_uint64(address, guess))
+                guess += np.int64(passed * spreads[run, place])
+                guess = min(max(guess, 0), counts[chunk] - 1)
+                fetch_ahead(address + 8 * (guess - LINE))
+                fetch_ahead(address + 8 * guess)
+                fetch_ahead(address + 8 * (guess + LINE))
+                guesses[run, place] = guess
+
+
 @kernel_of("queries")  # chunks that are verified have been read
 def probe(
     key_addresses: Int64s,
@@ -190,9 +243,10 @@ def probe(
     unchecked = 0
     capacity = found_queries.size
     run_count = run_starts.size - 1
-    # Keys are hashes, so they are spread evenly, and where one is in a run can be guessed within
-    # about the square root of the entries between those that are known. Of each block of keys
-    # all guesses are made before the first is used, so that none waits for memory.
+    is_dense = np.empty(run_count, np.bool_)
+    for run in range(run_count):
+        chunk_count = run_starts[run + 1] - run_starts[run]
+        is_dense[run] = counts[run_starts[run]] * chunk_count <= DENSE * queries.size
     block = min(queries.size, BLOCK)
     chunks = np.empty((run_count, block), np.int64)
     guesses = np.empty((run_count, block), np.int64)
@@ -201,39 +255,10 @@ def probe(
     last_positions = np.zeros(run_count, np.int64)
     for begin in range(0, queries.size, BLOCK):
         here = min(queries.size - begin, BLOCK)
-        for run in range(run_count):
-            chunk, end = run_starts[run], run_starts[run + 1]
-            is_dense = counts[chunk] * (end - chunk) <= DENSE * queries.size
-            lowest, highest, spread = np.uint64(0), np.uint64(0), 0.0
-            for place in range(here):
-                key = queries[begin + place]
-                if not lowest < key <= highest:
-                    chunk = chunk if lowest < key else run_starts[run]
-                    chunk = _beginning_of(fences, chunk, end, key)
-                    lowest, highest = fences[chunk], LARGEST
-                    if chunk + 1 < end:
-                        highest = fences[chunk + 1]
-                    spread = np.float64(counts[chunk]) / (np.float64(highest - lowest) + 1.0)
-                chunks[run, place] = chunk
-                guesses[run, place] = -1
-                if key >= lowest and not is_dense:
-                    guess = min(np.int64(np.float64(key - lowest) * spread), counts[chunk] - 1)
-                    fetch_ahead(key_addresses[chunk] + 8 * guess)
-                    guesses[run, place] = guess
-                    spreads[run, place] = spread
-        for run in range(run_count):  # a second guess, which is a line of memory off at most
-            for place in range(here):
-                chunk, guess = chunks[run, place], guesses[run, place]
-                if guess >= 0 and verified[chunk] != 0:
-                    address = key_addresses[chunk]
-                    passed = np.float64(queries[begin + place])
-                    passed -= np.float64(load_uint64(address, guess))
-                    guess += np.int64(passed * spreads[run, place])
-                    guess = min(max(guess, 0), counts[chunk] - 1)
-                    fetch_ahead(address + 8 * (guess - LINE))
-                    fetch_ahead(address + 8 * guess)
-                    fetch_ahead(address + 8 * (guess + LINE))
-                    guesses[run, place] = guess
+        _guess(
+            *(key_addresses, counts, fences, run_starts, verified),
+            *(queries[begin : begin + here], is_dense, chunks, guesses, spreads),
+        )
         for place in range(here):
             key = queries[begin + place]
             of_this_key = 0

@@ -270,19 +270,16 @@ def require_replaceable(path: Path) -> None:
     require_regular(path)
     if path.stat().st_size == 0 or Path(f"{path}-lock").exists():
         return
+    places = [0, SMALLEST_PAGE]  # of the first meta page, and of the second by the size of pages
+    while places[-1] < LARGEST_PAGE:
+        places.append(2 * places[-1])
     with path.open("rb") as file:
-        first = file.read(META_BYTES)
-        pages = [first]
-        size = SMALLEST_PAGE
-        while size <= LARGEST_PAGE:
-            pages.append(os.pread(file.fileno(), META_BYTES, size))
-            size *= 2
-    for page in pages:
-        try:
-            if parse_meta(path, page) is not None:
-                return
-        except StorageError:  # a meta page, though one that cannot be used
+        pages = [os.pread(file.fileno(), META_BYTES, place) for place in places]
+    try:
+        if any(parse_meta(path, page) is not None for page in pages):
             return
+    except StorageError:  # a meta page, though one that cannot be used
+        return
     raise NotADatabaseError(f"{path} is not a simdb store: move it away, or name another file")
 
 
