@@ -1413,6 +1413,58 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/runs.py",
+        "        if fences[middle] < key:\n",
+        "        if fences[middle] <= key:\n",
+        "tests/storage/test_run_views.py -k each_finds_alone",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/add.py",
+        "        rows = np.flatnonzero(decisions.is_duplicate).tolist()\n        left",
+        "        similar = np.flatnonzero(decisions.is_duplicate)\n"
+        "        staying = ~np.isin(decisions.stored[similar], [*fates.superseded])\n"
+        "        rows = similar[staying].tolist()\n        left",
+        "tests/cli/test_outputs.py -k another_stored_item_removes",
+    ),
+    Fault(
+        "dedupe",
+        "ingest/standing.py",
+        "opened.signer.items, skip_bad=True)",
+        "opened.signer.items)",
+        "tests/ingest/test_ordered.py -k stored_item_that_the_policy_fails",
+    ),
+    Fault(
+        "recovery",
+        "recovery/restore.py",
+        "        preflight.require_replaceable(target)\n",
+        "        pass\n",
+        "tests/recovery/test_restore.py -k never_was_a_store",
+    ),
+    Fault(
+        "recovery",
+        "recovery/dump.py",
+        "        for group in groups:\n"
+        "            yield from source.iter_batches(rows, row_groups=[group])\n",
+        "        yield from source.iter_batches(rows, row_groups=groups)\n",
+        "tests/recovery/test_dump.py -k several_row_groups",
+    ),
+    Fault(
+        "cli",
+        "cli/options.py",
+        "    if isinstance(text, str) and WHOLE_NUMBER.fullmatch(text):\n",
+        "    if isinstance(text, str | float):\n",
+        "tests/cli/test_parsing.py -k unless_whole_numbers",
+    ),
+    Fault(
+        "frames",
+        "arrow.py",
+        'getattr(chosen[name].dtype, "categories", chosen[name])',
+        "chosen[name]",
+        "tests/frames/test_one_call.py -k metadata_that_a_list_has",
+    ),
+    Fault(
+        "kernels",
+        "kernels/runs.py",
         "        if not is_marked(marks, np.int64(item)):\n",
         "        if True:\n",
         "tests/storage/test_run_merges.py -k dead",
