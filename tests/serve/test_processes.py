@@ -162,6 +162,9 @@ def test_a_hung_worker_is_replaced_and_holds_up_no_end(tmp_path: Path) -> None:
     process = started(sys.executable, "-m", "simdb", *arguments, stdin=DEVNULL)
     try:
         client = Client.of(process)
+        deadline = time.monotonic() + 30
+        while len(children(process.pid)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)  # the first keeps track of the resources of the others
         *others, hung = children(process.pid)
         os.kill(hung, signal.SIGSTOP)
         deadline = time.monotonic() + 30
