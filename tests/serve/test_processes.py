@@ -19,7 +19,7 @@ from simdb.serve.answers import Service
 from simdb.serve.application import Worker
 from simdb.serve.endpoints import ENDPOINTS, Endpoint
 from simdb.serve.limits import Settings
-from simdb.serve.processes import Workers, answer, server_of
+from simdb.serve.processes import FIRST_BEAT, Workers, answer, server_of
 from simdb.serve.running import _bound_to
 from tests.support.processes import DEVNULL, started
 from tests.support.serving import Client, served
@@ -38,6 +38,17 @@ def filled(path: Path, item: str = "an item") -> Path:
 
 def children(pid: int) -> list[int]:
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for_rest(pid: int) -> None:
+    """Wait until a process has hardly worked for a while, as one that has started."""
+    worked: list[str] = []
+    for _ in range(60):
+        before, fields = worked, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        worked = fields[11:13]  # hundredths of a second, its own and the system's
+        if worked == before:
+            return
+        time.sleep(0.4)
 
 
 # -- work that goes on -----------------------------------------------------------------------------
@@ -166,8 +177,9 @@ def test_a_hung_worker_is_replaced_and_holds_up_no_end(tmp_path: Path) -> None:
         while len(children(process.pid)) < 3 and time.monotonic() < deadline:
             time.sleep(0.01)  # the first keeps track of the resources of the others
         *others, hung = children(process.pid)
+        wait_for_rest(hung)
         os.kill(hung, signal.SIGSTOP)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 30 + FIRST_BEAT  # if it had not shown a sign of life yet
         while time.monotonic() < deadline:
             there = children(process.pid)
             if hung not in there and len(there) > len(others):  # another has taken its place
