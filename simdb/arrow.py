@@ -34,6 +34,7 @@ from simdb.ragged import ByteStrings, Column
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 2**24
+_LOOKED_AT = 64  # rows of a group, by which it is told how long its values are
 PART_BYTES = 4 * 2**20  # of rows that are written
 VALUE_BYTES = 64  # about what Python takes for a value
 Key = str | int
@@ -618,8 +619,7 @@ class Rows(Parts):
                     whole = waiting[0]
                     if len(waiting) > 1:
                         (whole,) = _joined(waiting).combine_chunks().to_batches()
-                    for start in range(0, rows, most_rows):
-                        part = whole.slice(start, most_rows)
+                    for part in pieces(whole, most_rows, most_bytes):
                         yield _TablePart(first, part, self._columns)
                         first += part.num_rows
                     waiting, rows, size = [], 0, 0
@@ -629,6 +629,36 @@ class Rows(Parts):
                     size += more
         except (arrow.ArrowException, OSError) as error:
             raise UsageError(f"the table cannot be read after {first:,} rows: {error}") from error
+
+
+def pieces(batch: Any, most_rows: int, most_bytes: int) -> Iterator[Any]:
+    """Yield a record batch in slices of at most so many rows and so many bytes of texts.
+
+    They are counted as often as rows have them, where they are once in a dictionary. One row is
+    never cut.
+    """
+    waiting = [batch.slice(begin, most_rows) for begin in range(0, batch.num_rows, most_rows)]
+    waiting.reverse()
+    while waiting:
+        part = waiting.pop()
+        half = part.num_rows // 2
+        if half and _texts_of_dictionaries(part, most_bytes) > most_bytes:
+            waiting += part.slice(half), part.slice(0, half)
+        else:
+            yield part
+
+
+def _texts_of_dictionaries(batch: Any, most: int) -> int:
+    """Return the bytes of texts that rows have from dictionaries; less if there cannot be most."""
+    compute, size = import_module("pyarrow.compute"), 0
+    for column in filter(lambda column: library().types.is_dictionary(column.type), batch.columns):
+        kind = column.type.value_type
+        if batch.num_rows * column.dictionary.nbytes > most and (
+            _is_text(kind) or _is_binary(kind)
+        ):
+            lengths = compute.binary_length(column.dictionary.cast(_without_view(kind)))
+            size += compute.sum(compute.take(lengths, column.indices)).as_py() or 0
+    return size
 
 
 def _joined(batches: list[Any]) -> Any:
@@ -1181,13 +1211,14 @@ def plain(value: Any) -> Any:
         is_interval = type(value).__name__ == "MonthDayNano"
         return _interval(*value) if is_interval else list(map(plain, value))
     if isinstance(value, np.ndarray):
-        return plain(value.tolist())
+        return plain(list(value) if value.dtype.kind in "mM" else value.tolist())
     return None if _is_nothing(value) else _plain_scalar(value)
 
 
 def _plain_scalar(value: Any) -> Any:
     if isinstance(value, np.datetime64 | np.timedelta64):
-        value = value.astype(f"{value.dtype.kind}8[us]").item()
+        unit = "D" if value.dtype == "M8[D]" else "us"
+        value = value.astype(f"{value.dtype.kind}8[{unit}]").item()
     elif isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, date | time):  # a datetime is a date
@@ -1473,8 +1504,14 @@ def groups_by_rows(
 
     def rows_of(number: int) -> tuple[int, int]:
         group = file.metadata.row_group(number)
-        fit: int = most_bytes * group.num_rows // max(1, group.total_byte_size)
-        return max(1, min(most_rows, fit)), number * are_apart
+        fit = most_bytes * group.num_rows // max(1, group.total_byte_size)
+        rows: int = min(most_rows, fit)
+        if min(rows, group.num_rows) * group.total_byte_size > most_bytes:
+            # Values that repeat are counted once there: the first rows tell how long they are.
+            first = next(file.iter_batches(_LOOKED_AT, row_groups=[number], columns=columns))
+            size = sum(one.nbytes for one in first.columns if not of_values(one.type))
+            rows = min(rows, most_bytes * first.num_rows // max(1, size))
+        return max(1, rows), number * are_apart
 
     found = groupby(range(file.metadata.num_row_groups), rows_of)
     return [(rows, list(groups)) for (rows, _), groups in found]

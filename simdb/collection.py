@@ -1693,8 +1693,8 @@ class Collection(CollectionView):
             UsageError: with containment, the collection has items; the policy cannot be read, or
                 its values cannot be compared.
             BadItemError: the policy fails for a row, and bad rows are not skipped. Nothing is
-                stored (with containment, all rows are). A stored item for which it fails comes
-                last.
+                stored (with containment, all rows are). A stored item for which it fails, or
+                whose values cannot be compared with those of a row, comes last.
         """
         _require_functions(progress, outcomes)
         require_function("lost", lost)

@@ -134,6 +134,7 @@ def dedupe(
         measured = "distance" if target.kind.is_distance else "similarity"
         if show == "all":
             table.require_without("duplicate_of", measured)
+            table.require_column_of(target.key_types())
         with _told_of_keys(is_stored=store is not None):
             target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
     return _kept(table, marks, show, measured)
@@ -662,6 +663,11 @@ class _Table:
         for name in names:
             if name in self._names:
                 raise UsageError(f"the table has a column {name!r} already: rename it")
+
+    def require_column_of(self, keys: set[type[Key]]) -> None:
+        """Raise UsageError if a column of this table cannot hold keys of all these types."""
+        if self._library and len(keys) > 1:
+            raise UsageError(arrow.MIXED_KEYS)
 
     def with_columns(self, added: dict[str, list[Any]]) -> Any:
         """Return the table with columns more.

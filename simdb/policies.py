@@ -351,13 +351,12 @@ class Policy:
     def is_before(self, place: Place, other: Place) -> bool:
         """Whether what was stored at a place comes before a row at another: also if it is as good.
 
-        Raises:
-            UsageError: the two cannot be compared.
+        If the two cannot be compared, it does not: what is stored ends no call.
         """
         try:
             return not other < place
-        except TypeError as error:
-            raise self._incomparable(error) from error
+        except TypeError:
+            return False
 
     def _incomparable(self, error: TypeError) -> UsageError:
         if self._function is None:

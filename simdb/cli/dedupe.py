@@ -363,10 +363,10 @@ def dedupe(
 
 def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
     text = (
-        "{rows:,} rows: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like stored "
-        "rows, {removed_new:,} like rows of this input), {bad:,} bad; "
-        "{least}{seconds:.1f} s"
+        "{read}: {kept:,} kept, {updates}{removed:,} removed ({removed_old:,} like stored rows, "
+        "{removed_new:,} like rows of this input), {bad:,} bad; {least}{seconds:.1f} s"
     )
+    read = counted(counts["rows"], "row", "rows")
     removed = counts["removed_old"] + counts["removed_new"]
     updates = f"{counts['updated']:,} updated, " if counts["updated"] else ""
     if counts.get("superseded"):
@@ -379,7 +379,7 @@ def _tell(telling: Working, counts: dict[str, Any], feed: Feed) -> None:
         )
     names = (name for name in ("threshold", "max_distance") if name in counts)
     least = "".join(f"{name.replace('_', ' ')} {counts[name]}; " for name in names)
-    words = text.format(removed=removed, updates=updates, least=least, **counts)
+    words = text.format(read=read, removed=removed, updates=updates, least=least, **counts)
     telling.tell({**counts, "bad_rows": feed.bad_rows}, words, lines=True)
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from msgspec.structs import replace
 
-from simdb import arrow, kinds
+from simdb import arrow
 from simdb.cli.get import stored_line
 from simdb.cli.output import Answering, counted
 from simdb.cli.stores import StoredCollection
@@ -54,11 +54,8 @@ def export(
 
     Example: simdb export corpus.simdb documents -o documents.parquet
     """
-    if id_field in ((text_field,) if text_field is not None else kinds.names()):
-        raise UsageError(
-            "the key and the item cannot both go to one field: name the item's field too"
-        )
-    telling = replace(telling, output=telling.output or STANDARD_STREAM)
+    if telling.output is None:
+        telling = replace(telling, output=STANDARD_STREAM)
     with stored.viewed() as source, telling.bar() as bar:
         total = len(source)
         item_field: str | None = text_field or source.kind.name
@@ -66,6 +63,10 @@ def export(
             if text_field is not None:
                 raise UsageError("--text-field is not for records, which have their own fields")
             item_field = None
+        if id_field == item_field:
+            raise UsageError(
+                "the key and the item cannot both go to one field: name the item's field too"
+            )
         item_fields = source.kind.field_names or [text_field or source.kind.name]
 
         def rows(*, of_table: bool = False) -> Iterator[dict[str, Any]]:

@@ -39,6 +39,8 @@ def group(
         raise UsageError("give a key or --id, not both")
     with stored.viewed() as source:
         bound = at.of(source.kind)
+        if bound and identity is not None:
+            raise UsageError("an id is of one threshold's groups: leave out the threshold")
         if identity is not None:
             found = iter([source.group(identity)])
         elif key is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from simdb.errors import UsageError
 from simdb.extras import of_extra
+from simdb.files.writing import written_together
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,7 +19,7 @@ _SUFFIXES = (".svg", ".png")
 
 @contextmanager
 def picture(path: Path, what: str, *, height: float = 4.5) -> Iterator[Figure]:
-    """Yield a figure that is written to a file when it is drawn.
+    """Yield a figure that is written to a file when it is drawn; the file appears complete.
 
     Args:
         path: of the file.
@@ -34,5 +35,7 @@ def picture(path: Path, what: str, *, height: float = 4.5) -> Iterator[Figure]:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "simdb"}):
         figure = Figure(figsize=(7, height), layout="constrained")
         yield figure
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else None
-        figure.savefig(path, metadata=metadata)
+        form = path.suffix.lower()[1:]
+        with written_together(str(path)) as (file,):
+            metadata = {"Date": None} if form == "svg" else None
+            figure.savefig(file.file, format=form, metadata=metadata)

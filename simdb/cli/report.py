@@ -42,6 +42,7 @@ def report(
 
     Example: simdb report corpus.simdb documents -o report.html
     """
+    telling.require_files(output)
     require_page(output)
     with stored.viewed() as source, telling.bar() as bar:
         bar.advance("searching for a sample", 0, 1)

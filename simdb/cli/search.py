@@ -187,7 +187,7 @@ def search(
         kind = source.kind
         wanted = {**question.of(kind), **among.given(), "measure": measure}
         within = question.of_reasons(measure, telling.note) if explain else question.given()
-        answers: list[simdb.Matches] = []
+        answers: list[tuple[Key | None, simdb.Matches]] = []  # to the last probe
 
         if exists:
             of_one = {**wanted, "limit": 1 if own is None else 2}
@@ -200,7 +200,7 @@ def search(
         def found() -> Iterator[_Found]:
             for probe, item in bar.each("searching", given.probes(source, reading)):
                 answer = source.search(item, limit=asked, metadata=True, **wanted)
-                answers[:] = [answer]
+                answers[:] = [(probe, answer)]
                 matches = [match for match in answer if own is None or match.key != own]
                 for match in matches[:limit]:
                     why = None
@@ -225,8 +225,8 @@ def search(
             name = "given" if own is None else shown_key(own)
             count = _print_matches(found(), source, name, explain=explain, show=show)
     sys.stdout.flush()
-    told = {} if not answers else promised(answers[0])
-    words = f"; {promise(answers[0], kind)}" if answers else ""
+    told = {} if not answers else promised(answers[0][1])
+    words = f"; {promise(answers[0][1], kind)}" if answers else ""
     telling.told(count, counted(count, "match", "matches") + words, **told)
     tell_unmet(wanted, telling.note)
 
@@ -234,7 +234,7 @@ def search(
 def _reader(
     lines: list[dict[str, Any]],
     kind: Kind,
-    answers: Sequence[simdb.Matches],
+    answers: Sequence[tuple[Key | None, simdb.Matches]],
     *,
     of_numbers: bool,
 ) -> Any:
@@ -244,15 +244,14 @@ def _reader(
     are numbers if all in the collection are.
     """
     measure = "distance" if kind.is_distance else "similarity"
+    has_probes = any(probe is not None for probe, _ in answers)
     columns: dict[str, Any] = {
         name: arrow.keys_column([line[name] for line in lines], of_numbers=of_numbers)
-        for name in ("probe", "key")
-        if name == "key" or any(name in line for line in lines)
+        for name in (["probe"] * has_probes + ["key"])
     }
     columns[measure] = np.array([line[measure] for line in lines], np.float64)
-    if any("metadata" in line for line in lines):
-        columns["metadata"] = arrow.json_column([line.get("metadata") for line in lines])
-    return arrow.table(columns, promised(answers[0]) if answers else None).to_reader()
+    columns["metadata"] = arrow.json_column([line.get("metadata") for line in lines])
+    return arrow.table(columns, promised(answers[0][1]) if answers else None).to_reader()
 
 
 def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:

@@ -24,8 +24,11 @@ def print_waterfall(told: PairEvidence) -> None:
     table = Table(box=None, pad_edge=False)
     for name, side in (("field", "left"), ("bits", "right"), ("to", "right")):
         table.add_column(name, justify="left" if side == "left" else "right")
-    for name in ("", "left", "right", ""):
+    table.add_column("", no_wrap=True)
+    for name in ("left", "right", ""):
         table.add_column(name, overflow="fold")
+    shown = console()
+    size = min(_CELLS, shown.width // 4)
     ends = _ends(told)
     lowest, highest = min(map(min, ends)), max(map(max, ends))
     fields = {one.name: one for one in told.fields}
@@ -34,9 +37,9 @@ def print_waterfall(told: PairEvidence) -> None:
         if name in fields:
             one = fields[name]
             cells = [_shown(one.left), _shown(one.right), _level(one)]
-        bar = _bar(begin, end, lowest, highest)
+        bar = _bar(begin, end, lowest, highest, size)
         table.add_row(name, f"{bits:+.2f}", f"{end:+.2f}", bar, *cells)
-    console().print(table)
+    shown.print(table)
     print(f"probability {told.probability:.4f}")
 
 
@@ -87,16 +90,19 @@ def _level(one: Any) -> str:
     return f"from {one.level:g}" + (", frequent" if one.adjustment else "")
 
 
-def _bar(begin: float, end: float, lowest: float, highest: float) -> Text:
-    """Return a bar between two ends on a scale from the lowest to the highest; | marks zero."""
+def _bar(begin: float, end: float, lowest: float, highest: float, size: int) -> Text:
+    """Return a bar between two ends on a scale from the lowest to the highest, of so many cells.
+
+    A | marks zero.
+    """
     from rich.text import Text
 
-    scale = _CELLS / max(highest - lowest, 1e-9)
+    scale = size / max(highest - lowest, 1e-9)
     low, high, zero = (
-        min(_CELLS - 1, int((value - lowest) * scale))
+        min(size - 1, int((value - lowest) * scale))
         for value in (min(begin, end), max(begin, end), 0.0)
     )
-    cells = ["█" if low <= place <= high else " " for place in range(_CELLS)]
+    cells = ["█" if low <= place <= high else " " for place in range(size)]
     if cells[zero] == " ":
         cells[zero] = "|"
     return Text("".join(cells), style=_FOR if end > begin else _AGAINST)

@@ -502,15 +502,15 @@ class TableFile:
         for batch in batches:
             chosen = batch if columns is None else batch.select(columns)
             self._is_sound = arrow.is_within(chosen)
-            for begin in range(0, batch.num_rows, BATCH_ROWS):
-                yield chosen.slice(begin, BATCH_ROWS)
+            yield from arrow.pieces(chosen, BATCH_ROWS, _BATCH_BYTES)
 
     @staticmethod
     def _of_parquet(file: Any, columns: Sequence[str] | None) -> Iterator[Any]:
         for rows, groups in arrow.groups_by_rows(file, BATCH_ROWS, _BATCH_BYTES, columns):
             for batch in file.iter_batches(rows, row_groups=groups, columns=columns):
                 # By names of columns Arrow also finds parts of others: ``a.b`` of ``a``.
-                yield batch if columns is None else batch.select(columns)
+                chosen = batch if columns is None else batch.select(columns)
+                yield from arrow.pieces(chosen, BATCH_ROWS, _BATCH_BYTES)
 
     def compression(self, columns: Sequence[str]) -> dict[str, str]:
         """Return how columns of a Parquet file are compressed, by their paths; none of others."""

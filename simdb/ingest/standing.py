@@ -105,7 +105,8 @@ class Standing:
     def before(self, opened: Opened, rows: Int64s, numbers: UInt32s) -> Bools:
         """Return which stored items come before which rows, given by their positions.
 
-        Batches were stored before: an item for which the policy fails ends nothing, and comes last.
+        Batches were stored before: an item for which the policy fails, or whose values cannot be
+        compared with those of the row, ends nothing, and comes last.
         """
         wanted = np.unique(numbers)
         unknown = np.array([n for n in wanted.tolist() if n not in self._stored], np.uint32)

@@ -7,10 +7,7 @@ once among those that are looked at together. An answer is cut to its limit afte
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import date, time, timedelta
-from decimal import Decimal
 from typing import Any, TypeAlias
-from uuid import UUID
 
 import numpy as np
 
@@ -31,8 +28,6 @@ Accepts: TypeAlias = Callable[[Mapping[str, Any] | None], object]
 AT_ONCE = 64  # matches whose metadata are read together, at first
 
 _REFUSED, _ACCEPTED = 1, 2
-# Where they come with a table.
-_TOLD_AS_TEXT = (date, time, timedelta, Decimal, UUID, np.datetime64, np.timedelta64)
 
 
 def read_where(where: Where) -> Accepts:
@@ -49,23 +44,12 @@ def read_where(where: Where) -> Accepts:
             raise ConfigurationError(f"the names in where must be texts, not {short(name)}")
     try:
         wanted = {
-            name: [*map(_as_stored, value if isinstance(value, set | frozenset) else [value])]
+            name: [*map(plain, value if isinstance(value, set | frozenset) else [value])]
             for name, value in where.items()
         }
     except RecursionError:
         raise ConfigurationError("where is nested too deeply, or contains itself") from None
     return accepting(wanted)
-
-
-def _as_stored(value: Any) -> Any:
-    """Return a value as metadata have it: arrays and tuples are lists there, and dates texts."""
-    if isinstance(value, _TOLD_AS_TEXT):
-        return plain(value)
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, dict):
-        return {name: _as_stored(part) for name, part in value.items()}
-    return list(map(_as_stored, value)) if isinstance(value, tuple | list) else value
 
 
 class Chosen:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import simdb
@@ -14,6 +15,7 @@ from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.metadata import accepting, are_equal
 from tests.support.commands import done, lines_of, run
 
+TEXT = "a text of some words that are read by all who like to"
 SOURCES = ("web", "news", None)
 # Six of a block are alike; of each three, one has no metadata.
 ROWS: list[tuple[Any, list[int], dict[str, Any] | None]] = [
@@ -241,6 +243,24 @@ def test_arrays_and_tuples_are_compared_as_metadata_have_them(db: simdb.Database
     collection.add("d", [1], metadata={"at": [[1, 2], {"n": [3]}]})
     assert found([np.array([1, 2]), {"n": (3,)}]) == ["d"]
     assert found(None) == ["c"]
+
+
+def test_a_filter_reads_values_as_tables_have_them(tmp_path: Path) -> None:
+    days = np.array(["2000-01-01", "2000-01-02"], "M8[D]")
+    columns: dict[str, Any] = {"size": [np.inf, 1.0], "day": days, "at": days.astype("M8[ns]")}
+    table = pa.table({"id": [1, 2], "text": [TEXT, f"{TEXT}!"], **columns})
+    with simdb.open(tmp_path / "db.simdb") as opened:
+        texts = opened.collection("texts", simdb.Text(), threshold=0.8)
+        texts.add_many(table, key="id", item="text", metadata=list(columns))
+
+        def found(**where: Any) -> list[simdb.Key]:
+            return [match.key for match in texts.search(TEXT, where=where)]
+
+        assert found(size=np.inf) == [1]
+        assert found(day=days[1]) == found(at=columns["at"][1]) == [2]
+        assert found(day=days[1].item()) == [2]
+        texts.add(3, TEXT, metadata={"days": ["2000-01-01", "2000-01-02"]})
+        assert found(days=days) == [3]
 
 
 def test_a_filter_accepts_what_equals_a_value_in_json() -> None:

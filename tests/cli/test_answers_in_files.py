@@ -18,6 +18,7 @@ TEXTS = {
     "b": "the quick brown fox jumps over the lazy dog!",
     "c": "another text about the price of copper",
 }
+PROBES = "probes.jsonl"
 PROMISE = {"guarantee": "exact", "expected_recall": 1.0}
 
 
@@ -31,6 +32,7 @@ def store(tmp_path: Path) -> Path:
     for name in ("news", "others"):
         done("create", path, name, "--exact-floor", 0.5)
         done("add", path, name, tmp_path / "in.jsonl", "--id-field", "id")
+    write_rows(tmp_path / PROBES, [{"text": "no"}, {"text": "nothing like it"}])
     return path
 
 
@@ -58,11 +60,13 @@ def test_pairs_are_a_table_with_its_promise(store, tmp_path, ending):
         (("join", "news", "others"), ["left", "right", "similarity"], 5),
         (("groups", "news"), ["representative", "key"], 2),
         (("search", "news", "--key", "a"), ["key", "similarity", "metadata"], 1),
-        (("search", "news", "--text", "nothing like it at all"), ["key", "similarity"], 0),
+        (("search", "news", "--text", "no"), ["key", "similarity", "metadata"], 0),
+        (("search", "news", "--input", PROBES), ["probe", "key", "similarity", "metadata"], 0),
     ],
 )
 def test_every_answer_may_go_to_a_file(store, tmp_path, command, columns, count):
-    name, *others = command
+    name, *given = command
+    others = [tmp_path / one if one == PROBES else one for one in given]
     done(name, store, *others, "-o", tmp_path / "out.parquet")
     found = pq.read_table(tmp_path / "out.parquet")
     assert (found.schema.names, found.num_rows) == (columns, count)

@@ -165,6 +165,7 @@ def test_groups_that_are_kept_are_printed_by_key_by_id_and_all(tmp_path):
         assert lines_of("group", *asked, *one) == [both]
     assert lines_of("group", *asked, "2", "--integer-keys") == [{"id": None, "keys": [2]}]
     assert "not both" in failed("group", *asked, "1", "--id", "1")
+    assert "of one threshold's groups" in failed("group", *asked, "--id", "1", "--threshold", "0.9")
     assert "'x' is not a whole number" in failed("group", *asked, "x", "--integer-keys")
     assert "never a group 9" in failed("group", *asked, "--id", "9")
     created, *others = lines_of("changes", *asked)

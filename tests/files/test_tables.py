@@ -296,6 +296,41 @@ def test_of_large_rows_few_are_read_at_once(tmp_path, monkeypatch, of_groups):
     assert pa.Table.from_batches(batches).equals(texts)
 
 
+@pytest.mark.parametrize("form", ["parquet", "of categories", "arrow"])
+@pytest.mark.parametrize("make", [str, str.encode])
+def test_of_long_values_that_repeat_few_are_read_at_once(tmp_path, monkeypatch, form, make):
+    """They are once in the file, in a dictionary, and as often as rows have them in memory."""
+    monkeypatch.setattr("simdb.files.tables._BATCH_BYTES", 100_000)
+    values = [make(f"{number % 2} " * 10_000) for number in range(50)]
+    column = pa.array(values) if form == "parquet" else pa.array(values).dictionary_encode()
+    rows = pa.table({"id": range(50), "text": column})
+    source = tmp_path / "in"
+    if form == "arrow":
+        with pa.ipc.new_file(str(source), rows.schema) as target:
+            target.write_table(rows)
+    else:
+        pq.write_table(rows, source)
+    with TableFile(str(source)) as file:
+        batches = list(file.batches())
+    assert max(batch.num_rows for batch in batches) == 4
+    assert pa.Table.from_batches(batches).equals(rows)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_binary(), pa.string_view()])
+def test_tables_are_cut_by_the_texts_of_their_dictionaries(kind):
+    lengths = [0, 3, 50, 1_000, 7_000]
+    values = pa.array([b"x" * length for length in lengths] + [None]).cast(kind)
+    numbers = np.random.default_rng(1).integers(0, 6, 500)
+    column = pa.DictionaryArray.from_arrays(pa.array([*numbers.tolist(), None]), values)
+    rows = pa.record_batch({"n": range(501), "text": column})
+    assert [part.num_rows for part in arrow.pieces(rows, 200, 10**9)] == [200, 200, 101]
+    parts = list(arrow.pieces(rows, 200, 10_000))
+    assert pa.Table.from_batches(parts).column("n").to_pylist() == list(range(501))
+    sizes = [sum(len(text or "") for text in part["text"].to_pylist()) for part in parts]
+    assert all(map(int.__le__, sizes, [10_000] * len(sizes)))
+    assert len(parts) < 4 * sum(sizes) / 10_000
+
+
 def test_row_groups_of_small_rows_are_read_together(tmp_path):
     pq.write_table(TABLE, tmp_path / "in.parquet", row_group_size=1)
     with TableFile(str(tmp_path / "in.parquet")) as file:

@@ -241,6 +241,21 @@ def test_a_column_that_marks_would_replace_is_refused(made, tmp_path):
         assert not [entry for name in store for entry in store[name].items()]
 
 
+def test_what_duplicates_keys_of_both_types_is_refused_before_a_row_is_stored(tmp_path):
+    store = tmp_path / "s.simdb"
+    with simdb.open(store) as db:
+        db.collection("data", simdb.Text(), threshold=0.8).add_many(
+            [("a", TEXTS[0]), (1, TEXTS[1])]
+        )
+    rows = [{"id": n, "text": f"{n} {text}"} for n, text in enumerate(TEXTS, 10)]
+    asked = {"item": "text", "key": "id", "store": store, "collection": "data", "show": "all"}
+    with pytest.raises(simdb.UsageError, match="some keys are texts and some are numbers"):
+        simdb.dedupe(pa.Table.from_pylist(rows), **asked)
+    with simdb.open(store) as db:
+        assert len(db["data"]) == 2
+    assert len(simdb.dedupe(rows, **asked)) == len(rows)
+
+
 def test_a_null_is_an_error_by_row_or_kept(made):
     _, make, rows_of = made
     rows = [*ROWS, {"id": "k4", "text": None, "n": 40}]

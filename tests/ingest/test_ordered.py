@@ -345,7 +345,7 @@ def test_a_policy_that_fails_stores_nothing(tmp_path):
 
 def test_a_stored_item_that_the_policy_fails_for_comes_last(tmp_path):
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
-        for policy in ("number(n) desc", lambda row: int(row.metadata["n"])):
+        for policy in ("number(n) desc", "n desc", lambda row: int(row.metadata["n"])):
             collection = db.collection("c", simdb.Set(), threshold="0.5")
             collection.add("odd", {1, 2}, metadata={"n": "x"})
             rows = [Entry(number, {10 * number + 7}, {"n": 9}) for number in range(20)]

@@ -7,11 +7,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
 
 NAMES = ["ann", "bob", "cleo", "dora", "emil", "fritz", "gustav", "hanna"]
+
+
+_DAYS = np.datetime64("2000-01-01") + np.arange(99)
 
 
 def row(number: int) -> dict[str, object]:
@@ -103,6 +107,38 @@ def test_texts_of_columns_of_dates_are_compared_as_dates():
     assert compared(texts, dates=["born"]) == "date"
     assert compared(days, texts) == compared(texts, days) == "date"
     assert compared([*texts, "10000-01-01"], dates=["born"]) == "levenshtein"
+
+
+def test_few_other_values_among_dates_are_missing_ones():
+    days: list[object] = [datetime.date(2000, 1, 1) + datetime.timedelta(n) for n in range(99)]
+    rows = [{"name": f"name {n // 2}", "born": day} for n, day in enumerate([*days, "unknown"])]
+    found = simdb.propose_record(rows)
+    assert found.kind.fields[-1].compare == "date"
+    assert found.reasons["born"] == "dates; 1 other values are missing ones"
+    for row in rows[:20]:
+        row["born"] = "unknown"
+    with pytest.raises(simdb.ConfigurationError, match="'born' has both dates and other values"):
+        simdb.propose_record(rows)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *({1}, (1, 2), object(), bytearray(b"a"), 1j, True),
+        *(datetime.timedelta(1), datetime.time(1), np.timedelta64(1, "D")),
+        *(np.bool_(True), np.arange(2), np.datetime64("2000-01-01", "ns")),
+    ],
+)
+def test_columns_of_what_no_field_may_have_are_left_out(value):
+    rows = [{"name": f"name {n // 2}", "other": value if n else "a"} for n in range(99)]
+    found = simdb.propose_record(rows)
+    assert found.left_out == {"other": "holds neither texts, numbers nor dates"}
+
+
+def test_numbers_and_days_of_numpy_are_like_those_of_python():
+    rows = [{"name": f"name {n // 2}", "n": np.int16(n * n), "day": _DAYS[n]} for n in range(99)]
+    found = simdb.propose_record(rows)
+    assert [field.compare for field in found.kind.fields] == ["levenshtein", "numeric", "date"]
 
 
 def test_what_is_given_overrules_the_proposal():

@@ -195,14 +195,22 @@ class Equivalents:
 # -- what is taken as a value; what is not raises BadItemError -----------------------------------
 
 
+def native(value: Any) -> Any:
+    """Return a number or a day of NumPy as Python's own; anything else stays."""
+    if not isinstance(value, np.generic):
+        return value
+    own = value.item()  # of points in time in nanoseconds, and of durations, a bare integer
+    is_time = isinstance(value, np.datetime64 | np.timedelta64)
+    return own if not is_time or isinstance(own, datetime.date) else value
+
+
 def plain_value(name: str, value: object) -> Value | None:
     """Return a value as Python's own string, integer, float or date; None stays None."""
     if value is None:
         return None
     if isinstance(value, str):
         return str.__str__(value)
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = native(value)
     if isinstance(value, int) and not isinstance(value, bool):
         if not -(2**63) <= value < 2**63:
             raise BadItemError(

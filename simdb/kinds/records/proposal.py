@@ -12,7 +12,9 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import chain, combinations
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -33,7 +35,7 @@ from simdb.kinds.records import (
     Rule,
     Within,
 )
-from simdb.kinds.records.items import PLAIN, RecordItems, as_float, read_day
+from simdb.kinds.records.items import PLAIN, RecordItems, as_float, native, read_day
 
 Row: TypeAlias = Mapping[str, Any]
 
@@ -47,7 +49,8 @@ SHARE_OF_NUMBERS = 0.95
 DIGITS_OF_A_CODE = 4
 LENGTH_OF_A_DAY = len("2001-12-31")
 YEARS = range(1500, 2200)
-_NO_VALUES = (bool, list, dict, bytes)
+_VALUES = (str, Real, Decimal, datetime.date)
+_NO_VALUES = (bool, np.timedelta64)  # which Python and NumPy count among the numbers
 TYPED = 2_000  # values of a column, by which it is told what it holds
 _RULES_AT_ONCE = 8
 
@@ -95,7 +98,8 @@ def propose_record(
     Raises:
         NothingAlikeError: no column tells rows apart, or no rule proposes few enough pairs.
         ConfigurationError: the tables share no column, ``fields`` names another one, a column has
-            both texts and fractional numbers, or there are more columns than a record may have.
+            both texts and fractional numbers or dates and others, or there are more columns than a
+            record may have.
         BadItemError: a row is no mapping, or a value does not fit how its field is compared.
         WrongTypeError: a table is no iterable of rows.
 
@@ -117,7 +121,7 @@ def propose_record(
     reasons: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for name in shared:
-        sides = [[row[name] for row in side if _is_there(row.get(name))] for side in tables]
+        sides = [[native(row[name]) for row in side if _is_there(row.get(name))] for side in tables]
         problem = _problem(sides, is_chosen=name in chosen)
         if problem is not None:
             left_out[name] = problem
@@ -174,6 +178,11 @@ def _is_there(value: Any) -> bool:
     return bool(str(value).strip())
 
 
+def _is_value(kind: type) -> bool:
+    """Whether values of a type are such as fields have, or are refused where they are read."""
+    return issubclass(kind, _VALUES) and not issubclass(kind, _NO_VALUES)
+
+
 def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
     """Return why a column is no field, by its values that are there; None if it is one."""
     if not all(sides):
@@ -184,8 +193,8 @@ def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
         ]
         return f"has no value in the {' and the '.join(without)} table"
     both = [*chain.from_iterable(sides)]
-    if not is_chosen and any(issubclass(one, _NO_VALUES) for one in {*map(type, both)}):
-        return "holds neither texts nor numbers"
+    if not is_chosen and not all(map(_is_value, {*map(type, both)})):
+        return "holds neither texts, numbers nor dates"
     if not is_chosen and len({*map(str, both)}) == 1:
         return "is the same everywhere"
     return None
@@ -196,13 +205,9 @@ def _field(
 ) -> tuple[Field, str]:
     """Propose how a column is compared, and say what it holds."""
     values = [*chain.from_iterable(sides)]
-    by_type = [isinstance(value, datetime.date) for value in values]
-    if all(by_type):
-        return Field(name, compare="date", tolerance=31), "dates"
-    in_two_forms = _are_in_two_forms(values)
-    if (is_date or in_two_forms or any(by_type)) and _are_days(name, values):
-        field = Field(name, compare="date", tolerance=31, invalid="missing")
-        return field, "dates, with and without the time of midnight" if in_two_forms else "dates"
+    found = _date_field(name, values, is_date=is_date)
+    if found is not None:
+        return found
     numbers = _numbers(values)
     is_plain = not any(isinstance(value, float) and math.isfinite(value) for value in values)
     texts = [str(value) for value in values[:: math.ceil(len(values) / TYPED)]]
@@ -223,15 +228,36 @@ def _field(
     return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
 
 
+def _date_field(name: str, values: Sequence[Any], *, is_date: bool) -> tuple[Field, str] | None:
+    """Propose how dates are compared, and say so; None if the column holds none."""
+    by_type = [isinstance(value, datetime.date) for value in values]
+    if all(by_type):
+        return Field(name, compare="date", tolerance=31), "dates"
+    in_two_forms = _are_in_two_forms(values)
+    if not (is_date or in_two_forms or any(by_type)):
+        return None
+    others = sum(not _is_day(name, value) for value in values)
+    field = Field(name, compare="date", tolerance=31, invalid="missing")
+    if not others:
+        return field, "dates, with and without the time of midnight" if in_two_forms else "dates"
+    if not any(by_type):
+        return None
+    if others > (1 - SHARE_OF_NUMBERS) * len(values):
+        raise ConfigurationError(
+            f"the column {name!r} has both dates and other values: say how to compare it"
+        )
+    return field, f"dates; {others:,} other values are missing ones"
+
+
 def _are_in_two_forms(values: Sequence[Any]) -> bool:
     """Whether some values are longer than a date, as with the times that those of pandas have."""
     return len({len(str(value)) > LENGTH_OF_A_DAY for value in values}) == 2
 
 
-def _are_days(name: str, values: Sequence[Any]) -> bool:
-    """Whether all values, of type date or texts, are dates."""
+def _is_day(name: str, value: Any) -> bool:
+    """Whether a value, of type date or a text, is a date."""
     try:
-        return all(read_day(name, text) is not None for text in {*map(str, values)})
+        return read_day(name, str(value)) is not None
     except BadItemError:
         return False
 
