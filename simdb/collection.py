@@ -1804,11 +1804,14 @@ class Collection(CollectionView):
         Raises:
             KeyNotFoundError: a key is not stored; nothing is kept.
             WrongTypeError: something is not a label.
-            ConfigurationError: a label names one item twice.
+            ConfigurationError: a label names one item twice, or the settings of the collections
+                differ.
         """
         given = upkeep.labelling.read(pairs)  # before, since what a caller hands over may write
         with self._handle.write() as transaction, self._sides(other, within=transaction) as both:
             kept, forgotten = upkeep.labelling.said(*both, given)
+            if kept:
+                answers.choose.require_alike(both[0].settings, both[1].settings)
             number = both[0].settings.number
             labels.put(transaction, number, kept)
             labels.forget(transaction, number, forgotten)

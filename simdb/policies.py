@@ -345,7 +345,7 @@ class Policy:
         """
         try:
             return sorted(range(len(places)), key=places.__getitem__)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:  # of arrays, which are neither true nor false
             raise self._incomparable(error) from error
 
     def is_before(self, place: Place, other: Place) -> bool:
@@ -355,10 +355,10 @@ class Policy:
         """
         try:
             return not other < place
-        except TypeError:
+        except (TypeError, ValueError):
             return False
 
-    def _incomparable(self, error: TypeError) -> UsageError:
+    def _incomparable(self, error: Exception) -> UsageError:
         if self._function is None:
             return UsageError(
                 "a field of the policy is a text in some rows and a number in others; "

@@ -1441,11 +1441,9 @@ FAULTS = (
     Fault(
         "dedupe",
         "ingest/add.py",
-        "        rows = np.flatnonzero(decisions.is_duplicate).tolist()\n        left",
-        "        similar = np.flatnonzero(decisions.is_duplicate)\n"
-        "        staying = ~np.isin(decisions.stored[similar], [*fates.superseded])\n"
-        "        rows = similar[staying].tolist()\n        left",
-        "tests/cli/test_outputs.py -k another_stored_item_removes",
+        "                fates.decisions = deduplicator.decide_without([*fates.superseded])\n",
+        "                pass\n",
+        "tests/cli/test_outputs.py -k only_the_better_row_removes",
     ),
     Fault(
         "dedupe",
@@ -1457,8 +1455,15 @@ FAULTS = (
     Fault(
         "recovery",
         "recovery/restore.py",
-        "        preflight.require_replaceable(target)\n",
-        "        pass\n",
+        "    preflight.require_replaceable(target)\n",
+        "",
+        "tests/recovery/test_restore.py -k never_was_a_store",
+    ),
+    Fault(
+        "recovery",
+        "recovery/pages.py",
+        "        self.is_foreign = main is not None and",
+        "        self.is_foreign = main is None and",
         "tests/recovery/test_restore.py -k never_was_a_store",
     ),
     Fault(

@@ -92,6 +92,11 @@ def label(
         else:
             if source.kind.field_names is None:
                 raise UsageError(f"only records are labelled here, not {source.kind.plural}")
+            if partner is not None and partner.kind != source.kind:
+                raise UsageError(
+                    f"the records of {source.name!r} and {partner.name!r} are not compared alike: "
+                    "'simdb join' says what differs"
+                )
             asked = [(left, right, None) for left, right in handed]
         counts = _ask(source, partner, asked, telling)
     told = [

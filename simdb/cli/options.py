@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import is_dataclass
@@ -357,22 +357,21 @@ class ApartPairs(Apart, frozen=True):
 
 def pairs_of_keys(name: str, *, integer_keys: bool) -> list[tuple[Key, Key]]:
     """Return the pairs of keys of a file; UsageError names a line that is none."""
-    return [
-        (key_from(left, integer_keys=integer_keys), key_from(right, integer_keys=integer_keys))
-        for left, right in rows_of_keys(name, "left", "right")
-    ]
+    rows = _rows_of_keys(name, "left", "right", integer_keys=integer_keys)
+    return [(left, right) for _, (left, right) in rows]
 
 
-def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
-    """Return the fields of each line: separated by tabs, or of the objects of a .jsonl file.
+def _rows_of_keys(name: str, *fields: str, integer_keys: bool) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the fields of each line: separated by tabs, or of the objects of a .jsonl file.
 
-    UsageError names a line that does not have exactly these.
+    The first two are keys. Each comes with where it stands. UsageError names a line that does not
+    have exactly these.
     """
-    rows = []
     is_json = promised_form(name) == "jsonl"
     for number, line in lines_of(name):
         if not line.strip():
             continue
+        place = f"{name}, line {number}"
         try:
             found = json.loads(line) if is_json else None
             row = line.split("\t") if found is None else [found[field] for field in fields]
@@ -380,9 +379,12 @@ def rows_of_keys(name: str, *fields: str) -> list[list[Any]]:
             row = []
         if len(row) != len(fields):
             form = "a JSON object with" if is_json else "tabs between"
-            raise UsageError(f"{name}, line {number}: expected {form} {', '.join(fields)}")
-        rows.append(row)
-    return rows
+            raise UsageError(f"{place}: expected {form} {', '.join(fields)}")
+        try:
+            keys = [key_from(key, integer_keys=integer_keys) for key in row[:2]]
+        except UsageError as error:
+            raise UsageError(f"{place}: {error}") from None
+        yield place, keys + row[2:]
 
 
 _LABELS = {"1": True, "0": False, "true": True, "false": False}
@@ -393,13 +395,13 @@ def labels_of(
 ) -> list[tuple[Key, Key, bool | None]]:
     """Return the labels of a file: left key, right key, 1 or 0, or ? to forget one."""
     labelled = []
-    for left, right, said in rows_of_keys(name, "left", "right", "match"):
+    rows = _rows_of_keys(name, "left", "right", "match", integer_keys=integer_keys)
+    for place, (left, right, said) in rows:
         label = _LABELS.get(str(said).lower())
         if label is None and not (forgets and said == "?"):
             known = "1, 0, or ? to forget it" if forgets else "1 or 0"
-            raise UsageError(f"{name}: a label is {known}, not {said!r}")
-        one, other = (key_from(key, integer_keys=integer_keys) for key in (left, right))
-        labelled.append((one, other, label))
+            raise UsageError(f"{place}: a label is {known}, not {said!r}")
+        labelled.append((left, right, label))
     return labelled
 
 

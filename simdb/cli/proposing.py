@@ -171,8 +171,11 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     elif key not in columns:
         raise UsageError(f"{name}: there is no column {key!r}; there are {', '.join(columns)}")
     others = [column for column in columns if column != key]
-    reading = replace(reading, id_field=key)
-    return Side(name, sources, key, others, rows, count, reading, dates)
+    if reading.make_keys is None:
+        reading = replace(reading, id_field=key)
+    else:  # nor is it compared
+        rows = [{name: row[name] for name in row if name != key} for row in rows]
+    return Side(name, sources, reading.id_field, others, rows, count, reading, dates)
 
 
 def _rows_of(

@@ -263,8 +263,7 @@ class BatchAdder:
     def _tell_of_parts(self, fates: Fates) -> None:
         """Tell what a batch takes out that will be cut, before the first of its parts is stored.
 
-        Rows that an item decided about which goes itself are told of, too: once it is gone, other
-        stored items may decide about them.
+        It is decided about as if all items were gone that it supersedes.
         """
         decisions = fates.decisions
         if self._policy.lost is None or decisions is None:
@@ -466,8 +465,12 @@ class BatchAdder:
                 return len(positions) // 2
             if standing is not None:
                 fates.superseded = deduplicator.superseded()
-            fates.targets = _targets(before, fates.decisions, fates.superseded)
-        return _wrong_from(fates)
+            cut = _wrong_from(fates)
+            if cut and self._policy.lost is not None:  # what its parts will take out is told
+                fates.decisions = deduplicator.decide_without([*fates.superseded])
+            elif not cut:
+                fates.targets = _targets(before, fates.decisions, fates.superseded)
+        return cut
 
     # -- storing --------------------------------------------------------------------------------
 

@@ -125,6 +125,11 @@ class Deduplicator(BatchDecider):
             self._dropped = dropped
         return None
 
+    def decide_without(self, numbers: Sequence[int]) -> Decisions | None:
+        """Decide as if some stored items were gone."""
+        self._leaving = (self._leaving or ItemNumbers()).with_more(numbers)
+        return self.decide()
+
     def superseded(self) -> dict[int, int]:
         """Find the stored items that go for kept rows, and for which: the first of them each."""
         kept = self._signed.comparable & ~self._decisions.is_duplicate

@@ -32,6 +32,13 @@ class ItemNumbers:
             self._bits = np.append(self._bits, np.zeros(needed + needed // 8, np.uint8))
         np.bitwise_or.at(self._bits, noted >> 3, (1 << (noted & 7)).astype(np.uint8))
 
+    def with_more(self, numbers: Sequence[int]) -> ItemNumbers:
+        """Return a set of these numbers and of others."""
+        more = ItemNumbers()
+        more._bits = self._bits.copy()
+        more.add(numbers)
+        return more
+
     def __contains__(self, number: int) -> bool:
         """Return whether a number was added."""
         byte = number >> 3

@@ -69,6 +69,7 @@ class DamagedFile:
         self._seen: set[int] = set()
         self._logged = {table: Changed() for table in Table}
         self.log_is_whole = True  # all that the last commits changed could be read
+        self.is_foreign = False  # a sound file of another program
         try:
             self._size = os.fstat(self._descriptor).st_size
             self._page_size, main = self._read_metas()
@@ -143,6 +144,7 @@ class DamagedFile:
             for table, name, record in changes:
                 self._logged[Table(table)].set(name, record)
         self.log_is_whole = not [problem for problem in self.problems[before:] if problem[0] == ""]
+        self.is_foreign = main is not None and not self.problems and not self.roots
         for table in set(Table) - set(self.roots):
             self.problems.append((table.name.lower(), "the table cannot be found"))
 

@@ -20,6 +20,7 @@ from simdb.errors import (
     NotADatabaseError,
     StorageError,
 )
+from simdb.recovery.pages import DamagedFile
 from simdb.results import Progress
 from simdb.storage.file import creation, environment, preflight
 from simdb.storage.file.errors import translated
@@ -55,8 +56,10 @@ def restore(
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
     if source == target:
         raise ConfigurationError(f"{source} is both the backup and the store")
+    with translated(source):
+        preflight.require_regular(source)
     with translated(target):
-        preflight.require_replaceable(target)
+        _require_replaceable(target)
     with creation.temporary_beside(target) as temporary:
         with translated(target), ExitStack() as reading:
             with translated(source):
@@ -81,6 +84,18 @@ def restore(
                 sync_folder(target.parent)
             else:
                 creation.link_into_place(temporary, target)
+
+
+def _require_replaceable(target: Path) -> None:
+    """Raise NotADatabaseError if there is what never was a store, of LMDB too."""
+    preflight.require_replaceable(target)
+    try:
+        file = DamagedFile(target)
+    except (StorageError, FileNotFoundError):
+        return
+    with file:
+        if file.is_foreign:
+            raise creation.foreign(target)
 
 
 def _begin_history(temporary: Path) -> None:

@@ -194,6 +194,9 @@ def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
         assert told.exit_code == 0, told.stderr
         assert "field 'name'" not in told.stderr  # what is stored decides, of keys too
         assert again.read_text() == kept.read_text()
+    made = run("dedupe", both, "--kind", "record", "--make-keys", "content", "-o", again)
+    assert (made.exit_code, "keys in the column" in made.stderr) == (0, False), made.stderr
+    assert again.read_text() == kept.read_text()
     told = run("dedupe", both, "--rule", "street", "--compare", "name=exact", "--threshold", "0.3",
                "-o", again)  # fmt: skip
     assert "field 'name': exact (as given)" in told.stderr

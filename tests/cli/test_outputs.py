@@ -282,7 +282,7 @@ def test_a_store_is_asked_for_before_the_first_part_of_a_batch_is_stored(tmp_pat
         write_rows(tmp_path / name, rows)
     done("dedupe", tmp_path / "old.jsonl", "-o", tmp_path / "kept.jsonl", *store)
     command = ["dedupe", tmp_path / "new.jsonl", "-o", tmp_path / "more.jsonl", *store]
-    assert "120 of 121 rows so far" in failed(*command)  # 119, and perhaps the worse one
+    assert "119 of 121 rows so far" in failed(*command)
     with simdb.open(tmp_path / "s.simdb") as database:
         assert sorted(entry.key for entry in database["documents"].items()) == sorted(
             row["id"] for row in old
@@ -306,6 +306,19 @@ def test_rows_that_another_stored_item_removes_once_one_is_gone_are_asked_about(
     assert "120 of 121 rows so far" in failed(*command)
     with simdb.open(tmp_path / "s.simdb") as database:
         assert {entry.key for entry in database["documents"].items()} == {"gone", "stays"}
+
+
+def test_rows_that_only_the_better_row_removes_are_not_asked_about(tmp_path):
+    """The stored item that would decide goes for it, in the first part of their batch."""
+    store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--policy", "n desc"]
+    store += ["--kind", "string", "--max-distance", 1]
+    new = [{"id": "better", "string": "abcdz", "n": 9}]
+    new += [{"id": f"row {n}", "string": "abcdy", "n": 1} for n in range(150)]
+    write_rows(tmp_path / "old.jsonl", [{"id": "old", "string": "abcde", "n": 5}])
+    write_rows(tmp_path / "new.jsonl", new)
+    for name in ("old", "new"):
+        told = done("dedupe", tmp_path / f"{name}.jsonl", "-o", tmp_path / "kept.jsonl", *store)
+    assert "150 removed (0 like stored rows, 150 like rows of this input)" in told.stderr
 
 
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):

@@ -336,6 +336,8 @@ def test_a_policy_that_fails_stores_nothing(tmp_path):
             run(collection, rows, lambda row: row.metadata["missing"])
         with pytest.raises(UsageError, match=r"a text in some rows.*number\(NAME\)"):
             run(collection, rows, "n asc")
+        with pytest.raises(UsageError, match="values that cannot be compared"):
+            run(collection, rows, lambda row: np.array([row.key, 0]))
         assert not len(collection)
         # Where bad rows are skipped, a row without a place comes last, and is no bad row.
         like = [*rows, Entry(3, {3, 4}, {"n": "1"})]

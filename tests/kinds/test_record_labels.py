@@ -190,8 +190,10 @@ def test_labels_on_the_command_line(tables, tmp_path):
     assert learnt["pairs"] == 3
     file.write_text("3\t9999\n")
     assert "9999 is not stored" in run("label", *store, "--pairs", str(file)).stderr
+    file.write_text("3\t3\t1\n3\t2.9\t1\n")
+    assert "labels.tsv, line 2: the key '2.9' is not" in failed("label", *store, "--take", str(file))
     file.write_text("3\t3\t7\n")
-    assert "a label is 1, 0" in failed("label", *store, "--take", str(file))
+    assert "labels.tsv, line 1: a label is 1, 0" in failed("label", *store, "--take", str(file))
     assert "contradict" in failed("label", *store, "--show", "--take", str(file))
 
 
@@ -202,3 +204,21 @@ def test_pairs_of_what_has_no_fields_are_not_asked_about(tmp_path):
     command = ("label", str(tmp_path / "s.simdb"), "c", "--pairs", str(pairs))
     for form in ((), ("--json",)):
         assert "only records are labelled here, not texts" in failed(*command, *form)
+
+
+def test_labels_are_of_collections_that_compare_alike(tmp_path):
+    fields = [simdb.Field("name"), simdb.Field("town")]
+    with simdb.open(tmp_path / "s.simdb") as database:
+        records = database.collection("c", simdb.Record(fields[:1], candidates=["name"]))
+        records.add("a", {"name": "ann"})
+        others = database.collection("d", simdb.Record(fields, candidates=["name"]))
+        others.add("b", {"name": "ann", "town": "york"})
+        database.collection("e", simdb.Text()).add("b", "a text")
+        with pytest.raises(simdb.ConfigurationError, match="'c' and 'd' cannot be joined"):
+            records.label([("a", "b", True)], other=others)
+        assert not list(records.labels(other=others))
+    (pairs := tmp_path / "pairs.tsv").write_text("a\tb\n")
+    for other in ("d", "e"):
+        command = ("label", str(tmp_path / "s.simdb"), "c", "--pairs", str(pairs), "--right", other)
+        for form in ((), ("--json",)):
+            assert f"of 'c' and '{other}' are not compared alike" in failed(*command, *form)

@@ -7,8 +7,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
+import lmdb
 import pytest
 
 import simdb
@@ -111,9 +113,17 @@ def test_a_backup_that_cannot_be_used_replaces_nothing(store, backup):
 def test_what_never_was_a_store_is_not_replaced(store, backup):
     (posts := store.with_name("posts.jsonl")).write_text('{"text": "the only copy"}\n' * 400)
     os.mkfifo(pipe := store.with_name("pipe"))
-    for other in (posts, pipe):
-        with pytest.raises(simdb.NotADatabaseError, match=other.name):
-            simdb.restore(backup, other)
+    cache = store.with_name("cache.mdb")
+    with (
+        closing(lmdb.open(str(cache), subdir=False, map_size=2**20)) as other,
+        other.begin(write=True) as writer,
+    ):
+        writer.put(b"key", b"the only copy")
+    for other in (posts, pipe, cache):
+        for names_of_both in ((backup, other), (other, store)):
+            with pytest.raises(simdb.NotADatabaseError, match=other.name):
+                simdb.restore(*names_of_both)
+    assert b"the only copy" in cache.read_bytes()
     assert "the only copy" in posts.read_text()
     assert pipe.is_fifo()
     alone = store.with_name("alone")  # a store, without its lock file and its first page

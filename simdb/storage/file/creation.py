@@ -42,10 +42,11 @@ def open_tables(path: Path, environment: Any) -> list[Any]:
     try:
         return [environment.open_db(name, create=False) for name in TABLE_NAMES]
     except lmdb.NotFoundError as error:
-        raise _foreign(path) from error
+        raise foreign(path) from error
 
 
-def _foreign(path: Path) -> NotADatabaseError:
+def foreign(path: Path) -> NotADatabaseError:
+    """Return the error that a file of LMDB has no tables of a store."""
     return NotADatabaseError(f"{path} is an LMDB file of another program, not a simdb store")
 
 
@@ -232,7 +233,7 @@ def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, b
     with environment.begin(buffers=True) as transaction:
         record = transaction.get(HEADER_KEY, None, meta)
         if record is None:
-            raise _foreign(path)
+            raise foreign(path)
         header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
     if header.get("magic") != MAGIC:
         raise NotADatabaseError(f"{path} is not a simdb store")
