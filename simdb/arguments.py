@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,6 +17,7 @@ import numpy as np
 
 from simdb.errors import ConfigurationError, WrongTypeError
 
+WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as text, in its usual spelling
 _WHOLE = (int, np.integer)
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 _NOT_WHOLE = (bool, np.timedelta64)  # which are of the classes above, too

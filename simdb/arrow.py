@@ -320,13 +320,20 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
                 ) from error
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
-    whole = whole.cast(without_views(whole.schema))
+    whole = as_types_of(whole, without_views(whole.schema))
     pieces, first = [whole.slice(0, 0)], 0
     for batch in whole.to_batches():
         places = np.flatnonzero(kept[first : first + batch.num_rows])
         pieces.append(rows_at(library().Table.from_batches([batch]), places))
         first += batch.num_rows
     return library().concat_tables(pieces)
+
+
+def as_types_of(table: Any, schema: Any) -> Any:
+    """Return a table with other types; pyarrow would spoil slices of columns that keep theirs."""
+    pairs = zip(table.columns, schema, strict=True)
+    columns = [one if one.type == field.type else one.cast(field.type) for one, field in pairs]
+    return library().Table.from_arrays(columns, schema=schema)
 
 
 def rows_at(table: Any, places: Int64s) -> Any:

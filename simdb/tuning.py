@@ -12,9 +12,10 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from itertools import islice
-from math import sqrt
+from math import nextafter, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from simdb.arguments import (
 from simdb.arrays import Float64s, Int64s
 from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
+from simdb.exact.thresholds import Threshold
 from simdb.kinds import Kind, Text
 from simdb.kinds.text import PROFILES, CharacterShingles, WordShingles
 from simdb.results import Pairs, Progress
@@ -42,6 +44,7 @@ EXAMPLES = 10  # pairs on each side of a threshold
 MOST_KEPT = 50_000  # pairs of a trial, if there are more
 _MATRIX = 2**26  # bytes
 BIN = 0.05
+_LARGEST_SET = 10**7  # symbols of two texts together, about
 _LAST_BIN = round((1 - LOWEST) / BIN) - 1
 FEW = 10  # rows removed, whose number says little of what other rows would do
 TRIED: tuple[tuple[str, Text], ...] = (
@@ -320,7 +323,7 @@ class _Found:
             for number, threshold in enumerate(thresholds):
                 is_beside = np.abs(values - threshold) < BIN - 1e-9
                 self.beside[number] += int(np.count_nonzero(is_beside))
-            self._occurs[places[values >= min(thresholds) - 1e-12]] = True
+            self._occurs[places[values >= least_within(min(thresholds))]] = True
             kept = np.concatenate((kept[0], values)), np.concatenate((kept[1], places))
             if kept[0].size > 2 * MOST_KEPT:
                 kept = _some(*kept)
@@ -335,10 +338,11 @@ class _Found:
 
     def removed(self, threshold: float) -> list[int]:
         """Return the texts that are similar to one kept before them, rising."""
+        least = least_within(threshold)
         if len(self.kept) == self.histogram.sum():
             earlier: dict[int, list[int]] = {}
             for pair in self.kept:
-                if pair.similarity >= threshold - 1e-12:
+                if pair.similarity >= least:
                     earlier.setdefault(pair.right, []).append(pair.left)
             removed: set[int] = set()
             for right in sorted(earlier):  # the first kept before it decides
@@ -352,7 +356,7 @@ class _Found:
         for first in range(0, texts.size, height):  # pairs are too many to hold: texts by texts
             similar = np.zeros((min(height, texts.size - first), texts.size), np.bool_)
             for values, places in self._batches(threshold):
-                left, right = place_of[places[values >= threshold - 1e-12]].T
+                left, right = place_of[places[values >= least]].T
                 inside = (right >= first) & (right < first + height)
                 similar[right[inside] - first, left[inside]] = True
             for row, lefts in enumerate(similar, first):
@@ -366,6 +370,16 @@ class _Found:
             assert batch.similarity is not None
             sides = [np.asarray(side, np.int64) for side in (batch.left, batch.right)]
             yield np.asarray(batch.similarity, np.float64), np.column_stack(sides)
+
+
+def least_within(threshold: float) -> float:
+    """Return the least similarity of two sets that meets a threshold as it is written.
+
+    A quotient of whole numbers may be below the decimal number that it prints as: 5 / 9 is.
+    """
+    nearest = Fraction(threshold).limit_denominator(_LARGEST_SET)
+    meets = nearest >= Threshold.parse(threshold).fraction
+    return threshold if meets else nextafter(threshold, 2)
 
 
 _NO_PAIRS: tuple[Float64s, Int64s] = np.empty(0), np.empty((0, 2), np.int64)
@@ -391,7 +405,7 @@ def _some(values: Float64s, places: Int64s) -> tuple[Float64s, Int64s]:
 
 def _removal(found: _Found, sizes: np.ndarray, number: int) -> Removal:
     threshold, pairs = found.thresholds[number], found.kept
-    cut = bisect_left(pairs, threshold - 1e-12, key=lambda one: one.similarity)
+    cut = bisect_left(pairs, least_within(threshold), key=lambda one: one.similarity)
     removed = found.removed(threshold)
     return Removal(
         threshold,

@@ -62,7 +62,7 @@ ALLOWED_IMPORTS = {
     # It writes what it could read into a new store, as a user would.
     "recovery.repair": {"database", *ROOMS} | BELOW_ROOMS,
     "reports": {"collection", "tuning", "upkeep"} | BOTTOM,
-    "tuning": {"database", "kinds", "upkeep"} | BOTTOM,
+    "tuning": {"database", "exact", "kinds", "upkeep"} | BOTTOM,
     "starting": set(),
     "": {
         "collection",

@@ -8,7 +8,6 @@ that would cost.
 from __future__ import annotations
 
 import contextlib
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -22,6 +21,7 @@ from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.probe import Prober
 from simdb.answers.ranking import Ranking
+from simdb.arguments import WHOLE_NUMBER
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import CorruptionError, KeyNotFoundError, UsageError, WrongTypeError
 from simdb.exact.measures import SetSimilarity
@@ -60,7 +60,6 @@ Batches: TypeAlias = Iterator[tuple[PairBatch, str | None]]
 AnsweredBatch: TypeAlias = tuple[PairBatch, tuple[Lookup, Lookup], str | None]
 
 WITHOUT_DOCUMENT = "an item that was found has no document; run 'simdb check'"
-_WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # in its usual spelling
 _SORTED_AS_FAST = 64  # values beside those that are wanted
 
 
@@ -334,7 +333,7 @@ def not_stored(
     """What to raise for a key; it says whether the number, or the text, of its digits is stored."""
     problem = f"key {key!r} is not stored in {collection!r}"
     other: Key = str(key) if isinstance(key, int) else key
-    if isinstance(key, str) and _WHOLE_NUMBER.fullmatch(key):
+    if isinstance(key, str) and WHOLE_NUMBER.fullmatch(key):
         other = int(key)
     with contextlib.suppress(UsageError):  # a number that no key can be
         if other != key and reader.find(encode_user_key(other)) is not None:

@@ -27,10 +27,17 @@ from simdb.arrays import Bools, Int64s
 from simdb.arrow import read_by_policy
 from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.feed import Feed, Waiting, duplicate_fields
-from simdb.cli.inputs import InputOptions, Inputs, content_seed, require_no_input
+from simdb.cli.inputs import (
+    InputOptions,
+    Inputs,
+    content_seed,
+    require_again,
+    require_no_input,
+)
 from simdb.cli.options import Bound, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted
 from simdb.cli.proposing import (
+    AS_THEY_ARE,
     RuleChoices,
     looked_at,
     of_whole_rows,
@@ -424,11 +431,7 @@ def _proposed(
     telling: Working,
 ) -> tuple[KindOptions, Bound, InputOptions]:
     """Return the proposed settings of records as if they had been given."""
-    if STANDARD_STREAM in inputs:
-        raise UsageError(
-            "proposing comparisons reads the rows twice, which is impossible with standard "
-            "input: give a file, or --settings"
-        )
+    require_again(*inputs, advice="give a file, or --settings")
     require_there(*inputs)
     given: Fraction | None = bound.given().get("threshold")
     if given is None:
@@ -440,6 +443,9 @@ def _proposed(
         kind, least = proposed_for_one(side, choices, given, opened, telling)
     except NothingAlikeError as error:
         # These would keep to such settings, but for choices of which no row asks.
+        if places.store is not None and side.count and given is None:
+            told = f"{error.problem}; {AS_THEY_ARE}, and --settings gives them"
+            raise NothingAlikeError(told) from error
         if places.store is not None or (choices.are_given and side.count):
             raise
         (side,) = of_whole_rows([side], error)
@@ -454,6 +460,12 @@ def _keyed_as_before(places: Places, reading: InputOptions) -> InputOptions:
         return reading
     with places.opened() as database:
         return reading.keyed_as(database[places.collection])
+
+
+def _fields_of(order: str | None) -> frozenset[str]:
+    """Return the fields of a row that a policy looks at: of ``a.b`` the field a, too."""
+    fields = () if order is None else Policy(order).fields or ()
+    return frozenset(fields) | {name.partition(".")[0] for name in fields}
 
 
 class _Wanted(Struct, frozen=True):
@@ -503,6 +515,18 @@ class _Wanted(Struct, frozen=True):
         if name not in database:
             return None
         found = database[name]
+        try:
+            self._require_like(found)
+        except ConfigurationError as error:
+            if len(found):
+                raise
+            advice = "it is empty: 'simdb drop' removes it"
+            raise ConfigurationError(f"{error.problem}; {advice}") from error
+        return found
+
+    def _require_like(self, found: simdb.Collection) -> None:
+        """Raise ConfigurationError if the settings of a collection are not those wanted."""
+        name = found.name
         self._require_measure(found.kind)
         others = contrast(found.kind, self.described.changed(found.kind))
         if others:
@@ -511,7 +535,6 @@ class _Wanted(Struct, frozen=True):
             raise ConfigurationError(
                 f"the collection {name!r} was created for a recall of {float(found.recall):g}"
             )
-        return found
 
 
 class _Asked(Struct, frozen=True):
@@ -627,8 +650,7 @@ class _Job:
         inputs would be the same keys, and is noted under other keys.
         """
         reading, options, sources = self._asked.reading, self._options, self._sources
-        made = reading.make_keys
-        ordered = self._asked.policy.order is not None
+        made, order = reading.make_keys, self._asked.policy.order
         if not self._stays and len(sources) > 1 and (made or reading.id_field) is None:
             made = None if "numpy" in options.kind.formats else "place"
         # Where nothing is written but tables, rows are copied at the end.
@@ -637,7 +659,7 @@ class _Job:
             options,
             made_keys=made,
             raw=not only_tables,
-            metadata=self._stays or reading.metadata_field is not None or ordered,
+            metadata=self._stays or reading.metadata_field is not None or _fields_of(order),
             below=sources,
         )
         return Feed(
@@ -647,7 +669,9 @@ class _Job:
             keep_raw=True,
             spilled=self._spilled,
             in_one=self._is_one,
-            keep_lines=not self._stays and not ordered and self._asked.wanted.measure == "jaccard",
+            keep_lines=not self._stays
+            and order is None
+            and self._asked.wanted.measure == "jaccard",
             stays=self._stays,
         )
 
@@ -673,7 +697,7 @@ class _Job:
         text = left_alone(output) if output != "-" else "the output is not complete"
         if store is None:
             return text
-        done = f"{self.feed.done:,} rows are in {store}"
+        done = f"{self.feed.done:,} rows of the input are done, in {store}"
         if self._asked.waits:
             done = f"some rows may be in {store}"
         same = "keeps the same rows" if self._asked.policy.order else "gives the same output"
@@ -985,14 +1009,15 @@ class _Tables:
         output = self._outputs[source]
         if self._writing is None or self._writing[0] is not output:
             self._opened.close()
-            writer = self._waiting[source].writer(
+            together = [one for one, where in self._outputs.items() if where is output]
+            writer = self._copied(together[0]).writer(
                 output.file,
                 most_bytes=self._most_bytes,
                 threads=self._threads,
                 **_form_of(output),
             )
             self._writing = output, self._opened.enter_context(writer)
-            for other in [one for one, where in self._outputs.items() if where is output]:
+            for other in together:
                 self._places.pop(other)
         return self._writing[1]
 
@@ -1093,10 +1118,11 @@ class _Splitting:
 
     def _write_removed(self, outcome: Outcome, rows: Waiting, place: int) -> None:
         if self._removed is not None:
+            raw = rows.raw(place)
             source = {"input": rows.reader.source} if self._feed.is_of_several else {}
-            row = rows.reader.fields(rows.raw(place))
+            row = rows.reader.fields(raw)
             told = duplicate_fields(outcome, rows.lines[place])
-            of_kept = self._removed.of_kept(outcome, rows.reader.item_in(rows.raw(place)))
+            of_kept = self._removed.of_kept(outcome, rows.reader.item_in(raw))
             self._removed.file.write(json_line({**source, **told, **of_kept, "row": row}))
 
     def _note_removed(self, outcome: Outcome, rows: Waiting, place: int) -> None:

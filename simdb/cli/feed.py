@@ -15,13 +15,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import simdb
+from simdb.arguments import WHOLE_NUMBER
 from simdb.arrow import Keys, Part, Parts, joined_keys
 from simdb.cli.output import note
 from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.files import open_rows
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import told_format
-from simdb.files.rows import WHOLE_NUMBER, ColumnRows, ReadingOptions, Row, RowReader
+from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
 from simdb.files.separated import delimiter_in_words
 from simdb.files.spans import Spans
 from simdb.files.spilled import Spilled

@@ -388,6 +388,15 @@ def content_seed(sources: Iterable[str], pattern: str | None) -> int | None:
     return int.from_bytes(digest.digest())
 
 
+def require_again(*names: str, advice: str = "give a file") -> None:
+    """Raise UsageError if one of these inputs cannot be read twice, as a pipe cannot."""
+    for name in names:
+        path = Path(name)
+        if name == STANDARD_STREAM or (path.exists() and not (path.is_file() or path.is_dir())):
+            shown = "standard input" if name == STANDARD_STREAM else name
+            raise UsageError(f"rows are read twice, which is impossible with {shown}: {advice}")
+
+
 def _place_of(name: str) -> tuple[int, int] | None:
     """Return the identity of an ordinary file; None if there is no such file."""
     if name == STANDARD_STREAM:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 import simdb
 from simdb.arrow import with_column
 from simdb.cli.dedupe import Places
-from simdb.cli.inputs import UnstoredInputs, require_no_input
+from simdb.cli.inputs import UnstoredInputs, require_again, require_no_input
 from simdb.cli.options import ApartPairs, rational
 from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
@@ -177,10 +177,7 @@ def link(
         require("statistics", "--one-to-one needs", "scipy")
     outputs = telling.require_files(output, save_settings)
     require_fitting_name(output, "jsonl", *_SEPARATED, *TABLES)
-    if STANDARD_STREAM in (left, right):
-        raise UsageError(
-            "each table is read twice, which is impossible with standard input: give a file"
-        )
+    require_again(left, right)
     require_there(left, right)
     reading = replace(reading, integer_keys=apart.integer_keys)
     keys = (reading.id_field, reading.right_id_field or reading.id_field)

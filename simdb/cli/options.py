@@ -29,10 +29,10 @@ import typer
 from msgspec import Struct
 from typer.models import OptionInfo
 
+from simdb.arguments import WHOLE_NUMBER
 from simdb.cli import collector
 from simdb.errors import UsageError
 from simdb.exact.thresholds import MaximumDistance, Threshold
-from simdb.files.rows import WHOLE_NUMBER
 from simdb.files.texts import lines_of
 from simdb.files.writing import promised_form
 from simdb.metadata import accepting

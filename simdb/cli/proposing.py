@@ -27,7 +27,7 @@ from simdb.kinds.records.proposal import Proposal, propose_record
 from simdb.kinds.whole import whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
-_AS_THEY_ARE = "with --threshold the weights are used as they are"
+AS_THEY_ARE = "with --threshold the weights are used as they are"
 
 
 class RuleChoices(Struct, frozen=True):
@@ -148,11 +148,11 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     rows: list[Mapping[str, Any]] = []
     columns: dict[str, None] = {}
     count = 0
-    unread = False
+    unread = ""  # the first problem of a row that cannot be read
     dates: set[str] = set()
     for fields in _rows_of(sources, options, dates):
-        if fields is None:
-            unread = True
+        if isinstance(fields, str):
+            unread = unread or fields
             continue
         count += 1
         columns |= dict.fromkeys(fields)
@@ -162,7 +162,7 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
             rows[place] = fields
     key = reading.id_field
     if unread and not count:
-        raise UsageError(f"{name}: no row of it can be read")
+        raise UsageError(f"{name}: no row of it can be read: {unread}")
     if not count:
         return Side(name, sources, key, [], rows, count, reading)
     if key is None:
@@ -180,8 +180,8 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
 
 def _rows_of(
     sources: Mapping[str, str], options: Any, dates: set[str]
-) -> Iterator[Mapping[str, Any] | None]:
-    """Yield the fields of each row; None for bad ones, reported when the rows are stored.
+) -> Iterator[Mapping[str, Any] | str]:
+    """Yield the fields of each row; of bad ones, reported when the rows are stored, the problem.
 
     Names of columns of type date are added to ``dates``.
     """
@@ -192,8 +192,8 @@ def _rows_of(
             for row in reader:
                 try:
                     fields = reader.fields(row.raw)
-                except ValueError:
-                    yield None
+                except ValueError as error:
+                    yield f"{reader.place(row.line)}: {row.problem or error}"
                 else:
                     yield fields
 
@@ -332,7 +332,7 @@ def learnt(
     except NothingAlikeError:
         raise
     except ConfigurationError as error:
-        raise UsageError(f"no weights can be learnt: {error.problem}; {_AS_THEY_ARE}") from error
+        raise UsageError(f"no weights can be learnt: {error.problem}; {AS_THEY_ARE}") from error
     try:
         least = weights.threshold(probability)
     except ConfigurationError as error:
@@ -340,7 +340,7 @@ def learnt(
             "; --one-to-one takes a match for chance if its row is twice in one table: "
             "deduplicate that table, or leave out --one-to-one"
         )
-        told = f"{error.problem}{why if one_to_one else ''}; {_AS_THEY_ARE}"
+        told = f"{error.problem}{why if one_to_one else ''}; {AS_THEY_ARE}"
         raise UsageError(told) from error
     told = f"about {weights.matches:,.0f} matches among {weights.pairs:,} candidates"
     telling.note(f"learnt: {told}; pairs match from similarity {float(least):g}")

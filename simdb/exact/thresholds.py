@@ -36,6 +36,7 @@ _LARGEST_FACTOR = 3_037_000_499
 # "1e-999999999" is a few characters, and a fraction that does not fit into memory.
 _LONGEST_TEXT = 200
 _LARGEST_EXPONENT = 400
+_MOST_BITS = 10_000  # of the parts of a fraction, about 3,000 digits: Python writes up to 4,300
 
 
 def decimal(value: Fraction) -> str:
@@ -263,6 +264,11 @@ def _refused(name: str, value: object, wanted: str) -> ConfigurationError:
                 why = f"; its exponent may be from -{_LARGEST_EXPONENT} to {_LARGEST_EXPONENT}"
         if len(value) > _LONGEST_TEXT:
             why = f"; it may have {_LONGEST_TEXT} characters"
+    if (
+        isinstance(value, Fraction)
+        and max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS
+    ):
+        why = f"; its parts may have {_MOST_BITS:,} bits"
     return ConfigurationError(f"{name} must be {wanted}, not {short(value)}{why}")
 
 
@@ -277,6 +283,8 @@ def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:
 def exact_fraction(value: ThresholdLike | np.number) -> Fraction:
     """Turn a number or text into the fraction that it prints as."""
     if isinstance(value, Fraction):
+        if max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS:
+            raise ValueError("a fraction of too many digits")
         return value
     text = str(value)
     if len(text) > _LONGEST_TEXT:

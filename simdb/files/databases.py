@@ -24,7 +24,9 @@ _DATABASE = re.compile("(sqlite|duckdb):([^:]*):(.+)", re.DOTALL)
 _SQLITE = b"SQLite format 3\0"  # how its files begin
 # Otherwise DuckDB downloads the extensions that it lacks.
 _OFFLINE = {"autoinstall_known_extensions": "false"}
-_QUERY = re.compile(r"\s*(select|with|from|values)\b", re.IGNORECASE)
+_QUERY = re.compile(  # comments may come first
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(select|with|from|values)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def database_of(source: str) -> tuple[str, str, str] | None:
@@ -91,11 +93,12 @@ class DatabaseReader(TableReader):
                         return raw.decode("utf-8", "surrogateescape")
 
                 database.text_factory = text_of
-                if not self._is_query:
+                is_query = self._is_query and self._named not in _tables_of(database)
+                if not is_query:
                     self._require_table(database)
                 quoted = '"{}"'.format(self._named.replace('"', '""'))
                 of_table = " ".join(["SELECT * FROM", quoted])
-                found = database.execute(self._named if self._is_query else of_table)
+                found = database.execute(self._named if is_query else of_table)
                 names = [column[0] for column in found.description or ()]
                 wanted = self._wanted(names)
                 for rows in arrow.parts_of(found, arrow.column_size):
@@ -108,8 +111,7 @@ class DatabaseReader(TableReader):
             raise BadItemError(f"{self.source}: SQLite cannot read it: {error}") from error
 
     def _require_table(self, database: Connection) -> None:
-        found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        names = [name for (name,) in found]
+        names = _tables_of(database)
         if self._named not in names:
             known = ", ".join(map(repr, names)) or "none"
             raise BadItemError(
@@ -192,3 +194,8 @@ def _duckdb() -> ModuleType:
     with of_extra("duckdb", "inputs of DuckDB need"):
         import duckdb
     return duckdb
+
+
+def _tables_of(database: Connection) -> list[str]:
+    found = database.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+    return [name for (name,) in found]

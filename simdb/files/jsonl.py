@@ -110,7 +110,8 @@ class _LineRows(ColumnRows):
             return None
         taken = {options.text_fields[0], options.id_field}
         others = [
-            {name: fields[name] for name in fields if name not in taken} for fields in self.fields
+            {name: fields[name] for name in fields if name not in taken and options.takes(name)}
+            for fields in self.fields
         ]
         return [one or None for one in others] if any(others) else None
 

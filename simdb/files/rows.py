@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import hashlib
+import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy.typing as npt
 from msgspec import Struct, field
 
+from simdb.arguments import WHOLE_NUMBER
 from simdb.errors import BadItemError, ConfigurationError, Remedy
 from simdb.files.compression import InputStream
 from simdb.kinds import Kind, Text
@@ -39,7 +41,6 @@ LONGEST_RECORD = 64 * 2**20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NAMES_TOLD = 20
 
-WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 KINDS_OF_VALUES = {
@@ -116,7 +117,7 @@ class ReadingOptions(Struct, frozen=True):
         key_prefix: what made keys begin with.
         longest: the most bytes of a record that are read; a longer one is a problem.
         raw: whether rows need their bytes where these have to be made.
-        metadata: whether rows of tables need their metadata.
+        metadata: whether rows of tables need their metadata, or which fields of these rows need.
         below: of inputs that were found in a folder or by a pattern, their paths below it, which
             tell the columns of a table that is partitioned.
         whole_rows: the fields of the item are values of any type, and the item is a set that only
@@ -143,10 +144,14 @@ class ReadingOptions(Struct, frozen=True):
     key_prefix: str = ""
     longest: int = LONGEST_RECORD
     raw: bool = True
-    metadata: bool = True
+    metadata: bool | frozenset[str] = True
     below: Mapping[str, str] = field(default_factory=dict)
     any_fields: bool = False
     whole_rows: WholeRows | None = None
+
+    def takes(self, name: str) -> bool:
+        """Whether a field that is neither the key nor the item is wanted as metadata."""
+        return self.metadata if isinstance(self.metadata, bool) else name in self.metadata
 
     def __post_init__(self) -> None:
         if not self.text_fields and self.whole_rows is None:
@@ -473,7 +478,7 @@ class StreamReader(RowReader):
 
     def _made_key(self, line: int, raw: bytes) -> Key:
         """Return a key that the same content has everywhere, or that no other row has."""
-        made = f"{self.source}:{line}"
+        made = f"{os.path.normpath(self.source)}:{line}"
         if self.options.made_keys == "content":
             made = hashlib.blake2b(raw.rstrip(b"\r\n"), digest_size=16).hexdigest()
         return self.options.key_prefix + made
@@ -556,7 +561,7 @@ class NamedFieldsReader(StreamReader):
                 others = _without(others, name.split("."))
         wanted = self.options.metadata_field
         if wanted is None:
-            return others or None
+            return {name: others[name] for name in others if self.options.takes(name)} or None
         metadata: Any = others.pop(wanted, None)
         if metadata is not None and not isinstance(metadata, dict):
             kind = kind_of_value(metadata)

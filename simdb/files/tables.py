@@ -35,6 +35,8 @@ _BATCH_BYTES = arrow.BATCH_BYTES  # of rows that are read at once, about
 GROUP_ROWS = 100_000  # of a row group of a table that is made
 MOST_BYTES = 256 * 2**20  # of a row group that is written
 _MADE_BYTES = 32 * 2**20  # of one of a table that is made
+_LINES_AT_ONCE = 256  # that are made of rows as lines are asked for
+_LINE_BYTES = 2**20  # of the rows of these, about
 _READ_AT_ONCE = 2**20  # bytes of a column of a Parquet file
 _PARQUET = b"PAR1"  # with which a Parquet file begins
 _ENCRYPTED = b"PARE"  # with which one begins whose metadata are encrypted, too
@@ -119,6 +121,8 @@ class RowLines(Sequence[bytes]):
 
     def __init__(self, batch: Any) -> None:
         self._batch = batch
+        self._first = 0  # of the rows whose lines are made
+        self._made: list[bytes] = []
 
     def __len__(self) -> int:
         rows: int = self._batch.num_rows
@@ -132,8 +136,12 @@ class RowLines(Sequence[bytes]):
         if isinstance(place, slice):
             begin, end, _ = place.indices(len(self))
             return RowLines(self._batch.slice(begin, max(0, end - begin)))
-        (fields,) = part_of(self._batch.slice(place, 1)).rows()
-        return _line_of(fields)
+        place = range(len(self))[place]
+        if not 0 <= place - self._first < len(self._made):  # what is asked for next follows it
+            fit = _LINE_BYTES * len(self) // max(1, self._batch.nbytes)
+            part = part_of(self._batch.slice(place, max(1, min(_LINES_AT_ONCE, fit))))
+            self._first, self._made = place, list(map(_line_of, part.rows()))
+        return self._made[place - self._first]
 
     def __iter__(self) -> Iterator[bytes]:
         return map(_line_of, part_of(self._batch).rows())
@@ -238,9 +246,10 @@ class TableReader(JsonLinesReader):
                 f"{self.source}: there is no column {missing[0]!r}; there are "
                 f"{', '.join(map(repr, names)) or 'none'}"
             )
-        if kept is None and (self._needs_raw or self.options.metadata):
+        if kept is None and (self._needs_raw or self.options.metadata is True):
             return list(names)
-        wanted = {*taken.values(), *(kept or ())}
+        others = filter(self.options.takes, names) if kept is None else kept
+        wanted = {*taken.values(), *others}
         return [name for name in names if name in wanted]
 
     def __iter__(self) -> Iterator[Row]:
@@ -277,7 +286,8 @@ class TableReader(JsonLinesReader):
             line: the number of its first row.
         """
         options = self.options
-        item, others = options.text_fields[0], set(batch.schema.names) - self._taken
+        item = options.text_fields[0]
+        others = set(filter(options.takes, batch.schema.names)) - self._taken
         plain = not any(arrow.has_bytes(batch.schema.field(name).type) for name in others)
         simple = options.kind.field_names is None and len(options.text_fields) == 1
         simple = simple and options.whole_rows is None
@@ -289,7 +299,7 @@ class TableReader(JsonLinesReader):
             self._binary.add(item)
         lines = range(line, line + batch.num_rows)
         keys = self._keys_of(batch, lines)
-        names = [name for name in batch.schema.names if name in others and options.metadata]
+        names = [name for name in batch.schema.names if name in others]
         return None if keys is None else _BatchRows(self, batch, lines, keys, item, names)
 
     def _keys_of(self, batch: Any, lines: range) -> Sequence[Key] | None:
@@ -310,7 +320,7 @@ class TableReader(JsonLinesReader):
     def _note(self, binary: Iterable[str]) -> None:
         """Say which columns are left out of the metadata, once for each."""
         for name in binary:
-            if name not in self._binary and name not in self._taken and self.options.metadata:
+            if name not in self._binary | self._taken and self.options.takes(name):
                 self.notes.append(
                     f"{self.source}: bytes of the column {name!r} are not kept as metadata"
                 )
@@ -460,6 +470,7 @@ class TableFile:
         self._opened = ExitStack()
         try:
             self._batches = self._reader()
+            _ = self.schema.names  # which may not be UTF-8
         except FileNotFoundError:
             raise
         except (arrow.library().ArrowException, OSError, ValueError) as error:
@@ -701,7 +712,7 @@ class CopiedRows:
         """Return some rows of a batch, with the columns that folders say."""
         rows = arrow.library().Table.from_batches([batch])
         if not rows.schema.equals(self._own):
-            rows = rows.cast(self._own)
+            rows = arrow.as_types_of(rows, self._own)
         return _with_columns(arrow.rows_at(rows, places), self._added)
 
     def writer(
@@ -741,7 +752,7 @@ def _fits_parquet(schema: Any) -> bool:
     """Whether Parquet has a place for all columns."""
     try:
         arrow.parquet().ParquetWriter(io.BytesIO(), schema).close()
-    except arrow.library().ArrowNotImplementedError:
+    except (arrow.library().ArrowNotImplementedError, OSError):
         return False
     return True
 
@@ -862,7 +873,7 @@ def _one_of_each_dictionary(copies: Sequence[CopiedRows]) -> Any:
                 f"file needs it: write Parquet instead ({error})"
             ) from error
         found = library.table([column.chunk(0) for column in found.columns], found.schema)
-    whole = first.schema.empty_table()
+    whole = library.Table.from_batches([], first.schema)  # which unions have, too
     for name in names:
         place = first.schema.get_field_index(name)
         whole = whole.set_column(place, first.schema.field(place), found.column(name))

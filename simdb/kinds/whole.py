@@ -13,6 +13,7 @@ Form: TypeAlias = Literal["as given", "as texts", "as numbers"]
 WholeRows: TypeAlias = Mapping[str, Form]
 
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,99})\.[0-9]{1,999}")  # 01.0 is a code
+_WITH_EXPONENT = re.compile(r"-?[0-9](?:\.[0-9]+)?e[+-][0-9]{2,3}")  # as Python writes floats
 
 _MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(?::00(?:\.0+)?)?")
 
@@ -60,6 +61,8 @@ def _as_number(value: Any) -> Any:
         number: float | int = float(value) if fraction.strip("0") else int(whole)
         if Decimal(repr(number)) == Decimal(value):  # of more digits than a float has, it is a text
             value = number
+    elif isinstance(value, str) and _WITH_EXPONENT.fullmatch(value):
+        value = float(value) if repr(float(value)) == value else value
     return _as_text(value)
 
 

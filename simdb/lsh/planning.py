@@ -346,6 +346,13 @@ def plan(
     return min(few, key=_cost)
 
 
+def _more_rows(request: PlanRequest) -> str:
+    """Say what would allow more rows of signature, where something given does not."""
+    if request.rows is not None or request.bands is not None:
+        return "no rows and bands, "
+    return "" if request.row_budget is None else "a larger row_budget, or none, "
+
+
 def _plan_for_many(
     threshold: Fraction, request: PlanRequest, budget: int, least: float, family: Curve
 ) -> Plan:
@@ -363,7 +370,7 @@ def _plan_for_many(
             best = min(choice.chance_meetings(items) for choice in few)
             raise ConfigurationError(
                 f"with {budget:,} rows of signature an item meets {best:,.0f} of {items:,} others "
-                "by chance: give a larger row_budget, or none, a higher threshold or a lower recall"
+                f"by chance: give {_more_rows(request)}a higher threshold or a lower recall"
             )
         budget *= 2
 

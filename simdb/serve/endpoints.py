@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 
+from simdb.arguments import WHOLE_NUMBER
 from simdb.serve import messages
 from simdb.serve.answers import Service
 from simdb.serve.refusals import RefusedError
@@ -200,8 +201,12 @@ def arguments_of(
         if wanted is not str:
             try:
                 # Only what is left out is None.
-                given[name] = msgspec.convert(text, bool if wanted is bool else int, strict=False)
-            except msgspec.ValidationError:
+                given[name] = (
+                    msgspec.convert(text, bool, strict=False)
+                    if wanted is bool
+                    else _whole_number(text)
+                )
+            except (msgspec.ValidationError, ValueError):
                 what = "true or false" if wanted is bool else "a whole number"
                 raise RefusedError(
                     HTTPStatus.UNPROCESSABLE_ENTITY,
@@ -218,8 +223,8 @@ def arguments_of(
                 )
     if given.pop("integer_key", False):
         try:
-            given["key"] = msgspec.convert(given["key"], int, strict=False)
-        except msgspec.ValidationError:
+            given["key"] = _whole_number(given["key"])
+        except ValueError:
             raise RefusedError(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 f"the key {given['key'][:60]!r} is not a whole number",
@@ -229,6 +234,13 @@ def arguments_of(
     if "asked" in one.types:
         given["asked"] = _read(body, one.types["asked"])
     return given
+
+
+def _whole_number(text: str) -> int:
+    """Return a number in its usual spelling; ValueError: it is none."""
+    if not WHOLE_NUMBER.fullmatch(text):
+        raise ValueError(text)
+    return int(text)
 
 
 def _read(body: bytes, wanted: Any) -> Any:

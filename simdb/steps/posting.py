@@ -14,6 +14,7 @@ import numpy as np
 
 from simdb import kernels
 from simdb.arrays import UInt64s
+from simdb.errors import UsageError
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.late import cached_property
@@ -114,11 +115,15 @@ def _met(threshold: Threshold, piece: Any) -> Iterator[tuple[Any, Any]]:
         numbers_of(piece.column(name))[several] for name in ("number", "position", "size", "bitmap")
     )
     starts = np.append(0, np.cumsum(runs[runs > 1]))
-    # The kernel wants the sets of a piece numbered by rising size.
+    # The kernel wants the sets of a piece numbered by rising size, and rising in each run.
     order = np.lexsort((number, size))
     begins = np.append(True, number[order][1:] != number[order][:-1])
     rank = np.empty(number.size, np.uint32)
     rank[order] = np.cumsum(begins) - 1
+    falls = rank[1:] < rank[:-1]
+    falls[starts[1:-1] - 1] = False
+    if falls.any():
+        raise UsageError("the rows of a task are not sorted by 'key', 'size' and 'number'")
     firsts = order[begins]
     unsigned = position.astype(np.uint32), (size - position).astype(np.uint32)
     right = postings.Postings(starts, rank, *unsigned)

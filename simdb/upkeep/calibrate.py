@@ -33,7 +33,7 @@ from simdb.answers.buckets import Buckets
 from simdb.answers.choose import require_alike
 from simdb.answers.method import ProgressCallback, number_of, outer_pairs
 from simdb.arguments import number_within, require_choice, short
-from simdb.arrays import Float64s, Int64s, UInt32s
+from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError, KeyNotFoundError
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.extras import of_extra, require
@@ -83,8 +83,8 @@ class Sums:
 
     @classmethod
     def of(cls, differences: Float64s) -> Sums:
-        """Return the sums of differences; those that are not finite are left out."""
-        known = differences[np.isfinite(differences)]
+        """Return the sums of differences; those that cannot be squared are left out."""
+        known = differences[_are_known(differences)]
         if not known.size:
             return cls()
         average = float(known.mean())
@@ -114,6 +114,10 @@ class Sums:
         return Mean(self.average, self.design * spread**2 / max(1, self.count), spread)
 
 
+def _are_known(differences: Float64s) -> Bools:
+    return np.asarray(np.abs(differences) <= _LARGEST, np.bool_)  # nan is not
+
+
 class Tally:
     """The sums of the differences of pairs, and what resampled items make of them."""
 
@@ -124,7 +128,7 @@ class Tally:
 
     def add(self, differences: Float64s, signs: Float64s) -> None:
         """Add differences; ``signs`` (n, REPLICATES) say what their pairs' items count."""
-        known = np.isfinite(differences)
+        known = _are_known(differences)
         self._sums = self._sums.plus(Sums.of(differences))
         columns = np.stack([differences[known], np.ones(int(known.sum()))])
         self._resampled += columns @ signs[known]

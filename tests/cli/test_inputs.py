@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +232,21 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         assert json.loads(kept.read_text(), parse_constant=pytest.fail) == {**row, **told}
         line = done("get", store, "documents", "a", "--json").stdout
         assert json.loads(line)["metadata"] == told
+
+
+def test_tables_of_sqlite_may_be_called_like_queries(tmp_path):
+    """And queries may begin with comments."""
+    path = tmp_path / "app.db"
+    with closing(sqlite3.connect(path)) as made:
+        for name in ("values", "with-data", "select list", "("):
+            made.execute(f'CREATE TABLE "{name}" (id TEXT, text TEXT)')
+            made.execute(f'INSERT INTO "{name}" VALUES (?, ?)', (name, "some text of words"))
+        made.commit()
+    named = ["values", "with-data", "select list", "("]
+    queries = ["-- all\n select * from 'values'", "/* all\n */ select * from 'values'"]
+    for source in named + queries:
+        done("dedupe", f"sqlite:{path}:{source}", "-o", tmp_path / "kept.jsonl", *ID)
+        assert ids(tmp_path / "kept.jsonl") == [source if source in named else "values"]
 
 
 @pytest.mark.parametrize(

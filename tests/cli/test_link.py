@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,12 @@ def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(tmp_pat
 
 def test_a_table_that_can_be_read_but_once_is_refused(tables, tmp_path):
     told = failed("link", "-", tables / "right.csv", "-o", tmp_path / "m.csv")
-    assert "each table is read twice" in told
+    assert "read twice, which is impossible with standard input" in told
+    os.mkfifo(pipe := tmp_path / "pipe.csv")
+    told = failed("link", tables / "left.csv", pipe, "-o", tmp_path / "m.csv")
+    assert f"impossible with {pipe}: give a file" in told
+    told = failed("dedupe", pipe, "--kind", "record", "-o", tmp_path / "k.csv")
+    assert f"impossible with {pipe}: give a file, or --settings" in told
 
 
 def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
@@ -276,7 +282,8 @@ def test_a_table_of_bad_rows_is_not_one_without_rows(tables, tmp_path):
     source = tmp_path / "bad.jsonl"
     source.write_text("no JSON\n")
     for command in (["dedupe", source, "--kind", "record"], ["link", source, tables / "left.csv"]):
-        assert "no row of it can be read" in failed(*command, "-o", tmp_path / "out.jsonl")
+        told = failed(*command, "-o", tmp_path / "out.jsonl")
+        assert f"no row of it can be read: {source}, line 1: " in told
 
 
 def test_of_too_few_columns_to_learn_from_rows_that_are_equal_match(tmp_path):

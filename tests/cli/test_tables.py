@@ -457,8 +457,12 @@ def test_columns_of_runs_are_copied(tmp_path):
     [
         (RUNS, "Parquet has no place for the column 'more' of run_end_encoded"),
         (pa.array([2**62, 0, 0, 0], pa.timestamp("s")), "rows cannot be written: "),
+        (
+            pa.array([100, 200, 300, 400], pa.decimal128(9, -2)),
+            "Parquet has no place for the column",
+        ),
     ],
-    ids=["type", "time"],
+    ids=["type", "time", "scale"],
 )
 def test_what_parquet_cannot_hold_is_told(tmp_path, column, told):
     table = TABLE.append_column("more", column)
@@ -609,3 +613,77 @@ def test_kept_rows_are_compressed_as_the_input_is(tmp_path, codecs):
     assert found[0] == found[1]
     dedupe(tmp_path / "in.parquet", "-o", tmp_path / "one.parquet", "--columns", "n")
     assert pq.read_table(tmp_path / "one.parquet").num_rows == 2
+
+
+@pytest.mark.parametrize("column", ["struct", "list", "map"])
+@pytest.mark.parametrize("target", ["kept.parquet", "kept.arrow"])
+def test_nothing_but_nulls_within_a_column_is_copied_beside_views(tmp_path, column, target):
+    """pyarrow would spoil slices of it where it casts whole tables."""
+    values = {"struct": {"x": None}, "list": [None], "map": [("a", None)]}
+    kind = pa.map_(pa.string(), pa.null()) if column == "map" else None
+    more = pa.array([values[column]] * 30_000, kind)
+    texts = pa.array([f"text number {n} of {n * n} words" for n in range(30_000)])
+    table = pa.table({"id": range(30_000), "text": texts.cast(pa.string_view()), "more": more})
+    with pa.ipc.new_file(tmp_path / "in.arrow", table.schema) as writer:
+        writer.write_table(table)
+    dedupe(tmp_path / "in.arrow", "-o", tmp_path / target)
+    if target == "kept.arrow":
+        with pa.ipc.open_file(tmp_path / target) as file:
+            kept = file.read_all()
+    else:
+        kept = pq.read_table(tmp_path / target)
+    assert kept.num_rows > 20_000
+    assert kept["more"].to_pylist() == [table["more"][0].as_py()] * kept.num_rows
+
+
+@pytest.mark.parametrize("policy", [(), ("--policy", "longest")])
+@pytest.mark.parametrize("rows", [0, 1])
+def test_an_output_is_written_as_its_first_input_is_also_if_that_has_no_good_row(
+    tmp_path, policy, rows
+):
+    first = TABLE.slice(0, rows).set_column(0, "id", pa.array([None] * rows, pa.string()))
+    first = first.replace_schema_metadata({"owner": "first"})
+    pq.write_table(first, tmp_path / "0.parquet", compression="gzip", row_group_size=1)
+    second = TABLE.replace_schema_metadata({"owner": "second"})
+    pq.write_table(second, tmp_path / "1.parquet", compression="snappy")
+    inputs = [tmp_path / "0.parquet", tmp_path / "1.parquet"]
+    dedupe(*inputs, "-o", tmp_path / "k.parquet", "--on-bad", "skip", *policy)
+    found = pq.read_metadata(tmp_path / "k.parquet")
+    assert (found.metadata[b"owner"], found.num_rows) == (b"first", 2)
+    assert found.row_group(0).column(1).compression == "GZIP"
+    assert found.num_row_groups == (2 if rows else 1)
+
+
+def test_unions_beside_dictionaries_are_copied(tmp_path):
+    kinds = pa.array([0, 1, 0, 1], pa.int8())
+    union = pa.UnionArray.from_sparse(kinds, [pa.array([1, 2, 3, 4]), pa.array(list("abcd"))])
+    table = TABLE.append_column("u", union)
+    table = table.append_column("d", pa.array(["x", "y", "x", "y"]).dictionary_encode())
+    for name in ("a", "b"):
+        with pa.ipc.new_file(tmp_path / f"{name}.arrow", table.schema) as writer:
+            writer.write_table(table)
+    dedupe(tmp_path / "a.arrow", tmp_path / "b.arrow", "-o", tmp_path / "k.arrow")
+    with pa.ipc.open_file(tmp_path / "k.arrow") as file:
+        assert file.read_all()["u"].to_pylist() == [1, 3]
+
+
+def test_names_of_columns_that_are_not_utf8_are_told(tmp_path):
+    with pa.ipc.new_file(tmp_path / "in.arrow", TABLE.schema) as writer:
+        writer.write_table(TABLE)
+    data = (tmp_path / "in.arrow").read_bytes()
+    (tmp_path / "in.arrow").write_bytes(data.replace(b"text", b"tex\xff"))
+    refused = run("dedupe", tmp_path / "in.arrow", "-o", tmp_path / "k.arrow", *FIELDS)
+    assert (refused.exit_code, "in.arrow: no Parquet or Arrow file" in refused.stderr) == (2, True)
+
+
+def test_a_policy_needs_only_its_own_fields(tmp_path):
+    """Without a store others may be what metadata cannot be."""
+    huge = "x" * 2**21
+    rows = [{"id": n, "text": A + "!" * n, "wei": 10**30, "n": {"m": n}, "more": huge}
+            for n in range(3)]  # fmt: skip
+    (tmp_path / "in.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for policy, best in (("n.m desc", 2), ("shortest", 0)):
+        asked = ("--policy", policy, "--json")
+        told = dedupe(tmp_path / "in.jsonl", "-o", tmp_path / "k.jsonl", *asked)
+        assert json.loads(told)["lacking"] == []
+        assert json.loads((tmp_path / "k.jsonl").read_text())["id"] == best

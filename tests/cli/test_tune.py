@@ -336,6 +336,17 @@ def test_pairs_a_whole_range_away_are_not_beside_a_threshold() -> None:
     assert [one.beside for one in trial.removals] == [1, 4]
 
 
+@pytest.mark.parametrize("threshold", [5 / 9, 7 / 9, 2 / 3, 0.55, 8 / 9, 0.78])
+def test_a_threshold_is_the_number_that_is_written(threshold: float) -> None:
+    """Of which 5 / 9 as a float is a little more."""
+    texts = of_similarities((1, 5, 7), (1, 7, 8), (1, 4, 5), (1, 16, 17))
+    kind = WORD[0][1]
+    (trial,) = simdb.tune(texts, thresholds=[threshold], tried=WORD).trials
+    rows = [{"text": text} for text in texts]
+    kept = simdb.dedupe(rows, item="text", kind=kind, threshold=threshold)
+    assert trial.removals[0].rows == len(rows) - len(kept)
+
+
 @pytest.mark.parametrize(
     ("ask", "above", "below", "widest"),
     [

@@ -43,7 +43,7 @@ def test_a_threshold_is_the_decimal_number_that_was_written(value, expected):
 OUT_OF_RANGE = [True, False, np.True_, 0, 0.0, -0.1, 1.0000001, 2, Fraction(3, 2), Fraction(0)]
 NO_NUMBERS = ["x", "", "1/0", "nan", "inf", float("nan"), float("inf"), np.float32("nan")]
 NO_NUMBERS += [Decimal("NaN"), Decimal("sNaN")]
-HUGE = ["1e-999999999", "0." + "3" * 300, Decimal("1e-999999")]
+HUGE = ["1e-999999999", "0." + "3" * 300, Decimal("1e-999999"), Fraction(10**5000, 10**5001 - 1)]
 
 
 @pytest.mark.parametrize("value", [*OUT_OF_RANGE, "0", "3/2", *NO_NUMBERS, *HUGE])

@@ -21,11 +21,18 @@ import pytest
 import simdb
 from simdb import arrow
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.files import open_rows
+from simdb.files import open_rows, tables
 from simdb.files.inputs import inputs_of
 from simdb.files.rows import ReadingOptions
 from simdb.files.spans import Spans
-from simdb.files.tables import TableFile, TableReader, copy_rows, write_table
+from simdb.files.tables import (
+    RowLines,
+    TableFile,
+    TableReader,
+    copy_rows,
+    part_of,
+    write_table,
+)
 
 TABLE = pa.table(
     {
@@ -385,3 +392,24 @@ def test_row_groups_of_a_table_that_is_made_end_by_their_bytes_too(monkeypatch):
     found = pa.RecordBatchReader.from_batches(texts.schema, texts.to_batches(max_chunksize=1))
     assert write_table(found, target, as_parquet=True) == 12
     assert pq.ParquetFile(target).metadata.num_row_groups == 3
+
+
+def test_lines_of_rows_are_made_as_they_are_asked_for(monkeypatch):
+    made = []
+    monkeypatch.setattr(tables, "_LINES_AT_ONCE", 10)
+
+    def noted(batch):
+        made.append(batch)
+        return part_of(batch)
+
+    monkeypatch.setattr(tables, "part_of", noted)
+    batch = pa.record_batch({"n": range(100), "text": [f"text {n}" for n in range(100)]})
+    lines, known = RowLines(batch), list(RowLines(batch))
+    made.clear()
+    assert [lines[place] for place in range(0, 100, 2)] == known[::2]
+    assert len(made) == 10
+    for place in (-1, 99, 3, 0):
+        assert lines[place] == known[place]
+    with pytest.raises(IndexError):
+        lines[100]
+    assert list(lines[5:7]) == known[5:7]

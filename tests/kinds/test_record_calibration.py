@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simdb.errors import ConfigurationError
-from simdb.upkeep.calibrate import Sums, Tally, assumption_test, fraction_of_matches, signs_of
+from simdb.upkeep.calibrate import (
+    REPLICATES,
+    Sums,
+    Tally,
+    assumption_test,
+    fraction_of_matches,
+    signs_of,
+)
 from tests.support.calibrating import calibrate, mean_difference
 
 numbers = st.lists(st.integers(-50, 50), min_size=1, max_size=30)
@@ -37,6 +44,15 @@ def test_sums_of_two_parts_are_those_of_the_whole(left, right):
     assert parts.spread == pytest.approx(whole.std(ddof=1))
     assert parts.mean.variance == pytest.approx(whole.var(ddof=1) / whole.size)
     assert Sums().plus(parts) == parts == parts.plus(Sums())
+
+
+@pytest.mark.parametrize("huge", [1e101, 1e160, 1e300, math.inf, -1e200])
+def test_differences_whose_squares_cannot_be_computed_are_unknown(huge):
+    some = np.array([1.0, huge, 3.0, -huge])
+    assert Sums.of(some) == Sums.of(np.array([1.0, 3.0]))
+    tally = Tally()
+    tally.add(some, np.ones((4, REPLICATES)))
+    assert tally._sums.count == 2
 
 
 def drawn(generator: np.random.Generator, size: int, true_share: float) -> npt.NDArray[np.float64]:

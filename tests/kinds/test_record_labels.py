@@ -119,6 +119,8 @@ def test_bad_labels_are_refused_whole(tables):
         left.learn([*known, (1, 1, False)], other=right)
     with pytest.raises(ConfigurationError, match="say of 4 and 3 both that they match"):
         left.learn([(3, 4, True), (4, 3, False)])
+    with pytest.raises(ConfigurationError, match="not about 3 twice"):
+        left.learn([(3, 3, True), (4, 5, False)])
     with pytest.raises(ConfigurationError, match="no labels"):
         left.calibrate("note", other=right, matched="labelled")
 
@@ -191,9 +193,9 @@ def test_labels_on_the_command_line(tables, tmp_path):
     file.write_text("3\t9999\n")
     assert "9999 is not stored" in run("label", *store, "--pairs", str(file)).stderr
     file.write_text("3\t3\t1\n3\t2.9\t1\n")
-    assert "labels.tsv, line 2: the key '2.9' is not" in failed("label", *store, "--take", str(file))
+    assert "line 2: the key '2.9' is not" in failed("label", *store, "--take", str(file))
     file.write_text("3\t3\t7\n")
-    assert "labels.tsv, line 1: a label is 1, 0" in failed("label", *store, "--take", str(file))
+    assert "line 1: a label is 1, 0" in failed("label", *store, "--take", str(file))
     assert "contradict" in failed("label", *store, "--show", "--take", str(file))
 
 

@@ -63,7 +63,7 @@ def test_columns_are_told_apart_by_their_names():
 @pytest.mark.parametrize(
     ("number", "text"),
     [(1, "1.0"), (1.5, "1.50"), (0, "-0.0"), (0.1, "0.10"), (2**60, f"{2**60}.0"), (-3.0, "-3.00"),
-     (1e-5, "0.00001"), (7, "7")],
+     (1e-5, "0.00001"), (7, "7"), (1e22, "1e+22"), (-1.5e300, "-1.5e+300"), (1e-07, "1e-07")],
 )  # fmt: skip
 def test_as_numbers_decimal_fractions_are_the_numbers_that_they_write(number, text):
     assert form_of(number, "as numbers") == form_of(text, "as numbers")
@@ -71,8 +71,8 @@ def test_as_numbers_decimal_fractions_are_the_numbers_that_they_write(number, te
 
 def test_as_numbers_codes_stay_as_they_are():
     codes = ["1", "01", "01.0", "+1.0", "1.", ".5", "0.5", "1.0.0", "1,0", " 1.0", "1.5\n", "1.5",
-             "1e0", "1_0.0", "\u0661.\u0660", "-", "NaN", "12345678901234567890.5",
-             "12345678901234567891.5"]  # fmt: skip
+             "1e0", "1e+00", "1E+22", "1e+022", "1e+999", "1_0.0", "\u0661.\u0660", "-", "NaN",
+             "12345678901234567890.5", "12345678901234567891.5"]  # fmt: skip
     assert len({tuple(form_of(code, "as numbers")) for code in codes}) == len(codes)
 
 

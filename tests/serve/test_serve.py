@@ -411,6 +411,8 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
         ("/collections/notes/groups/99", 404),
         ("/collections/notes/items/a/b", 404),
         ("/collections/notes/items/x?integer_key=true", 422),
+        ("/collections/notes/items/7.0?integer_key=true", 422),
+        ("/collections/notes/items/7e0?integer_key=true", 422),
         ("/collections/bags/groups", 422),
     ],
 )

@@ -196,3 +196,24 @@ def test_edges_of_no_two_equal_columns_are_refused(edges: Any) -> None:
     vertices, labels = steps.components([5, 6, 9], [6, 7, 9])  # type: ignore[arg-type]
     assert vertices.tolist() == [5, 6, 7, 9]
     assert labels.tolist() == [5, 5, 5, 9]
+
+
+@pytest.mark.parametrize("by", [["key", "number"], ["key"], ["key", "-size", "number"]])
+def test_postings_that_are_not_sorted_within_their_keys_are_refused(by):
+    """Pairs would be missing."""
+    recipe = simdb.Recipe.of(simdb.Set(), threshold=0.5, seed=1)
+    sets = [[*range(place, place + size)] for place, size in enumerate((12, 6, 9, 7, 11, 8, 10))]
+    table = pa.table({"number": range(7), "item": sets})
+    items = pa.Table.from_batches(steps.encode(recipe, table.to_batches()))
+    sample = pa.Table.from_batches(steps.sample(recipe, items.to_batches()))
+    order = steps.order_of(recipe, sample["symbol"].to_numpy())
+    posted = pa.Table.from_batches(steps.post(order, items.to_batches()))
+
+    def met(names):
+        orders = [(name.strip("-"), "descending" if "-" in name else "ascending") for name in names]
+        batches = list(steps.meet_posted(order, posted.sort_by(orders).to_batches()))
+        return pa.Table.from_batches(batches).group_by(["left", "right"]).aggregate([]).num_rows
+
+    assert met(["key", "size", "number"]) == 14
+    with pytest.raises(simdb.UsageError, match="not sorted by 'key', 'size' and 'number'"):
+        met(by)
