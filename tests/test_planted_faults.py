@@ -276,8 +276,8 @@ FAULTS = (
     Fault(
         "serve",
         "serve/endpoints.py",
-        "    if not WHOLE_NUMBER.fullmatch(text):\n",
-        "    if not text:\n",
+        "        raise ValueError(text)\n    return int(text)\n",
+        "        pass\n    return int(float(text))\n",
         "tests/serve/test_serve.py -k lead_nowhere",
     ),
     Fault(
