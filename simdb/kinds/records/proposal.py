@@ -63,7 +63,8 @@ class Proposal:
         kind: the settings, with the word counts of the rows that were looked at.
         reasons: why each field is compared as it is.
         left_out: why a common column is not a field.
-        pairs: about how many pairs of the tables each rule proposes, by the rule in words.
+        pairs: about how many pairs of the tables each rule proposes, by the rule in words; one that
+            shares several keys counts as often.
     """
 
     kind: Record
