@@ -119,8 +119,6 @@ def to_learn_from(given: Iterable[tuple[Key, Key, bool]], *, is_one: bool) -> It
         one, another, match = _read(label)
         if match is None:
             raise WrongTypeError(f"a label to learn from must be True or False, not {short(label)}")
-        if is_one and one == another:
-            raise ConfigurationError(f"a label is about two items, not about {one!r} twice")
         pair = frozenset((one, another)) if is_one else (one, another)
         if known.setdefault(pair, match) != match:
             raise ConfigurationError(

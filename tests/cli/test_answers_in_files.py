@@ -43,6 +43,11 @@ def read(path: Path) -> pa.Table:
         return file.read_all()
 
 
+def test_the_key_and_the_item_go_to_two_fields(store):
+    assert "cannot both go to one field" in failed("export", store, "news", "--id-field", "text")
+    assert '"record": "a"' in done("export", store, "news", "--id-field", "record").stdout
+
+
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])
 def test_pairs_are_a_table_with_its_promise(store, tmp_path, ending):
     output = tmp_path / f"pairs.{ending}"

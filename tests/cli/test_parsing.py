@@ -160,7 +160,6 @@ def test_without_a_command_the_help_is_shown():
         ["dedupe", "absent.jsonl", "-o", "out"],
         ["dedupe", "-", "-o", "-", "--json"],
         ["dedupe", "-", "-o", "out", "--threshold", "2"],
-        ["export", "S", "c", "--id-field", "text"],
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2_and_leaves_nothing(arguments, tmp_path):

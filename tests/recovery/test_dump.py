@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,10 @@ def test_no_batch_is_of_several_row_groups_which_count_equal_values_once(tmp_pat
     (file,) = (tmp_path / "out").rglob("*.parquet")
     table = pq.ParquetFile(file)
     groups = [table.metadata.row_group(n).num_rows for n in range(table.num_row_groups)]
-    assert [batch.num_rows for batch in dump._batches(table)] == groups
-    assert max(groups) < 8
+    batches = [batch.num_rows for batch in dump._batches(table)]
+    assert {*accumulate(groups)} <= {*accumulate(batches)}
+    assert len(groups) > 1
+    assert max(batches) == 2
 
 
 def test_signatures_of_other_items_are_refused_and_the_items_come_without(tmp_path):

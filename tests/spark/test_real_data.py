@@ -27,7 +27,7 @@ TEXTS = simdb.Text(simdb.CharacterShingles(9))
 
 
 CASES = {  # files, whether exactly, rows of each, partitions, adaptive execution
-    "short": (("reuters21578", "newsgroups20"), False, 1_000, 2, True),
+    "short": (("reuters21578", "newsgroups20"), False, 400, 2, True),
     "news": (("reuters21578", "newsgroups20"), False, None, 7, True),
     "retail": (("retail",), True, None, 3, False),
     "kosarak": (("kosarak",), True, None, 7, True),
