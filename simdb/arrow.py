@@ -528,7 +528,7 @@ def rows_of_dicts(rows: Iterable[Mapping[str, Any]], columns: Columns) -> Iterat
         item: Any
         if isinstance(names, str):
             item = row.get(names)
-            item = None if _is_nothing(item) else item
+            item = None if is_nothing(item) else item
         else:
             values = {name: row.get(name) for name in names}
             item = {
@@ -879,7 +879,7 @@ def _told(value: Any) -> bytes | None:
         return value.encode("utf-8", "surrogatepass")
     if isinstance(value, bytes):
         return value
-    return None if _is_nothing(value) else b"\0" + _told_of_parts(value)  # 1 is not "1"
+    return None if is_nothing(value) else b"\0" + _told_of_parts(value)  # 1 is not "1"
 
 
 def _told_of_parts(value: Any, depth: int = 0) -> bytes:
@@ -1219,7 +1219,7 @@ def plain(value: Any) -> Any:
         return _interval(*value) if is_interval else list(map(plain, value))
     if isinstance(value, np.ndarray):
         return plain(list(value) if value.dtype.kind in "mM" else value.tolist())
-    return None if _is_nothing(value) else _plain_scalar(value)
+    return None if is_nothing(value) else _plain_scalar(value)
 
 
 def _plain_scalar(value: Any) -> Any:
@@ -1238,7 +1238,7 @@ def _plain_scalar(value: Any) -> Any:
     return value
 
 
-def _is_nothing(value: Any) -> bool:
+def is_nothing(value: Any) -> bool:
     """Whether a value stands for none: NaN, and what pandas and NumPy have in their place."""
     if isinstance(value, float | Decimal):
         return isnan(value)
@@ -1505,19 +1505,19 @@ def groups_by_rows(
     Where lists or structs have dictionaries in them, which are of one group each, Arrow cannot read
     several at once.
     """
-    chosen = [one.type for one in file.schema_arrow if columns is None or one.name in columns]
-    of_values = library().types.is_dictionary
-    are_apart = any(has_dictionary(kind) and not of_values(kind) for kind in chosen)
+    chosen = [one for one in file.schema_arrow if columns is None or one.name in columns]
+    kinds, of_values = [one.type for one in chosen], library().types.is_dictionary
+    are_apart = any(has_dictionary(kind) and not of_values(kind) for kind in kinds)
+    of_any_length = [one.name for one in chosen if _is_text(one.type) or _is_binary(one.type)]
 
     def rows_of(number: int) -> tuple[int, int]:
         group = file.metadata.row_group(number)
         fit = most_bytes * group.num_rows // max(1, group.total_byte_size)
         rows: int = min(most_rows, fit)
-        if min(rows, group.num_rows) * group.total_byte_size > most_bytes:
+        if of_any_length and min(rows, group.num_rows) * group.total_byte_size > most_bytes:
             # Values that repeat are counted once there: the first rows tell how long they are.
-            first = next(file.iter_batches(_LOOKED_AT, row_groups=[number], columns=columns))
-            size = sum(one.nbytes for one in first.columns if not of_values(one.type))
-            rows = min(rows, most_bytes * first.num_rows // max(1, size))
+            first = next(file.iter_batches(_LOOKED_AT, row_groups=[number], columns=of_any_length))
+            rows = min(rows, most_bytes * first.num_rows // max(1, first.nbytes))
         return max(1, rows), number * are_apart
 
     found = groupby(range(file.metadata.num_row_groups), rows_of)

@@ -667,7 +667,10 @@ class _Table:
     def require_column_of(self, keys: set[type[Key]]) -> None:
         """Raise UsageError if a column of this table cannot hold keys of all these types."""
         if self._library and len(keys) > 1:
-            raise UsageError(arrow.MIXED_KEYS)
+            raise UsageError(
+                "some keys in the store are texts and some are numbers, which one column cannot "
+                "hold: show='kept' has no such column, and a list of dicts holds both"
+            )
 
     def with_columns(self, added: dict[str, list[Any]]) -> Any:
         """Return the table with columns more.

@@ -220,7 +220,7 @@ FAULTS = (
     Fault(
         "arrow",
         "arrow.py",
-        "            rows = min(rows, most_bytes * first.num_rows // max(1, size))\n",
+        "            rows = min(rows, most_bytes * first.num_rows // max(1, first.nbytes))\n",
         "            rows = min(rows, most_rows)\n",
         "tests/files/test_tables.py -k long_values_that_repeat",
     ),
@@ -237,6 +237,27 @@ FAULTS = (
         "    return issubclass(kind, _VALUES) and not issubclass(kind, _NO_VALUES)\n",
         "    return not issubclass(kind, _NO_VALUES)\n",
         "tests/kinds/test_record_proposal.py -k no_field_may_have",
+    ),
+    Fault(
+        "recovery",
+        "recovery/pages.py",
+        "        self.is_foreign = is_sound and not self.roots.keys() >= _OF_A_STORE\n",
+        "        self.is_foreign = is_sound and not self.roots\n",
+        "tests/recovery/test_restore.py -k never_was_a_store",
+    ),
+    Fault(
+        "ingest",
+        "ingest/add.py",
+        "        old = self._dropped_by_stored(fates, decisions, rows)\n",
+        "        old = int((~self._are_within(fates, decisions, rows)).sum()) if rows else 0\n",
+        "tests/cli/test_outputs.py -k their_keys_drop",
+    ),
+    Fault(
+        "files",
+        "files/separated.py",
+        "ratings=None, metadata=True)\n",
+        "ratings=None)\n",
+        "tests/cli/test_kind_rows.py -k without_a_store",
     ),
     Fault(
         "steps",
@@ -1511,8 +1532,8 @@ FAULTS = (
     Fault(
         "recovery",
         "recovery/pages.py",
-        "        self.is_foreign = main is not None and",
-        "        self.is_foreign = main is None and",
+        "        is_sound = main is not None and not self.problems\n",
+        "        is_sound = False\n",
         "tests/recovery/test_restore.py -k never_was_a_store",
     ),
     Fault(

@@ -391,10 +391,18 @@ def content_seed(sources: Iterable[str], pattern: str | None) -> int | None:
 def require_again(*names: str, advice: str = "give a file") -> None:
     """Raise UsageError if one of these inputs cannot be read twice, as a pipe cannot."""
     for name in names:
-        path = Path(name)
-        if name == STANDARD_STREAM or (path.exists() and not (path.is_file() or path.is_dir())):
-            shown = "standard input" if name == STANDARD_STREAM else name
+        shown = "standard input" if name == STANDARD_STREAM else name
+        if name == STANDARD_STREAM or _is_stream(name):
             raise UsageError(f"rows are read twice, which is impossible with {shown}: {advice}")
+
+
+def _is_stream(name: str) -> bool:
+    """Whether a name leads to a pipe, a socket or a device."""
+    try:
+        mode = Path(name).stat().st_mode
+    except (OSError, ValueError):  # none, or what is no name of a file
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def _place_of(name: str) -> tuple[int, int] | None:

@@ -412,10 +412,10 @@ def rational(text: str, *, name: str = "threshold") -> Fraction:
 
 def key_from(text: Key, *, integer_keys: bool) -> Key:
     """Return a key as it was written, in JSON too: text, or a whole number with --integer-keys."""
+    if type(text) is int or (type(text) is str and not integer_keys):
+        return text
     if not integer_keys:
-        return text
-    if type(text) is int:
-        return text
+        raise UsageError(f"a key is a text or a whole number, not {text!r}")
     if isinstance(text, str) and WHOLE_NUMBER.fullmatch(text):
         return int(text)
     raise UsageError(f"the key {text!r} is not a whole number in its usual spelling")

@@ -28,7 +28,7 @@ def print_waterfall(told: PairEvidence) -> None:
     for name in ("left", "right", ""):
         table.add_column(name, overflow="fold")
     shown = console()
-    size = min(_CELLS, shown.width // 4)
+    size = max(1, min(_CELLS, shown.width // 4))
     ends = _ends(told)
     lowest, highest = min(map(min, ends)), max(map(max, ends))
     fields = {one.name: one for one in told.fields}

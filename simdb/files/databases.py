@@ -25,7 +25,8 @@ _SQLITE = b"SQLite format 3\0"  # how its files begin
 # Otherwise DuckDB downloads the extensions that it lacks.
 _OFFLINE = {"autoinstall_known_extensions": "false"}
 _QUERY = re.compile(  # comments may come first
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(select|with|from|values)\b", re.IGNORECASE | re.DOTALL
+    r"(?:\s|--[^\n]*\n|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/)*(select|with|from|values)\b",
+    re.IGNORECASE,
 )
 
 

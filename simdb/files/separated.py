@@ -325,7 +325,8 @@ class RatingsReader(RowReader):
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream.name, options, stream)
         # Of a single rating the rated is a text; it becomes a string or an integer here.
-        self._ratings = SeparatedReader(stream, replace(options, kind=Text(), ratings=None))
+        single = replace(options, kind=Text(), ratings=None, metadata=True)
+        self._ratings = SeparatedReader(stream, single)
         self._table = RatingTable(options.ratings or Stars())
 
     def __iter__(self) -> Iterator[Row]:

@@ -270,7 +270,7 @@ class BatchAdder:
             return
         rows = np.flatnonzero(decisions.is_duplicate).tolist()
         left = sum(fates.actions[row] == "replaced" for row in rows)
-        old = int((~self._are_within(fates, decisions, rows)).sum()) if rows else 0
+        old = self._dropped_by_stored(fates, decisions, rows)
         taken = len(fates.batch.rows), left, old, len(fates.superseded)
         self._policy.lost(*(self._losses + taken).tolist())
 
@@ -280,13 +280,18 @@ class BatchAdder:
             return
         self._note_again(fates)
         similar = np.flatnonzero(decisions.is_duplicate).tolist()
+        old = self._dropped_by_stored(fates, decisions, similar)
+        superseded = len(fates.superseded)
+        self._losses += (len(fates.batch.rows), len(fates.left), old, superseded)
+        self._policy.lost(*self._losses.tolist())
+
+    def _dropped_by_stored(self, fates: Fates, decisions: Decisions, similar: list[int]) -> int:
+        """Return how many rows stored items drop, by their key or as similar ones."""
         others = set(fates.rows("duplicate")).difference(similar)
         old = sum(fates.stored[row] not in self._seen for row in others)
         if similar:
             old += int((~self._are_within(fates, decisions, similar)).sum())
-        superseded = len(fates.superseded)
-        self._losses += (len(fates.batch.rows), len(fates.left), old, superseded)
-        self._policy.lost(*self._losses.tolist())
+        return old
 
     @property
     def _notes_removed(self) -> bool:

@@ -47,7 +47,7 @@ def whole_row(row: Mapping[str, Any], forms: WholeRows) -> list[str]:
         forms: of each column, ``"as given"``; or, for two tables of which only one may have types,
             ``"as texts"``: numbers are the texts that write them, times of midnight their dates,
             and empty texts are missing; or ``"as numbers"`` where one table has numbers alone:
-            decimal fractions in texts, too, are the numbers that they write.
+            decimal fractions in texts, and numbers such as 1e+22, are the numbers that they write.
     """
     return [
         json.dumps({name: _READ[form](row.get(name))}, sort_keys=True)

@@ -43,6 +43,7 @@ from simdb.storage.tables.layout import Table
 from simdb.zstandard import Codec
 
 DEEPEST = 32
+_OF_A_STORE = {Table.META, Table.DOCUMENTS, Table.KEYS}  # which every store has
 MOST_PAGES = 2**18  # of one value that nothing leads to: damage can name any number
 _NUMBER = struct.Struct("<Q")
 _PAGES = struct.Struct("<I")
@@ -144,7 +145,8 @@ class DamagedFile:
             for table, name, record in changes:
                 self._logged[Table(table)].set(name, record)
         self.log_is_whole = not [problem for problem in self.problems[before:] if problem[0] == ""]
-        self.is_foreign = main is not None and not self.problems and not self.roots
+        is_sound = main is not None and not self.problems
+        self.is_foreign = is_sound and not self.roots.keys() >= _OF_A_STORE
         for table in set(Table) - set(self.roots):
             self.problems.append((table.name.lower(), "the table cannot be found"))
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from simdb.files import databases
 from tests.support.commands import done, failed, run, write_rows
 
 TEXTS = [
@@ -232,6 +233,22 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         assert json.loads(kept.read_text(), parse_constant=pytest.fail) == {**row, **told}
         line = done("get", store, "documents", "a", "--json").stdout
         assert json.loads(line)["metadata"] == told
+
+
+def test_queries_that_begin_with_many_comments_are_read_at_once():
+    begin = "/* -- * -- **/\n" * 200
+    assert databases._QUERY.match(f"{begin}select 1")
+    assert not databases._QUERY.match(f"{begin}pragma 1")
+
+
+def test_a_long_query_can_be_read_twice(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "a.db")) as made:
+        made.execute("CREATE TABLE t (id TEXT, name TEXT, town TEXT)")
+        rows = [(n, f"name {n * 7919 % 97} {n * n}", f"town {n % 9}") for n in range(60)]
+        made.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        made.commit()
+    query = f"sqlite:{tmp_path / 'a.db'}:SELECT * FROM t WHERE 1 = 1 {'AND 1 = 1 ' * 40}"
+    done("dedupe", query, "--kind", "record", "-o", tmp_path / "kept.jsonl", "--threshold", "0.9")
 
 
 def test_tables_of_sqlite_may_be_called_like_queries(tmp_path):

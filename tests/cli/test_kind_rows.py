@@ -222,6 +222,16 @@ def test_dates_in_records_are_written_as_they_are_read(tmp_path):
     assert "born: 2001-02-03; name: x" in done("get", path, "c", "k").stdout
 
 
+@pytest.mark.parametrize("policy", [(), ("--policy", "longest")])
+def test_ratings_are_deduplicated_without_a_store(tmp_path, policy):
+    source, kept = tmp_path / "ratings.csv", tmp_path / "kept.csv"
+    source.write_text("user,movie,rating\na,m1,5\na,m2,4\nb,m1,5\nb,m2,4\nc,m3,5\n")
+    fields = ("--id-field", "user", "--text-field", "movie", "--ratings", "liked:4")
+    told = done("dedupe", source, "--kind", "set", *fields, *policy, "--threshold", "0.8",
+                "-o", kept, "--json")  # fmt: skip
+    assert (json.loads(told.stdout)["rows"], json.loads(told.stdout)["kept"]) == (3, 2)
+
+
 def test_ratings_become_sets_and_bags(tmp_path):
     path, source = tmp_path / "s.simdb", tmp_path / "ratings.csv"
     source.write_text("user,film,rating\na,x,5\na,y,1\nb,x,4\nb,y,3\nb,z,many\n")

@@ -321,6 +321,24 @@ def test_rows_that_only_the_better_row_removes_are_not_asked_about(tmp_path):
     assert "150 removed (0 like stored rows, 150 like rows of this input)" in told.stderr
 
 
+def test_rows_that_their_keys_drop_are_asked_about_before_a_part_is_stored(tmp_path):
+    """Where stored rows keep their content, and their batch has to be cut."""
+    store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--policy", "n desc"]
+    texts = [text_of(seed) for seed in range(241)]
+    old = [{"id": f"s{n}", "text": text, "n": 10} for n, text in enumerate(texts[:120])]
+    old.append({"id": "old", "text": texts[120], "n": 50})
+    new = [{"id": "better", "text": texts[120] + " better", "n": 90}]
+    new.append({"id": "worse", "text": texts[120] + " worse", "n": 40})
+    new += [{"id": f"s{n}", "text": text, "n": 5} for n, text in enumerate(texts[121:])]
+    for name, rows in (("old.jsonl", old), ("new.jsonl", new)):
+        write_rows(tmp_path / name, rows)
+    done("dedupe", tmp_path / "old.jsonl", "-o", tmp_path / "kept.jsonl", *store)
+    command = ["dedupe", tmp_path / "new.jsonl", "-o", tmp_path / "more.jsonl", *store]
+    assert "120 of 122 rows so far" in failed(*command, "--on-existing", "keep")
+    with simdb.open(tmp_path / "s.simdb") as database:
+        assert {entry.key for entry in database["documents"].items()} == {row["id"] for row in old}
+
+
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
     path = tmp_path / "s.simdb"
     with simdb.open(path) as db:

@@ -249,7 +249,7 @@ def test_what_duplicates_keys_of_both_types_is_refused_before_a_row_is_stored(tm
         )
     rows = [{"id": n, "text": f"{n} {text}"} for n, text in enumerate(TEXTS, 10)]
     asked = {"item": "text", "key": "id", "store": store, "collection": "data", "show": "all"}
-    with pytest.raises(simdb.UsageError, match="some keys are texts and some are numbers"):
+    with pytest.raises(simdb.UsageError, match="some keys in the store are texts and some are"):
         simdb.dedupe(pa.Table.from_pylist(rows), **asked)
     with simdb.open(store) as db:
         assert len(db["data"]) == 2

@@ -192,6 +192,11 @@ def test_labels_on_the_command_line(tables, tmp_path):
     assert "9999 is not stored" in run("label", *store, "--pairs", str(file)).stderr
     file.write_text("3\t3\t1\n3\t2.9\t1\n")
     assert "line 2: the key '2.9' is not" in failed("label", *store, "--take", str(file))
+    for wrong in ("null", "1.5", '["2"]'):
+        rows = tmp_path / "rows.jsonl"
+        rows.write_text(f'{{"left": {wrong}, "right": "2", "match": 1}}\n')
+        for options in (store, store[:-1]):
+            assert "rows.jsonl, line 1: " in failed("label", *options, "--take", str(rows))
     file.write_text("3\t3\t7\n")
     assert "line 1: a label is 1, 0" in failed("label", *store, "--take", str(file))
     assert "contradict" in failed("label", *store, "--show", "--take", str(file))

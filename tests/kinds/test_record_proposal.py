@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import simdb
@@ -119,6 +120,19 @@ def test_few_other_values_among_dates_are_missing_ones():
         row["born"] = "unknown"
     with pytest.raises(simdb.ConfigurationError, match="'born' has both dates and other values"):
         simdb.propose_record(rows)
+
+
+def test_few_dates_among_numbers_are_missing_ones():
+    rows = [{"name": f"name {n // 2}", "size": n / 7} for n in range(99)]
+    rows[3]["size"] = datetime.date(2000, 1, 1)
+    found = simdb.propose_record(rows)
+    assert found.reasons["size"] == "numbers; 1 other values are missing ones"
+
+
+@pytest.mark.parametrize("nothing", [np.datetime64("NaT"), pd.NA, pd.NaT])
+def test_what_stands_for_nothing_does_not_say_what_a_column_holds(nothing):
+    rows = [{"name": f"name {n // 2}", "other": nothing} for n in range(99)]
+    assert simdb.propose_record(rows).left_out == {"other": "has no value"}
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,11 @@ def test_what_never_was_a_store_is_not_replaced(store, backup):
         other.begin(write=True) as writer,
     ):
         writer.put(b"key", b"the only copy")
+    for name in (b"meta", b"items"):  # which the tables of stores are called, too
+        with closing(lmdb.open(f"{cache}-{name.decode()}", subdir=False, max_dbs=2)) as of_others:
+            of_others.open_db(name)
+        with pytest.raises(simdb.NotADatabaseError, match="of another program"):
+            simdb.restore(backup, f"{cache}-{name.decode()}")
     for other in (posts, pipe, cache):
         for names_of_both in ((backup, other), (other, store)):
             with pytest.raises(simdb.NotADatabaseError, match=other.name):

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from simdb import arrow
 from simdb.arguments import several
 from simdb.arrays import UInt16s
 from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError
@@ -174,9 +175,7 @@ def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
 def _is_there(value: Any) -> bool:
     if isinstance(value, str):
         return bool(value) and not value.isspace()
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return False
-    return bool(str(value).strip())
+    return not arrow.is_nothing(value) and bool(str(value).strip())
 
 
 def _is_value(kind: type) -> bool:
@@ -244,6 +243,8 @@ def _date_field(name: str, values: Sequence[Any], *, is_date: bool) -> tuple[Fie
     if not any(by_type):
         return None
     if others > (1 - SHARE_OF_NUMBERS) * len(values):
+        if _numbers(values) is not None:
+            return None
         raise ConfigurationError(
             f"the column {name!r} has both dates and other values: say how to compare it"
         )
