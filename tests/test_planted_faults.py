@@ -648,7 +648,7 @@ FAULTS = (
         "arrow.py",
         "most_bytes * group.num_rows // max(1, group.total_byte_size)",
         "most_rows",
-        "tests/recovery/test_dump.py -k few_are_read",
+        "tests/files/test_tables.py -k long_lists_few",
     ),
     Fault(
         "files",

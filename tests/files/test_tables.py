@@ -338,6 +338,14 @@ def test_tables_are_cut_by_the_texts_of_their_dictionaries(kind):
     assert len(parts) < 4 * sum(sizes) / 10_000
 
 
+def test_of_long_lists_few_are_read_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("simdb.files.tables._BATCH_BYTES", 100_000)
+    numbers = np.random.default_rng(1).random((12, 2_000))
+    pq.write_table(pa.table({"numbers": list(numbers)}), tmp_path / "in.parquet")
+    with TableFile(str(tmp_path / "in.parquet")) as file:
+        assert [batch.num_rows for batch in file.batches()] == [5, 5, 2]
+
+
 def test_row_groups_of_small_rows_are_read_together(tmp_path):
     pq.write_table(TABLE, tmp_path / "in.parquet", row_group_size=1)
     with TableFile(str(tmp_path / "in.parquet")) as file:
