@@ -194,9 +194,12 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
         the name without its folder.
 
     Raises:
-        ConfigurationError: the files in a folder have several formats, or one is a link out of it.
+        ConfigurationError: the name is empty; or the files in a folder have several formats, or one
+            is a link out of it.
         FileNotFoundError: nothing matches the pattern.
     """
+    if not source:  # as of a variable of the shell that is not set
+        raise ConfigurationError("the name of an input is empty; . is the current folder")
     if is_pattern(source):
         names = [one for match in _matches(source) for one in inputs_of(match, options)]
         return {name: str(Path(name).relative_to(_fixed(source))) for name in names}

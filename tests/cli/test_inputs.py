@@ -235,6 +235,14 @@ def test_infinities_and_far_times_of_databases_are_text(tmp_path):
         assert json.loads(line)["metadata"] == told
 
 
+def test_an_empty_name_is_not_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "in.jsonl", KEPT)
+    for command in (["dedupe", "", "-o", "-"], ["dedupe", "in.jsonl", "", "-o", "-"]):
+        assert "the name of an input is empty" in failed(*command)
+    assert ids(tmp_path / "in.jsonl") == ["k0", "k1", "k2"]
+
+
 def test_queries_that_begin_with_many_comments_are_read_at_once():
     begin = "/* -- * -- **/\n" * 200
     assert databases._QUERY.match(f"{begin}select 1")
