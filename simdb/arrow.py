@@ -321,12 +321,12 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
     whole = as_types_of(whole, without_views(whole.schema))
-    pieces, first = [whole.slice(0, 0)], 0
+    chosen, first = [whole.slice(0, 0)], 0
     for batch in whole.to_batches():
         places = np.flatnonzero(kept[first : first + batch.num_rows])
-        pieces.append(rows_at(library().Table.from_batches([batch]), places))
+        chosen.append(rows_at(library().Table.from_batches([batch]), places))
         first += batch.num_rows
-    return library().concat_tables(pieces)
+    return library().concat_tables(chosen)
 
 
 def as_types_of(table: Any, schema: Any) -> Any:
@@ -347,8 +347,8 @@ def rows_at(table: Any, places: Int64s) -> Any:
         with suppress(library().ArrowNotImplementedError):
             return table.take(numbers(places))
     runs = (run for run in np.split(places, breaks) if run.size)
-    pieces = [table.slice(int(run[0]), run.size) for run in runs] or [table.slice(0, 0)]
-    found = library().concat_tables(pieces)
+    slices = [table.slice(int(run[0]), run.size) for run in runs] or [table.slice(0, 0)]
+    found = library().concat_tables(slices)
     return found.combine_chunks() if are_scattered else found
 
 

@@ -752,7 +752,7 @@ def _fits_parquet(schema: Any) -> bool:
     """Whether Parquet has a place for all columns."""
     try:
         arrow.parquet().ParquetWriter(io.BytesIO(), schema).close()
-    except (arrow.library().ArrowNotImplementedError, OSError):
+    except (arrow.library().ArrowNotImplementedError, OSError):  # as of a negative scale
         return False
     return True
 
