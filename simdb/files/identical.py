@@ -21,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from simdb.arguments import require_function, require_whole
+from simdb.errors import ConfigurationError
 from simdb.results import Progress
 
 # Sixteen bytes at a position tell more than one, and cost the same one page of the disk.
@@ -55,11 +56,14 @@ def identical_files(
     Exact but for a collision of 256-bit digests (BLAKE2b). Empty files are identical. Folders are
     searched with all below them. So many ``positions``, at least 1, are sampled of each file that
     shares its size with another. ``progress`` is called with the number of files that are settled.
+    ConfigurationError: a name is empty.
     """
     require_function("progress", progress)
     positions = require_whole("positions", positions, 1, optional=False)
     search = _Search(positions, progress)
     for path in paths:
+        if not os.fspath(path):  # which Path takes for the current folder
+            raise ConfigurationError("the name of a file is empty; . is the current folder")
         search.enter(Path(path))
     return search.report()
 

@@ -21,7 +21,7 @@ from simdb.errors import ConfigurationError, UsageError
 from simdb.recipe import Recipe
 from simdb.steps.schemas import ENTRIES, PAIRS
 from simdb.steps.signing import require_served, signer_of
-from simdb.steps.streams import numbers_of, starts_of, taken, whole_groups
+from simdb.steps.streams import column_named, numbers_of, starts_of, taken, whole_groups
 from simdb.work import Work
 
 AT_ONCE = 262_144  # pairs of a batch
@@ -48,12 +48,12 @@ def entries(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     require_served(recipe)
     signer = signer_of(recipe)
     for batch in batches:
-        present = np.asarray(batch.column("signature").is_valid())
+        present = np.asarray(column_named(batch, "signature").is_valid())
         some = taken(batch, np.flatnonzero(present))
         if not some.num_rows:
             continue
-        keys = signer.bucket_keys(_signatures(recipe, some.column("signature")))
-        numbers = np.repeat(numbers_of(some.column("number")), keys.sizes)
+        keys = signer.bucket_keys(_signatures(recipe, column_named(some, "signature")))
+        numbers = np.repeat(numbers_of(some, "number"), keys.sizes)
         yield ENTRIES.batch(np.ascontiguousarray(keys.values).view(np.int64), numbers)
 
 
@@ -61,7 +61,7 @@ def shared(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """``ENTRIES`` sorted by bucket -> those of buckets with two items or more."""
     del recipe  # as of all steps, though nothing of it is needed
     for piece in whole_groups(batches, "bucket"):
-        sizes = np.diff(starts_of(numbers_of(piece.column("bucket"))))
+        sizes = np.diff(starts_of(numbers_of(piece, "bucket")))
         kept = np.repeat(sizes > 1, sizes)
         if kept.any():
             yield taken(piece, np.flatnonzero(kept))
@@ -105,7 +105,7 @@ def meet(
 
 
 def _part(recipe: Recipe, piece: Any, most: int) -> Any:
-    keys = numbers_of(piece.column("bucket"))
+    keys = numbers_of(piece, "bucket")
     starts = starts_of(keys)
     sizes = np.diff(starts)
     if (sizes < 2).all():
@@ -122,9 +122,9 @@ def _part(recipe: Recipe, piece: Any, most: int) -> Any:
     kept = np.repeat(sizes > 1, sizes)
     piece, keys = taken(piece, np.flatnonzero(kept)), keys[kept]
     numbers, firsts, members = np.unique(
-        numbers_of(piece.column("number")), return_index=True, return_inverse=True
+        numbers_of(piece, "number"), return_index=True, return_inverse=True
     )
-    every = _signatures(recipe, piece.column("signature"))
+    every = _signatures(recipe, column_named(piece, "signature"))
     return slice_of(signer_of(recipe), numbers, every[firsts], keys.view(np.uint64), members)
 
 
@@ -136,8 +136,8 @@ def connect(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     candidates, which changes no answer: each is answered by what it holds.
     """
     for piece in whole_groups(batches, "bucket"):
-        numbers = numbers_of(piece.column("number"))
-        starts = starts_of(numbers_of(piece.column("bucket")))
+        numbers = numbers_of(piece, "number")
+        starts = starts_of(numbers_of(piece, "bucket"))
         sizes = np.diff(starts)
         large = np.repeat(sizes > LARGE_BUCKET, sizes)
         if large.any():

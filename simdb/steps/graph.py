@@ -15,7 +15,7 @@ from simdb.errors import WrongTypeError
 from simdb.forest import Forest
 from simdb.recipe import Recipe
 from simdb.steps.schemas import GATHERED, LABELS
-from simdb.steps.streams import numbers_of, taken
+from simdb.steps.streams import column_named, numbers_of, taken
 
 PAIRS_OF_TASK = 1_000_000
 _ONE, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -43,7 +43,7 @@ def contract(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     smallest vertex of each component.
     """
     del recipe
-    found = [(numbers_of(batch.column(0)), numbers_of(batch.column(1))) for batch in batches]
+    found = [(numbers_of(batch, 0), numbers_of(batch, 1)) for batch in batches]
     if found:
         left, right = (np.concatenate(side) for side in zip(*found, strict=True))
         vertices, labels = components(left, right)
@@ -66,7 +66,7 @@ def spread(recipe: Recipe, batches: Iterable[Any], *, blocks: Mapping[int, int])
     large = np.array(sorted(blocks), np.int64)
     counts = np.array([blocks[label] for label in large.tolist()], np.int64)
     for batch in batches:
-        group = numbers_of(batch.column("group"))
+        group = numbers_of(batch, "group")
         place = np.minimum(np.searchsorted(large, group), max(0, large.size - 1))
         cut = large[place] == group if large.size else np.zeros(group.size, np.bool_)
         if not cut.any():
@@ -74,9 +74,7 @@ def spread(recipe: Recipe, batches: Iterable[Any], *, blocks: Mapping[int, int])
             continue
         yield taken(batch, np.flatnonzero(~cut))
         some, many = taken(batch, np.flatnonzero(cut)), counts[place[cut]]
-        label, number, right = (
-            numbers_of(some.column(name)) for name in ("group", "number", "right")
-        )
+        label, number, right = (numbers_of(some, name) for name in ("group", "number", "right"))
         is_item = right < 0
         own = _block(number, many)
         copies = np.where(is_item, many, 1)
@@ -88,7 +86,8 @@ def spread(recipe: Recipe, batches: Iterable[Any], *, blocks: Mapping[int, int])
         named = (label[rows].view(np.uint64) * _ONE) ^ (pair * _OTHER)
         others = some.take(arrow.numbers(rows))
         yield GATHERED.batch(
-            named.view(np.int64), *(others.column(name) for name in ("number", "right", "item"))
+            named.view(np.int64),
+            *(column_named(others, name) for name in ("number", "right", "item")),
         )
 
 

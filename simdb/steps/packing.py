@@ -26,7 +26,7 @@ from simdb.errors import UsageError
 from simdb.recipe import Recipe
 from simdb.steps.buckets import entries
 from simdb.steps.schemas import COPIES, ENTRIES, PACKED
-from simdb.steps.streams import numbers_of, starts_of, taken
+from simdb.steps.streams import column_named, numbers_of, starts_of, taken
 
 AT_ONCE = 2**19  # rows that are packed together
 OF_PART = 2**20  # rows of a part, of which a task holds one after the other
@@ -44,7 +44,7 @@ def parts_of(rows: int) -> int:
 def pack_entries(recipe: Recipe, batches: Iterable[Any], *, parts: int) -> Iterator[Any]:
     """(number, signature) -> ``PACKED``: what ``entries`` gives, dealt to parts by bucket."""
     words = (
-        [numbers_of(batch.column(name)).view(np.uint64) for name in ("bucket", "number")]
+        [numbers_of(batch, name).view(np.uint64) for name in ("bucket", "number")]
         for batch in entries(recipe, batches)
     )
     yield from _packed(words, parts)
@@ -92,10 +92,10 @@ def copies_packed(
 
 
 def _of_digests(batch: Any) -> list[UInt64s]:
-    some = taken(batch, np.flatnonzero(np.asarray(batch.column("digest").is_valid())))
-    whole = b"".join(some.column("digest").to_pylist())
+    some = taken(batch, np.flatnonzero(np.asarray(column_named(batch, "digest").is_valid())))
+    whole = b"".join(column_named(some, "digest").to_pylist())
     low, high = np.frombuffer(whole, np.uint64).reshape(-1, 2).T
-    return [low, high, numbers_of(some.column("number")).view(np.uint64)]
+    return [low, high, numbers_of(some, "number").view(np.uint64)]
 
 
 def _packed(found: Iterable[list[UInt64s]], parts: int) -> Iterator[Any]:
@@ -146,8 +146,8 @@ def _parts(batches: Iterable[Any], words: int) -> Iterator[list[UInt64s]]:
     held: list[list[UInt64s]] = []
     last: int | None = None
     for batch in batches:
-        numbers = numbers_of(batch.column("part")).tolist()
-        for number, row in zip(numbers, batch.column("entries"), strict=True):
+        numbers = numbers_of(batch, "part").tolist()
+        for number, row in zip(numbers, column_named(batch, "entries"), strict=True):
             if last is not None and number < last:
                 raise UsageError("the rows of a task are not sorted by 'part'")
             if number != last and held:

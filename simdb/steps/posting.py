@@ -22,7 +22,7 @@ from simdb.ragged import slices_of
 from simdb.recipe import Recipe
 from simdb.steps.schemas import PAIRS, POSTINGS, SYMBOLS
 from simdb.steps.signing import require_served, signer_of, threshold_of
-from simdb.steps.streams import numbers_of, starts_of, whole_groups
+from simdb.steps.streams import column_named, numbers_of, starts_of, whole_groups
 
 SLICE = 2**20  # bytes of items
 ROOM = 65_536  # candidates
@@ -49,7 +49,7 @@ def sample(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """``ITEMS``, some of all -> ``SYMBOLS``: the symbols of each, once an item."""
     require_served(recipe, exact=True)
     for batch in batches:
-        symbols = signer_of(recipe).symbols(batch.column("item").to_pylist())
+        symbols = signer_of(recipe).symbols(column_named(batch, "item").to_pylist())
         arranged = SymbolOrder().arrange(symbols.values, symbols.offsets)
         yield SYMBOLS.batch(arranged.values.view(np.int64))
 
@@ -69,7 +69,7 @@ def post(ordered: Ordered, batches: Iterable[Any]) -> Iterator[Any]:
     require_served(recipe, exact=True)
     threshold, forms = threshold_of(recipe), signer_of(recipe).items
     for batch in batches:
-        whole, numbers = batch.column("item").to_pylist(), numbers_of(batch.column("number"))
+        whole, numbers = column_named(batch, "item").to_pylist(), numbers_of(batch, "number")
         for part in slices_of(forms.weights(whole), SLICE) if whole else ():
             symbols = signer_of(recipe).symbols(whole[part])
             sets = ordered.order.arrange(symbols.values, symbols.offsets)
@@ -107,12 +107,12 @@ def meet_posted(
 
 def _met(threshold: Threshold, piece: Any) -> Iterator[tuple[Any, Any]]:
     postings = kernels.postings
-    runs = np.diff(starts_of(numbers_of(piece.column("key"))))
+    runs = np.diff(starts_of(numbers_of(piece, "key")))
     several = np.repeat(runs > 1, runs)
     if not several.any():
         return
     number, position, size, bitmap = (
-        numbers_of(piece.column(name))[several] for name in ("number", "position", "size", "bitmap")
+        numbers_of(piece, name)[several] for name in ("number", "position", "size", "bitmap")
     )
     starts = np.append(0, np.cumsum(runs[runs > 1]))
     # The kernel wants the sets of a piece numbered by rising size, and rising in each run.

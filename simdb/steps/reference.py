@@ -53,7 +53,7 @@ class Reference:
         """
         signed, kept, copies = self._signed(items, boundary)
         candidates = self._candidates(signed, kept, boundary)
-        left, right = (numbers_of(candidates.column(name)) for name in ("left", "right"))
+        left, right = (numbers_of(candidates, name) for name in ("left", "right"))
         vertices, labels = graph.components(left, right)
         label_of = dict(zip(vertices.tolist(), labels.tolist(), strict=True))
         groups = [label_of[number] for number in left.tolist()]
@@ -130,7 +130,7 @@ class Reference:
             if digest is not None and self.collapse:
                 side = boundary is not None and number >= boundary
                 copies[number] = met.setdefault((side, digest), number)
-        numbers = numbers_of(signed.column("number"))
+        numbers = numbers_of(signed, "number")
         own = np.array([copies.get(number, number) for number in numbers.tolist()], np.int64)
         places = arrow.numbers(np.flatnonzero(own == numbers))
         kept = self._run(signing.encode, schemas.ITEMS, items)
@@ -163,7 +163,7 @@ class Reference:
         step = max(1, kept.num_rows // SAMPLED)
         some = kept.take(arrow.numbers(np.arange(0, kept.num_rows, step)))
         symbols = self._run(posting.sample, schemas.SYMBOLS, some)
-        return posting.order_of(self.recipe, numbers_of(symbols.column("symbol")))
+        return posting.order_of(self.recipe, numbers_of(symbols, "symbol"))
 
     def _decided(
         self, step: Callable[..., Iterator[Any]], schema: Schema, items: Any
@@ -174,7 +174,7 @@ class Reference:
         else:
             shared = self._shared(signed)
             edges = self._run(buckets.connect, schemas.PAIRS, shared, sort=["bucket", "number"])
-        sides = (numbers_of(edges.column(name)) for name in ("left", "right"))
+        sides = (numbers_of(edges, name) for name in ("left", "right"))
         vertices, labels = graph.components(*sides)
         rows = self._gathered(kept, dict(zip(vertices.tolist(), labels.tolist(), strict=True)))
         gathered = arrow.library().Table.from_batches([rows], schemas.GATHERED.arrow)
@@ -184,7 +184,7 @@ class Reference:
 
     def _gathered(self, kept: Any, label_of: Mapping[int, int]) -> Any:
         """Return the items of all components as ``GATHERED``."""
-        numbers = numbers_of(kept.column("number"))
+        numbers = numbers_of(kept, "number")
         group = np.array([label_of.get(number, -1) for number in numbers.tolist()], np.int64)
         places = np.flatnonzero(group >= 0)
         items = kept.column("item").take(arrow.numbers(places)).combine_chunks()
@@ -217,7 +217,7 @@ class Reference:
         return arrow.library().Table.from_batches(found, schema.arrow)
 
     def _dealt(self, given: Any, sort: list[str]) -> Iterator[Any]:
-        values = np.ascontiguousarray(numbers_of(given.column(sort[0]))).view(np.uint64)
+        values = np.ascontiguousarray(numbers_of(given, sort[0])).view(np.uint64)
         part = ((values * _SPREAD) >> np.uint64(40)).astype(np.int64) % self.parts
         for number in range(self.parts):
             some = given.take(arrow.numbers(np.flatnonzero(part == number)))

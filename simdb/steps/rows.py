@@ -20,7 +20,7 @@ from simdb.lsh.family import MinHash
 from simdb.recipe import Recipe
 from simdb.steps.schemas import MINIMA, SIGNED
 from simdb.steps.signing import signer_of
-from simdb.steps.streams import numbers_of, starts_of, whole_groups
+from simdb.steps.streams import column_named, numbers_of, starts_of, whole_groups
 
 
 def _family(recipe: Recipe) -> MinHash:
@@ -38,10 +38,10 @@ def partial_minima(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        numbers = numbers_of(batch.column("number"))
+        numbers = numbers_of(batch, "number")
         order = np.argsort(numbers, kind="stable")
         starts = starts_of(numbers[order])
-        elements = batch.column("element").take(arrow.numbers(order)).to_pylist()
+        elements = column_named(batch, "element").take(arrow.numbers(order)).to_pylist()
         bounds = zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
         items = signer.items.encode_many([elements[begin:end] for begin, end in bounds])
         minima = family.minima(signer.symbols(items))
@@ -52,9 +52,9 @@ def merge_minima(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """``MINIMA`` sorted by number -> ``SIGNED``, as of the whole items, without digests."""
     family, library = _family(recipe), arrow.library()
     for piece in whole_groups(batches, "number"):
-        numbers = numbers_of(piece.column("number"))
+        numbers = numbers_of(piece, "number")
         starts = starts_of(numbers)[:-1]
-        found = arrow.matrix(piece.column("minima"), np.uint64, family.words)
+        found = arrow.matrix(column_named(piece, "minima"), np.uint64, family.words)
         if found is None:
             raise UsageError(f"the column 'minima' does not hold {family.words} words each")
         signatures = family.of_minima(np.minimum.reduceat(found, starts, axis=0))

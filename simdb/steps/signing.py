@@ -18,7 +18,7 @@ from simdb.kinds.base import Stored
 from simdb.ragged import as_bytes
 from simdb.recipe import Recipe
 from simdb.steps.schemas import ITEMS, SIGNED
-from simdb.steps.streams import numbers_of, taken
+from simdb.steps.streams import column_named, numbers_of, taken
 
 DIGEST_BYTES = 16
 _signers: dict[str, Signer] = {}
@@ -102,9 +102,9 @@ def encode(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """
     for batch in batches:
         _require_numbers(batch)
-        items, good, _ = encoded(recipe, batch.column("item"))
+        items, good, _ = encoded(recipe, column_named(batch, "item"))
         made = arrow.library().array(as_bytes(items), arrow.library().binary())
-        whole = ITEMS.batch(batch.column("number"), made)
+        whole = ITEMS.batch(column_named(batch, "number"), made)
         yield taken(whole, np.flatnonzero(good))
 
 
@@ -123,7 +123,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
         if not batch.num_rows:
             continue
         _require_numbers(batch)
-        items, good, problems = encoded(recipe, batch.column("item"))
+        items, good, problems = encoded(recipe, column_named(batch, "item"))
         places = np.flatnonzero(good)
         sound = items if good.all() else [items[place] for place in places.tolist()]
         signed = None if exact else signer_of(recipe).sign_unsorted(sound)
@@ -141,7 +141,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
                 rank = np.maximum(np.cumsum(good) - 1, 0)
                 signatures = signatures.take(library.array(rank, mask=~good))
         yield SIGNED.batch(
-            batch.column("number"),
+            column_named(batch, "number"),
             library.array(digests, library.binary()),
             signatures,
             library.array(problems, library.string()),
@@ -150,7 +150,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
 
 def _require_numbers(batch: Any) -> None:
     """Raise where numbers are below 0, which mark what is no pair in the steps that follow."""
-    least = int(numbers_of(batch.column("number")).min(initial=0))
+    least = int(numbers_of(batch, "number").min(initial=0))
     if least < 0:
         raise UsageError(f"numbers of rows must be 0 or more, not {least}")
 

@@ -15,10 +15,23 @@ from simdb.errors import UsageError
 MOST_BYTES = 4 * 2**20  # of groups that are handled at once; four times as many are no quicker
 
 
-def numbers_of(column: Any) -> Int64s:
-    """Return an int64 column as an array; UsageError for nulls in it."""
+def column_named(batch: Any, name: str | int) -> Any:
+    """Return a column of a batch, or of a table; UsageError: there is none, or there are two."""
+    try:
+        return batch.column(name)
+    except (KeyError, IndexError):
+        twice = batch.schema.names.count(name) > 1
+        problem = f"have two columns {name!r}" if twice else f"have no column {name!r}"
+        raise UsageError(f"the rows {problem}; they have {batch.schema.names}") from None
+
+
+def numbers_of(batch: Any, name: str | int) -> Int64s:
+    """Return a column of whole numbers as an array; UsageError for others, and for nulls in it."""
+    column = column_named(batch, name)
     if column.null_count:
         raise UsageError("a number of a row is null: every row needs one of its own")
+    if not arrow.library().types.is_integer(column.type):
+        raise UsageError(f"the column {name!r} must hold whole numbers, not {column.type}")
     found: Int64s = column.to_numpy(zero_copy_only=False)
     return found
 
@@ -60,7 +73,7 @@ def pieces(
     for batch in batches:
         if not batch.num_rows:
             continue
-        keys, rest = numbers_of(batch.column(key)), batch
+        keys, rest = numbers_of(batch, key), batch
         if (keys[1:] < keys[:-1]).any() or (last is not None and keys[0] < last):
             raise UsageError(f"the rows of a task are not sorted by {key!r}")
         last = int(keys[-1])
@@ -77,7 +90,7 @@ def pieces(
         if size < full:
             continue
         whole = joined(held)
-        cut = int(np.searchsorted(numbers_of(whole.column(key)), last))  # the last may go on
+        cut = int(np.searchsorted(numbers_of(whole, key), last))  # the last may go on
         if cut:
             yield None, whole.slice(0, cut)
         held = [whole.slice(cut)]

@@ -42,6 +42,13 @@ def test_a_file_name_that_cannot_be_is_refused(database, tmp_path):
                 use(name)
 
 
+def test_there_is_no_store_in_memory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(simdb.ConfigurationError, match="a store is a file"):
+        simdb.open(":memory:")
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("name", ["", "a\nb", "\0", "x" * 201, "é" * 101, "tab\t", "\ud800"])
 def test_a_name_that_cannot_be_stored_is_a_configuration_error(database, name):
     with pytest.raises(simdb.ConfigurationError, match="name"):

@@ -164,6 +164,11 @@ def test_positions_below_one_are_refused(positions):
         identical_files([], positions=positions)
 
 
+def test_an_empty_name_is_not_the_current_folder():
+    with pytest.raises(ConfigurationError, match="the name of a file is empty"):
+        identical_files([""])
+
+
 def test_reads_that_bring_less_than_was_asked_for_change_nothing(tmp_path, monkeypatch):
     """A signal, or a file system, may end a read early; only an empty one is the end."""
     contents = {"a": b"x" * 5_000, "b": b"x" * 5_000, "c": b"x" * 4_999 + b"y"}

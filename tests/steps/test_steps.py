@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pickle  # noqa: TID251 - engines send recipes to their workers
+from functools import partial
 from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
@@ -38,8 +39,8 @@ def test_exercise_3_3_7_signatures_by_rows_are_those_by_columns(sketch, batch):
     random.shuffle(rows)
     numbers, elements = zip(*rows, strict=True)
     long = pa.table({"number": numbers, "element": elements}).to_batches(max_chunksize=batch)
-    partial = pa.Table.from_batches(list(steps.partial_minima(recipe, long)))
-    ordered = partial.sort_by("number").to_batches(max_chunksize=batch)
+    minima = pa.Table.from_batches(list(steps.partial_minima(recipe, long)))
+    ordered = minima.sort_by("number").to_batches(max_chunksize=batch)
     merged = pa.Table.from_batches(list(steps.merge_minima(recipe, ordered)))
     assert merged["number"].to_pylist() == list(range(5))
     assert merged["signature"].to_pylist() == signed["signature"].to_pylist()
@@ -185,6 +186,58 @@ def test_numbers_below_0_and_nulls_are_refused(step):
         table = pa.table({"number": pa.array([1, wrong], pa.int64()), "item": [[1], [2]]})
         with pytest.raises(UsageError, match=told):
             list(step(simdb.Recipe.of(SETS, seed=1), table.to_batches()))
+
+
+@pytest.mark.parametrize(
+    ("step", "columns"),
+    [
+        (steps.sign, steps.ITEMS.names),
+        (steps.encode, steps.ITEMS.names),
+        (steps.entries, ["number", "signature"]),
+        (steps.shared, ["bucket"]),
+        (steps.meet, steps.SHARED.names),
+        (steps.connect, steps.SHARED.names),
+        (partial(steps.pack_entries, parts=64), ["number", "signature"]),
+        (steps.shared_packed, steps.PACKED.names),
+        (partial(steps.pack_digests, parts=64), ["number", "digest"]),
+        (steps.copies_packed, steps.PACKED.names),
+        (steps.sample, ["item"]),
+        (partial(steps.spread, blocks={1: 2}), steps.GATHERED.names),
+        (steps.verify, steps.GATHERED.names),
+        (steps.dedupe, ["group", "number", "item"]),
+        (steps.groups, ["group", "number", "item"]),
+        (steps.partial_minima, ["number", "element"]),
+        (steps.merge_minima, steps.MINIMA.names),
+        (steps.contract, [0, 1]),
+    ],
+)
+def test_a_column_that_is_missing_is_told_with_those_there_are(step, columns):
+    recipe = simdb.Recipe.of(SETS, seed=1)
+    signed = next(steps.sign(recipe, pa.table({"number": [1], "item": [[1]]}).to_batches()))
+    whole = {name: signed[name] for name in ("number", "digest", "signature")}
+    whole |= {name: pa.array([1, 1]) for name in ("bucket", "group", "part", "right", "size")}
+    whole |= {"number": pa.array([1, 2]), "element": pa.array([1, 2]), "item": pa.array([b""] * 2)}
+    whole |= {name: pa.concat_arrays([signed[name]] * 2) for name in ("digest", "signature")}
+    for missing in columns:
+        kept = {name: column for name, column in whole.items() if name != missing}
+        if isinstance(missing, int):
+            kept = {} if missing == 0 else {"left": pa.array([1, 1])}
+        batch = pa.RecordBatch.from_arrays([*kept.values()], names=[*kept])
+        with pytest.raises(UsageError, match=f"have no column {missing!r}; they have"):
+            list(step(recipe, [batch]))
+
+
+def test_a_column_that_is_there_twice_or_holds_no_whole_numbers_is_told():
+    recipe, ones = simdb.Recipe.of(SETS, seed=1), pa.array([[1]])
+    for number in (pa.array([1.5]), pa.array(["a"])):
+        batch = pa.RecordBatch.from_arrays([number, ones], names=["number", "item"])
+        with pytest.raises(UsageError, match="'number' must hold whole numbers"):
+            list(steps.sign(recipe, [batch]))
+    twice = pa.RecordBatch.from_arrays(
+        [pa.array([1]), ones, ones], names=["number", "item", "item"]
+    )
+    with pytest.raises(UsageError, match="have two columns 'item'"):
+        list(steps.sign(recipe, [twice]))
 
 
 @pytest.mark.parametrize(
