@@ -39,6 +39,7 @@ from simdb.results import Key
 
 _FIELD_LIMIT = 128 * 2**10  # bytes; of the csv module where nobody has changed it
 _DELIMITERS = (",", ";", "\t", "|")  # that a header may tell
+_NAMED_DELIMITER = re.compile(rb"(?:\xef\xbb\xbf)?sep=([\t -!#-~])[\r\n]")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -152,8 +153,12 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
     """Rows of a CSV file whose first record names the fields; all values are text.
 
     Separated by commas, or the delimiter of the options, quoted by ``"``, as ``csv.reader`` reads
-    it. A row with more or fewer fields than the header is a problem.
+    it. A row with more or fewer fields than the header is a problem. As Excel writes them, a line
+    before the header may name the delimiter (``sep=;``), and several columns at the end may have
+    neither names nor values.
     """
+
+    _unnamed = 0  # columns at the end
 
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield the records after the header, which is read here."""
@@ -163,18 +168,25 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
                 yield line, raw, problem
             else:
                 self.preamble += raw
-                if problem is not None or not self._is_blank(raw):
+                names_delimiter = line == 1 and _NAMED_DELIMITER.match(raw)
+                if problem is not None or not (names_delimiter or self._is_blank(raw)):
                     self._take_header(line, raw, problem)
 
     def _take_delimiter(self) -> None:
         """Take another delimiter than the usual one if only it makes the fields of the header.
 
-        None that the user names is doubted, and none is taken that lacks a field that is read.
+        None that the user names is doubted, nor one that the file does; none is taken that lacks a
+        field that is read.
         """
         if self.options.delimiter is not None:
             return
         wanted = set(self._wanted())
-        begin = self._stream.peek().decode(self.options.encoding, "replace").lstrip("\ufeff\r\n")
+        peeked = self._stream.peek()
+        named = _NAMED_DELIMITER.match(peeked)
+        if named is not None:
+            self.delimiter = named[1].decode()
+            return
+        begin = peeked.decode(self.options.encoding, "replace").lstrip("\ufeff\r\n")
         for mark in dict.fromkeys([self.delimiter, *_DELIMITERS]):
             header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=mark), [])
             if wanted <= set(header) and len(header) > self.options.any_fields:
@@ -196,6 +208,9 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             names = self._values(raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw)
         except RowProblemError as error:
             problem = problem or str(error)
+        if names[-2:] == ["", ""]:
+            named = max((place for place, name in enumerate(names, 1) if name), default=0)
+            names, self._unnamed = names[:named], len(names) - named
         if problem is None and len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             problem = f"the header names the field {twice!r} twice"
@@ -211,6 +226,12 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         """Return the fields of a record by the names of the header."""
         header = self.header or ()
         values = self._values(raw)
+        if len(values) == len(header) + self._unnamed:
+            values, beyond = values[: len(header)], values[len(header) :]
+            for column, value in enumerate(beyond, len(header) + 1):
+                if value:
+                    problem = f"a value in column {column}, which the header does not name"
+                    raise RowProblemError(problem)
         if len(values) != len(header):
             raise RowProblemError(f"{len(values)} fields, but the header has {len(header)}")
         return dict(zip(header, values, strict=True))
@@ -375,4 +396,5 @@ class RatingsReader(RowReader):
         names = self.header or ()
         text = io.StringIO(raw.decode(self.options.encoding), newline="")
         records = csv.reader(text, delimiter=self._ratings.delimiter)
-        return {"ratings": [dict(zip(names, record, strict=True)) for record in records]}
+        named = [record[: len(names)] for record in records]
+        return {"ratings": [dict(zip(names, record, strict=True)) for record in named]}

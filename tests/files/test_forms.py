@@ -205,3 +205,30 @@ def test_the_header_tells_the_delimiter_and_what_was_taken_is_said(tmp_path, hea
         assert [note.removeprefix(f"{path}: ") for note in reader.notes] == (
             [f"{told}, by its header"] if told else []
         )
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|", ","])
+@pytest.mark.parametrize("delimiter", [None, "same"])
+def test_what_excel_adds_to_a_table_is_no_data(tmp_path, mark, delimiter):
+    """A line that names the delimiter, and columns at the end without names and values."""
+    header, rows = "\ufeffsep=,\r\nid,text,,\r\n", ["1,one,,\r\n", "2,two\r\n", "3,three,,x\r\n"]
+    content = "".join([header, *rows]).replace(",", mark)
+    path = tmp_path / "a.csv"
+    path.write_text(content, newline="")
+    given = None if delimiter is None else mark
+    options = ReadingOptions(id_field="id", delimiter=given, metadata=True)
+    with open_rows(str(path), options) as reader:
+        found = list(reader)
+        assert reader.preamble.decode() == header.replace(",", mark)
+        assert reader.notes == []
+    assert [row.item for row in found] == ["one", "two", None]
+    assert not found[0].metadata
+    assert "a value in column 4, which the header does not name" in str(found[2].problem)
+
+
+def test_one_column_without_a_name_is_a_field(tmp_path):
+    for content in (b"id,text,\n1,one,x\n", b",id,text\nx,1,one\n"):
+        (row,) = rows_of(tmp_path / "a.csv", content, id_field="id", metadata=True)
+        assert row.metadata == {"": "x"}
+    with pytest.raises(BadItemError, match="names the field '' twice"):
+        rows_of(tmp_path / "a.csv", b",id,text,\nx,1,one,y\n")
