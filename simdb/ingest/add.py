@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, compress, repeat
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from itertools import chain, islice, repeat
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from msgspec import Struct, structs
 
 from simdb import answers, ingest
-from simdb.arrays import Bools, Float64s, Int64s, keep_freed_memory
+from simdb.arrays import Bools, Float64s, Int64s, UInt8s, keep_freed_memory
 from simdb.batches.deciding import Decisions
 from simdb.batches.signer import Prefixes, Signed, Signer, Signing
 from simdb.errors import (
@@ -72,6 +73,7 @@ MergeFunction: TypeAlias = Callable[[Entry, Entry], Entry | None]
 OutcomesCallback = Callable[[Outcomes], None]
 LostCallback = Callable[[int, int, int, int], None]
 OnExisting: TypeAlias = Literal["error", "skip", "replace", "require", "same", "leave", "update"]
+ACTIONS: tuple[Action, ...] = get_args(Action)  # the first is what becomes of most
 OF_CONTENT = ("same", "leave", "update")  # under these a row of a stored key may be that item
 
 
@@ -110,25 +112,40 @@ class Fates:
 
     batch: RowBatch
     stored: list[int]  # the item number that the key of each has in the store, -1 where it is new
-    actions: list[Action]  # one for each row
+    codes: UInt8s  # of each row the place of its action in ``ACTIONS``
     decisions: Decisions | None = None  # what each duplicates, if that was looked for
     targets: dict[int, Key] = field(default_factory=dict)  # of stored items that rows name
     superseded: dict[int, int] = field(default_factory=dict)  # stored items that go, and for whom
     renewed: list[int] = field(default_factory=list)  # rows that bring an item new metadata
     left: list[int] = field(default_factory=list)  # stored items whose new content is a duplicate
 
+    @property
+    def actions(self) -> list[Action]:
+        """The action of each row."""
+        return [ACTIONS[code] for code in self.codes.tolist()]
+
+    def action(self, row: int) -> Action:
+        """The action of a row."""
+        return ACTIONS[int(self.codes[row])]
+
+    def counts(self) -> dict[str, int]:
+        """How many rows have each action."""
+        return dict(zip(ACTIONS, np.bincount(self.codes).tolist(), strict=False))
+
     def again(self) -> list[int]:
         """The rows that are items of the store, unchanged but for metadata."""
         return [*self.rows("present"), *self.renewed]
 
+    def are(self, *actions: Action) -> Bools:
+        """Which rows have one of some actions."""
+        wanted = np.zeros(len(ACTIONS), np.bool_)
+        wanted[[ACTIONS.index(action) for action in actions]] = True
+        return wanted[self.codes]
+
     def rows(self, *actions: Action) -> list[int]:
-        """The rows of which some action is taken."""
-        there = set(self.actions)
-        if there.isdisjoint(actions):
-            return []
-        if there.issubset(actions):
-            return list(range(len(self.actions)))
-        return list(compress(range(len(self.actions)), map(actions.__contains__, self.actions)))
+        """The rows that have one of some actions."""
+        found: list[int] = np.flatnonzero(self.are(*actions)).tolist()
+        return found
 
 
 class BatchAdder:
@@ -228,8 +245,8 @@ class BatchAdder:
             if prefixes is not signed.prefixes:
                 signed = structs.replace(signed, prefixes=prefixes)
             batch.keys = ByteStrings.of(batch.keys)
-            fates = Fates(batch, writer.find_many(batch.keys), [])
-            fates.actions = self._actions(writer, fates)
+            fates = Fates(batch, writer.find_many(batch.keys), np.zeros(len(batch.rows), np.uint8))
+            self._choose_actions(writer, fates)
             if self._policy.bound is not None:
                 cut = self._decide(writer, fates, signed, self._policy.bound)
                 if cut or fates.decisions is None:
@@ -254,11 +271,11 @@ class BatchAdder:
 
     def _drop(self, fates: Fates, decisions: Decisions) -> None:
         """Let no duplicate be stored, nor what it should have updated."""
-        for row in np.flatnonzero(decisions.is_duplicate).tolist():
-            if fates.actions[row] == "replaced" and self._policy.leaving is not None:
-                fates.left.append(fates.stored[row])
-            if fates.actions[row] in ("added", "replaced"):
-                fates.actions[row] = "duplicate"
+        if self._policy.leaving is not None:
+            left = np.flatnonzero(decisions.is_duplicate & fates.are("replaced"))
+            fates.left += [fates.stored[row] for row in left.tolist()]
+        dropped = decisions.is_duplicate & fates.are("added", "replaced")
+        fates.codes[dropped] = ACTIONS.index("duplicate")
 
     def _tell_of_parts(self, fates: Fates) -> None:
         """Tell what a batch takes out that will be cut, before the first of its parts is stored.
@@ -269,7 +286,7 @@ class BatchAdder:
         if self._policy.lost is None or decisions is None:
             return
         rows = np.flatnonzero(decisions.is_duplicate).tolist()
-        left = sum(fates.actions[row] == "replaced" for row in rows)
+        left = int((decisions.is_duplicate & fates.are("replaced")).sum())
         old = self._dropped_by_stored(fates, decisions, rows)
         taken = len(fates.batch.rows), left, old, len(fates.superseded)
         self._policy.lost(*(self._losses + taken).tolist())
@@ -301,7 +318,7 @@ class BatchAdder:
     def _merge(self, writer: CollectionWriter, fates: Fates, merge: MergeFunction) -> None:
         """Store one item in place of a row, which is a batch of its own, and what it duplicates."""
         assert fates.decisions is not None
-        if fates.actions[0] != "duplicate":  # its key is stored already
+        if fates.action(0) != "duplicate":  # its key is stored already
             return
         number, items = int(fates.decisions.stored[0]), self._signer.items
         stored = writer.document(number)
@@ -337,13 +354,13 @@ class BatchAdder:
             batch.packed = started(batch, writer.number, writer.codec()).result()
         signed = self._signer.sign(batch.items)
         prefixes = postings.present_prefixes(writer, self._signer, batch.items, signed)
-        whole = Fates(batch, [number], ["replaced"])
+        whole = Fates(batch, [number], np.array([ACTIONS.index("replaced")], np.uint8))
         self._apply(writer, whole, structs.replace(signed, prefixes=prefixes))
-        fates.actions[0] = "merged"
+        fates.codes[0] = ACTIONS.index("merged")
 
     # -- what becomes of each row ---------------------------------------------------------------
 
-    def _actions(self, writer: CollectionWriter, fates: Fates) -> list[Action]:
+    def _choose_actions(self, writer: CollectionWriter, fates: Fates) -> None:
         policy, batch, stored = self._policy.on_existing, fates.batch, fates.stored
         if policy == "require" and -1 in stored:
             absent = batch.user_keys[stored.index(-1)]
@@ -351,7 +368,7 @@ class BatchAdder:
         keys = ByteStrings.of(batch.keys)
         unlike = self._removed.of_other_content(keys, batch.items) if self._notes_removed else ()
         if max(stored, default=-1) < 0 and not unlike:
-            return ["added"] * len(stored)
+            return  # all are added
         actions: list[Action] = []
         same, noted = self._compared(writer, fates) if policy in OF_CONTENT else (set(), set())
         for row, number in enumerate(stored):
@@ -367,7 +384,7 @@ class BatchAdder:
             else:
                 action = self._by_content(fates, row, is_same=row in same, is_noted=row in noted)
                 actions.append(action)
-        return actions
+        fates.codes[:] = [ACTIONS.index(action) for action in actions]
 
     def _by_content(self, fates: Fates, row: int, *, is_same: bool, is_noted: bool) -> Action:
         """Decide about a row whose key is stored by whether item and metadata are, too."""
@@ -440,8 +457,7 @@ class BatchAdder:
 
     def _decide(self, writer: CollectionWriter, fates: Fates, signed: Signed, bound: Bound) -> int:
         """Find what each row duplicates, or return where the batch must be cut for it, else 0."""
-        new = np.zeros(len(fates.actions), np.bool_)
-        new[fates.rows("added", "replaced")] = True
+        new = fates.are("added", "replaced")
         new[fates.renewed] = False  # they are the items that are stored
         standing, positions = self._policy.standing, fates.batch.rows
         leaving, replaced = self._policy.leaving, fates.rows("replaced")
@@ -533,7 +549,7 @@ class BatchAdder:
             superseded.setdefault(row, []).append(fates.targets[number])
         for place, keys in superseded.items():
             outcomes[place] = Outcome(
-                *(batch.rows[place], batch.user_keys[place], fates.actions[place]),
+                *(batch.rows[place], batch.user_keys[place], fates.action(place)),
                 superseded=tuple(keys),
             )
         if decisions is not None and similar:
@@ -545,7 +561,7 @@ class BatchAdder:
         batch, outcomes = fates.batch, {}
         same = self._told(np.array([self._signer.kind.identical_value]))
         for place, key in zip(others, batch.keys_at(others), strict=True):
-            number, action = fates.stored[place], fates.actions[place]
+            number, action = fates.stored[place], fates.action(place)
             changes: dict[str, Any]
             if action == "bad":
                 refused = self._existing(batch, place, number)
@@ -561,17 +577,17 @@ class BatchAdder:
 
     def _of_similar(self, fates: Fates, decisions: Decisions, similar: list[int]) -> list[Outcome]:
         """Tell what became of rows that are similar to an item, given by their places."""
-        batch, actions = fates.batch, fates.actions
+        batch = fates.batch
         within = self._are_within(fates, decisions, similar)
-        listed = decisions.stored[similar].tolist()
-        earlier = batch.keys_at(np.maximum(decisions.row[similar], 0).tolist())  # in the batch
-        target = fates.targets.get
-        named = [
-            target(number) if number >= 0 else before
-            for number, before in zip(listed, earlier, strict=True)
-        ]
+        numbers = decisions.stored[similar]
+        named = list(map(fates.targets.get, numbers.tolist()))
+        in_batch = np.flatnonzero(numbers < 0)
+        earlier = batch.keys_at(decisions.row[similar][in_batch].tolist())
+        for place, key in zip(in_batch.tolist(), earlier, strict=True):
+            named[place] = key
         told = self._told(decisions.value[similar])
-        rows, own = ([column[place] for place in similar] for column in (batch.rows, actions))
+        rows = [batch.rows[place] for place in similar]
+        own = [ACTIONS[code] for code in fates.codes[similar].tolist()]
         columns = (rows, batch.keys_at(similar), own, named, told.similarities, within.tolist())
         beside = (repeat(None), told.distances, repeat(told.estimated))
         return list(map(Outcome, *columns, *beside))
@@ -693,19 +709,18 @@ class Tally:
     bad_rows: list[tuple[int, str]] = field(default_factory=list)
     duplicates: list[Outcome] = field(default_factory=list)
 
-    def note(self, outcomes: Iterable[Outcome], *, rows: int, bad: int) -> None:
+    def note(self, outcomes: Collection[Outcome], *, rows: int, bad: int) -> None:
         """Count the rows of a batch, of some of which outcomes tell more, and the bad ones."""
         self.rows += rows + bad
         self.counts["bad"] += bad
-        duplicates: list[Outcome] = []
-        for outcome in outcomes:
-            if outcome.superseded:
-                self.counts["superseded"] += len(outcome.superseded)
-            if outcome.duplicate_of is not None and outcome.action != "merged":
-                duplicates.append(outcome)
-            if outcome.action == "bad" and len(self.bad_rows) < BAD_ROWS_KEPT:
-                self.bad_rows.append((outcome.row, outcome.problem or ""))
-        new = sum(outcome.within_input is True for outcome in duplicates)
+        refused = (one for one in outcomes if one.action == "bad")
+        room = BAD_ROWS_KEPT - len(self.bad_rows)
+        self.bad_rows += [(one.row, one.problem or "") for one in islice(refused, room)]
+        self.counts["superseded"] += sum(map(len, map(attrgetter("superseded"), outcomes)))
+        duplicates = [
+            one for one in outcomes if one.duplicate_of is not None and one.action != "merged"
+        ]
+        new = list(map(attrgetter("within_input"), duplicates)).count(True)
         self.counts["duplicates_new"] += new
         self.counts["duplicates_old"] += len(duplicates) - new
         self.duplicates += duplicates[: DUPLICATES_KEPT - len(self.duplicates)]
@@ -810,7 +825,7 @@ def store(
         fates = adder.add(batch, signing.result(), under)
         told = [adder.outcomes(one) for one in fates]
         for one in fates:
-            tally.counts.update(one.actions)
+            tally.counts.update(one.counts())
         whole = told[0] if len(told) == 1 else Outcomes(chain.from_iterable(told))
         done = _in_order(whole, batch)
         tally.note(done.apart.values(), rows=len(batch.rows), bad=len(batch.bad))
