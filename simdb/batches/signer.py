@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simdb.threads import Pool, Task
 
 
-SORTED_ANEW = 8  # of so many items one or fewer: to sort their keys is quicker than to pick them
+SORTED_ANEW = 2  # of so many items one or fewer: to sort their keys is quicker than to pick them
 LEAST_SHARED = 16  # items, from which on other threads sign them: to hand fewer over takes longer
 
 

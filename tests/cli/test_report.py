@@ -325,10 +325,9 @@ def test_what_is_at_the_bound_is_no_near_miss(tmp_path, threshold, as_distance):
             true["beyond"] = sum(value > most for value in found.values) // 2
         else:
             made = db.collection("c", simdb.Set(), threshold=share, seed=1, exact_floor=0.2)
-            for n in range(count):
-                own = range(100 * n, 100 * n + 20)
-                made.add(2 * n, own)
-                made.add(2 * n + 1, own[: round(20 * share)])
+            wholes = [range(100 * n, 100 * n + 20) for n in range(count)]
+            made.add_many(enumerate(wholes))
+            made.add_many((count + n, own[: round(20 * share)]) for n, own in enumerate(wholes))
             true = {"within": count, "beyond": 0}
             found = made.survey(sample=2 * count)
         edges, cut = _edges(found)
@@ -339,8 +338,8 @@ def test_what_is_at_the_bound_is_no_near_miss(tmp_path, threshold, as_distance):
         within = sum(pair for pair, side in zip(pairs, sides, strict=True) if side != as_distance)
         assert within == pytest.approx(true["within"], rel=0.02)
         assert sum(pairs) - within == pytest.approx(true["beyond"])
-        told = f"near misses: about {true['beyond']} pairs"
-        assert told in simdb.report(made)
+        if threshold in ("0.65", "1"):  # charts take long
+            assert f"near misses: about {true['beyond']} pairs" in simdb.report(made)
 
 
 def test_charts_that_are_drawn_at_once_are_those_drawn_alone():

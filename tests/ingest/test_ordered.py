@@ -437,7 +437,7 @@ def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
     generator = random.Random(f"{policy} {on_existing}")
     updated = 0
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
-        for trial in range(12):
+        for trial in range(6):
             options: dict[str, Any] = {"threshold": "0.5", "exact_floor": "0.5", "seed": trial}
             collection = db.create_collection(f"c{trial}", simdb.Set(), **options)
             items: dict[int, frozenset[int]] = {}
