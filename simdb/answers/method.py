@@ -390,12 +390,12 @@ def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
     Up to ``FEW`` may come in any order, and repeat.
     """
     if numbers.size <= FEW:
-        documents = dict(collection.documents_of(numbers, whole=False))
-        found = np.array(list(documents), np.int64)
-        keys: KeyColumn = [decode_user_key(document.key) for document in documents.values()]
+        encoded = dict(collection.each_key(numbers))
+        found = np.array(list(encoded), np.int64)
+        keys: KeyColumn = list(map(decode_user_key, encoded.values()))
     else:
-        found, encoded = collection.keys_of(numbers)
-        keys = decode_user_keys(encoded)
+        found, column = collection.keys_of(numbers)
+        keys = decode_user_keys(column)
     if found.size < numbers.size:
         missing = int(np.delete(numbers, found)[0])
         raise KeyNotFoundError(f"item number {missing} is not stored")

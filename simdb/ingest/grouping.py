@@ -36,10 +36,10 @@ from simdb.linkage.entities import Clustering, SimilarPairs, cluster
 from simdb.linkage.living import NO_GROUP, Happened, Share, happened, inherit, shares_of
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened, WriteAccess
-from simdb.ragged import as_bytes, slices_of
+from simdb.ragged import slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.groups import Edges, GroupWriter
-from simdb.storage.collection.reader import FEW, CollectionReader
+from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.views import KeyFilter
 
@@ -141,16 +141,15 @@ class Log:
             self._tables.add_alias(label, stands_for)
         self._changes += [(bound, change) for change in changes]
 
+    def note_keys(self, numbers: UInt32s) -> None:
+        """Note the keys of items, given by ascending numbers."""
+        found = self._writer.each_key(numbers)
+        self.keys.update((int(numbers[position]), bytes(key)) for position, key in found)
+
     def write(self) -> None:
         """Store it, with the keys of the items."""
         named = {item for _, change in self._changes for item in change.items} - self.keys.keys()
-        numbers = np.array(sorted(named), np.uint32)
-        if numbers.size <= FEW:
-            for position, document in self._writer.documents_of(numbers, whole=False):
-                self.keys[int(numbers[position])] = bytes(document.key)
-        else:
-            positions, keys = self._writer.keys_of(numbers)
-            self.keys.update(zip(numbers[positions].tolist(), as_bytes(keys), strict=True))
+        self.note_keys(np.array(sorted(named), np.uint32))
         changes = [
             [
                 *(ACTIONS.index(change.action), bound, change.group, change.other),
@@ -219,9 +218,7 @@ class Keeper:
                 )
             for number in self._was[level]:
                 self._tables.set_edges(level, number, Edges.none())
-        numbers_ = np.array(sorted(labelled), np.uint32)
-        for position, document in self._writer.documents_of(numbers_, whole=False):
-            self._log.keys[int(numbers_[position])] = bytes(document.key)
+        self._log.note_keys(np.array(sorted(labelled), np.uint32))
 
     def _pieces_of(self, level: int, label: int) -> list[Piece]:
         """Cut a component by what goes of it."""

@@ -40,6 +40,7 @@ from simdb.storage.tables.layout import (
     collection_key,
     decode_document,
     dictionary_keys,
+    document_key,
     manifest_key,
     owner_prefix,
 )
@@ -292,17 +293,13 @@ class CollectionReader:
                     numbers[place] = ITEM_NUMBER.unpack(value)[0]
         return numbers
 
-    def document(self, number: int, *, whole: bool = True) -> Document | None:
-        """Return the document of an item number, or None if no block holds it.
-
-        If it is not to be ``whole``, an item that lies elsewhere is not read.
-        """
+    def document(self, number: int) -> Document | None:
+        """Return the document of an item number, or None if no block holds it."""
         block = self.documents.find(number)
         place = None if block is None else block.place(number)
         if block is None or place is None:
             return None
-        document = self.decoded(block, place)
-        return self._whole(document) if whole else document
+        return self._whole(self.decoded(block, place))
 
     def decoded(self, block: Block, place: int) -> Document:
         """Return the document at a place of a block, without its item if that lies elsewhere."""
@@ -422,24 +419,21 @@ class CollectionReader:
         caches[name] = seen, found
         return found
 
-    def documents_of(
-        self, numbers: UInt32s, *, whole: bool = True
-    ) -> Iterator[tuple[int, Document]]:
+    def documents_of(self, numbers: UInt32s) -> Iterator[tuple[int, Document]]:
         """Yield position and document of ascending item numbers; absent ones are left out.
 
-        Up to ``FEW`` may come in any order, and repeat. If they are not to be ``whole``, items
-        that lie elsewhere are not read.
+        Up to ``FEW`` may come in any order, and repeat.
         """
         if numbers.size <= FEW:
             for position, number in enumerate(numbers.tolist()):
-                found = self.document(number, whole=whole)
+                found = self.document(number)
                 if found is not None:
                     yield position, found
             return
         for block, positions, places in self.documents.locate(numbers):
             documents = self._documents(block, numbers[positions], places)
             for position, document in zip(positions.tolist(), documents, strict=True):
-                yield position, self._whole(document) if whole else document
+                yield position, self._whole(document)
 
     def _documents(self, block: Block, numbers: UInt32s, places: Int64s) -> Iterator[Document]:
         """Yield documents of a block as they lie there; many are verified by one kernel."""
@@ -486,6 +480,21 @@ class CollectionReader:
         return _together(
             [(found.positions, found.key_column()) for found in self.documents_in_columns(numbers)]
         )
+
+    def each_key(self, numbers: UInt32s) -> Iterator[tuple[int, bytes | memoryview]]:
+        """Yield position and encoded key of ascending item numbers; absent ones are left out.
+
+        Up to ``FEW`` may come in any order, and repeat. No document is unpacked.
+        """
+        if numbers.size > FEW:
+            positions, keys = self.keys_of(numbers)
+            yield from zip(positions.tolist(), as_bytes(keys), strict=True)
+            return
+        for position, number in enumerate(numbers.tolist()):
+            block = self.documents.find(number)
+            place = None if block is None else block.place(number)
+            if block is not None and place is not None:
+                yield position, document_key(number, block.verified_record(place))
 
     def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
         """Return the positions in ascending item numbers of those stored, and encoded metadata.

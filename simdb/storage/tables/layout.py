@@ -202,7 +202,8 @@ def _encode_text(key: str) -> bytes:
 
 def decode_user_key(encoded: bytes | memoryview) -> Key:
     """Return the user's key; CorruptionError if the bytes are no encoded key."""
-    tag, payload = bytes(encoded[:1]), bytes(encoded[1:])
+    whole = bytes(encoded)
+    tag, payload = whole[:1], whole[1:]
     try:
         if tag == TEXT_TAG:
             return payload.decode()
