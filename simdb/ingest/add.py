@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice, repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
@@ -106,6 +107,12 @@ class _Told(NamedTuple):
     estimated: bool
 
 
+@cache
+def _wanted(actions: tuple[Action, ...]) -> Bools:
+    """Tell of the code of each action whether it is one of some."""
+    return np.array([action in actions for action in ACTIONS])
+
+
 @dataclass(slots=True)
 class Fates:
     """What becomes of the good rows of a batch."""
@@ -138,13 +145,11 @@ class Fates:
 
     def are(self, *actions: Action) -> Bools:
         """Which rows have one of some actions."""
-        wanted = np.zeros(len(ACTIONS), np.bool_)
-        wanted[[ACTIONS.index(action) for action in actions]] = True
-        return wanted[self.codes]
+        return _wanted(actions)[self.codes]
 
     def rows(self, *actions: Action) -> list[int]:
         """The rows that have one of some actions."""
-        found: list[int] = np.flatnonzero(self.are(*actions)).tolist()
+        found: list[int] = self.are(*actions).nonzero()[0].tolist()
         return found
 
 
