@@ -42,6 +42,56 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        self._is_direct = True\n        for changed, handle",
+        "        for changed, handle",
+        "tests/storage/test_groups.py -k amid",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "            if owner.is_lost:  # run numbers that others have read come again\n"
+        "                self.forget()\n",
+        "",
+        "tests/storage/test_groups.py -k remembered",
+    ),
+    Fault(
+        "storage",
+        "storage/file/preflight.py",
+        "    return len(beginning) == _META.size and _META.unpack(beginning)[0] == MAGIC",
+        "    return False",
+        "tests/storage/test_preflight.py -k lock_file_stays",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/rebuild.py",
+        "        access.environment.forget()",
+        "        pass",
+        "tests/upkeep/test_rebuild.py -k what_is_gone",
+    ),
+    Fault(
+        "ingest",
+        "ingest/dedupe.py",
+        "        chosen, at_once = np.flatnonzero(rows), most_probed(self._opened)\n",
+        "        chosen, at_once = np.flatnonzero(rows), rows.size\n",
+        "tests/answers/test_chunk_index.py -k looked_up_at_once",
+    ),
+    Fault(
+        "ingest",
+        "ingest/add.py",
+        "            resources = Resources(self._access.memory)\n",
+        "            resources = Resources()\n",
+        "tests/answers/test_chunk_index.py -k looked_up_at_once",
+    ),
+    Fault(
+        "cli",
+        "cli/inputs.py",
+        '        elif target is None and forms != {"numpy"}:\n',
+        "        elif target is None and not forms:\n",
+        "tests/cli/test_inputs.py -k no_keys_of_a_new_store",
+    ),
+    Fault(
         "files",
         "files/separated.py",
         "                names_delimiter = line == 1 and _NAMED_DELIMITER.match(raw)\n",

@@ -142,7 +142,7 @@ class Buckets(Method, frozen=True):
         at_once = PROBED_AT_ONCE
         if opened.resources.pool() is not None:  # enough parts that all threads have some to do
             at_once = max(LEAST_PROBED, min(at_once, len(items) // PARTS_OF_MANY))
-        most = min(at_once, _most_indexed(opened))
+        most = min(at_once, most_probed(opened))
         slices = slices_of(np.maximum(weights, COMPARED_BYTES // most), COMPARED_BYTES)
         parts = ((some, items[some]) for some in slices)
         for some, similar in groupby(self._similar_to(opened, parts, opened.work), itemgetter(0)):
@@ -184,7 +184,7 @@ class Buckets(Method, frozen=True):
         """Yield the items of the left collection, in batches that are signed together."""
         return live_batches(
             left.reader,
-            most_items=min(PROBES_AT_ONCE, _most_indexed(right)),
+            most_items=min(PROBES_AT_ONCE, most_probed(right)),
             weights=right.signer.items.weights,
         )
 
@@ -297,10 +297,10 @@ class Buckets(Method, frozen=True):
         """Look new items up in the buckets, and pair each with those before it."""
         signer, reader = opened.signer, opened.reader
         needed = signer.agreement(self.bound)
-        for numbers in _live_numbers(reader, since, min(PROBED_AT_ONCE, _most_indexed(opened))):
+        for numbers in _live_numbers(reader, since, min(PROBED_AT_ONCE, most_probed(opened))):
             signatures, present = stored_signatures(reader, numbers)
             own = Signed(signatures, signer.bucket_keys(signatures), present)
-            items = read_items(reader, numbers)[1] if _looks_around(signer) else []
+            items = read_items(reader, numbers)[1] if looks_around(signer) else []
             signed = as_probes(signer, own, items)
             for probes, others, *_ in _candidates_of_probes(opened, signed, needed):
                 opened.work.spend(others.size)
@@ -316,9 +316,9 @@ def are_few(reader: CollectionReader, since: int) -> bool:
     return (reader.manifest.next_number - since) * NEW_SHARE <= reader.manifest.live
 
 
-def _most_indexed(opened: Opened) -> int:
-    """Of how many items signatures and bucket keys fit into a share of the memory setting."""
-    return opened.signer.most_indexed(opened.resources.memory // SHARE_OF_SIGNED)
+def most_probed(opened: Opened) -> int:
+    """Of how many probes signatures and bucket keys fit into a share of the memory setting."""
+    return opened.signer.most_probed(opened.resources.memory // SHARE_OF_SIGNED)
 
 
 def _live_numbers(reader: CollectionReader, since: int, at_once: int) -> Iterator[UInt32s]:
@@ -339,7 +339,8 @@ def _signed(
     return None, as_probes(signer, signer.sign(items, pool), items)
 
 
-def _looks_around(signer: Signer) -> bool:
+def looks_around(signer: Signer) -> bool:
+    """Whether probes look into more buckets than those that they would be in."""
     return signer.family is not None and signer.family.looks_around
 
 
@@ -354,7 +355,7 @@ def as_probes(
 
     Their ``features`` are made anew where they are not had already.
     """
-    if signer.family is None or not signer.family.looks_around:
+    if signer.family is None or not looks_around(signer):
         return signed
     known = signer.features(items) if features is None else features
     keys = signer.family.probe_keys(known, signed.signatures)
@@ -610,7 +611,8 @@ def bucket_slices(opened: Opened) -> Iterator[BucketSlice]:
     """Sweep the buckets of all live items in the order of their keys."""
     reader = opened.reader
     room = max(4_096, opened.resources.memory // SHARE_OF_MEMORY)
-    room = max(LEAST_ROOM, min(room, _most_indexed(opened)))
+    most_indexed = opened.signer.most_indexed(opened.resources.memory // SHARE_OF_SIGNED)
+    room = max(LEAST_ROOM, min(room, most_indexed))
     for keys, columns in reader.bands.sweep(reader.tombstones, room=room):
         in_buckets = are_shared(keys)
         if in_buckets.any():

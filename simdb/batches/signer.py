@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 SORTED_ANEW = 2  # of so many items one or fewer: to sort their keys is quicker than to pick them
+BYTES_OF_PROBE_KEY = 32  # while it is made and looked up
 LEAST_SHARED = 16  # items, from which on other threads sign them: to hand fewer over takes longer
 
 
@@ -182,6 +183,13 @@ class Signer:
         if self.family is None:
             return max(1, most)
         return max(1, 8 * most // (2 * self.family.words + 8 * self.settings.most_keys))
+
+    def most_probed(self, most: int) -> int:
+        """Return how many items can be looked up at once, as ``most_indexed`` has it."""
+        indexed = self.most_indexed(most)
+        if self.family is None or not self.family.looks_around:
+            return indexed
+        return min(indexed, max(1, 8 * most // (BYTES_OF_PROBE_KEY * self.family.keys_of_probe)))
 
     def agreement(self, bound: Bound) -> Agreement:
         """The agreement that candidates must have, beside a bucket, to be compared."""

@@ -496,15 +496,17 @@ class Feed(Parts):
             place -= len(waiting)
         problem = error.problem.removeprefix(f"row {number}: ")
         text = ": ".join(waiting.about(place, problem))
+        remedies = error.remedies
         if isinstance(error, KeyExistsError):
             if error.within_input:
                 text += self._earlier(error.key)
             if self._options.id_field is None and self._options.made_keys is None:
+                remedies = ()  # to replace what another file has in that line would lose it
                 text += (
-                    " (keys are line numbers here; --id-field names a field instead, and "
-                    "--make-keys makes others)"
+                    " (keys are line numbers here, which come again in every file; in a new "
+                    "collection --id-field names the field of the key, and --make-keys makes keys)"
                 )
-        return UsageError(text, remedies=error.remedies)
+        return UsageError(text, remedies=remedies)
 
     def _earlier(self, key: Key | None) -> str:
         """Return the position of the earlier row of a key, as the end of a message."""

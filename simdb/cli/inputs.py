@@ -297,16 +297,23 @@ class InputOptions(Struct, frozen=True):
     ) -> None:
         """Raise unless keys tell the rows apart and are from where those of the rows stored are.
 
-        Where they are from, the collection notes.
+        Where they are from, the collection notes; without one, it is to be made for these rows, and
+        line numbers, which come again in the next file, cannot be its keys.
         """
         source = "the numbers of lines"
+        forms = {told_format(one, self.of(kind)) for one in sources}
         if self.id_field is not None:
             source = source_of_keys(self.id_field)
         elif self.make_keys is not None:
             made = {"content": "the content", "place": "the names and lines of inputs"}
             source = made[self.make_keys]
-        elif {told_format(one, self.of(kind)) for one in sources} == {"text"}:
+        elif forms == {"text"}:
             source = "the paths of texts"
+        elif target is None and forms != {"numpy"}:
+            raise UsageError(
+                "a store needs keys that do not change, and line numbers come again in the next "
+                "file: --id-field names the field of the key, and --make-keys makes keys"
+            )
         elif len(sources) > 1:
             raise UsageError(
                 "line numbers would give several inputs the same keys: --id-field names the field "

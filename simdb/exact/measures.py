@@ -64,6 +64,9 @@ class SetSimilarity(StrEnum):
         return overlaps / (stored_sizes if self is SetSimilarity.STORED_IN_PROBE else sizes)
 
 
+LARGEST_ROOTED = 2**52  # below it a float's square root is rounded up to that of a whole number
+
+
 class Criterion(Struct, frozen=True, dict=True):
     """At least so much of a measure, as exact bounds of overlaps, sizes and prefixes."""
 
@@ -104,6 +107,11 @@ class Criterion(Struct, frozen=True, dict=True):
         if self.measure is SetSimilarity.OVERLAP:
             smaller = np.minimum(probe_size, stored_sizes)
             return np.maximum(1, self.threshold.minimum_sizes(smaller))
+        if self.measure is SetSimilarity.PROBE_IN_STORED:
+            return np.full(stored_sizes.size, self.needed_overlap(probe_size, 1))
+        if probe_size * int(stored_sizes.max(initial=0)) < LARGEST_ROOTED:
+            squares = self._jaccard.minimum_sizes(probe_size * stored_sizes)
+            return np.ceil(np.sqrt(np.maximum(1, squares))).astype(np.int64)
         exact = [self.needed_overlap(probe_size, size) for size in stored_sizes.tolist()]
         return np.array(exact, np.int64)
 

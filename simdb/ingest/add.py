@@ -49,7 +49,7 @@ from simdb.late import cached_property
 from simdb.metadata import are_equal
 from simdb.opened.catalogue import CollectionSettings, present_settings
 from simdb.opened.epochs import current_epoch
-from simdb.opened.opened import Known, Opened, WriteAccess, require_kind
+from simdb.opened.opened import Known, Opened, Resources, WriteAccess, require_kind
 from simdb.ragged import ByteStrings, distinct_of, picked
 from simdb.results import Action, AddReport, Entry, Key, Outcome, Outcomes, Progress
 from simdb.storage.collection.reader import CollectionReader, stored_settings
@@ -468,7 +468,8 @@ class BatchAdder:
         leaving, replaced = self._policy.leaving, fates.rows("replaced")
         with writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
-            opened = Opened(self._settings, self._signer, before)
+            resources = Resources(self._access.memory)
+            opened = Opened(self._settings, self._signer, before, resources)
             deduplicator = ingest.dedupe.Deduplicator(
                 opened,
                 answers.choose.choose(self._settings, answers.choose.Question("add", bound)),

@@ -25,7 +25,14 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
-from simdb.answers.buckets import Proposals, as_probes, in_parts, propose
+from simdb.answers.buckets import (
+    Proposals,
+    as_probes,
+    in_parts,
+    looks_around,
+    most_probed,
+    propose,
+)
 from simdb.answers.compare import stored_of_pairs
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Method
@@ -100,7 +107,6 @@ class Deduplicator(BatchDecider):
             sorts=method.sorts,
         )
         self._opened = opened
-        self._probes = as_probes(opened.signer, signed, items)
         self._replaced = np.array(sorted(replaced), np.uint32)
         self._replacing = np.array([replaced[number] for number in sorted(replaced)], np.int64)
         self._dropped = np.zeros(len(items), np.bool_)
@@ -197,14 +203,13 @@ class Deduplicator(BatchDecider):
 
     def _candidates(self, rows: Bools, limit: int) -> Proposals:
         """Return the stored items that share a bucket with rows, and are there when they come."""
-        signed = replace(self._probes, comparable=rows)
-        if self._prober is None:
-            needed = self._signer.agreement(self._bound)
-            known = self._filter
-            candidates = propose(self._opened.reader, signed, needed, limit=limit, known=known)
+        if self._prober is not None:
+            assert self._signed.prefixes is not None
+            candidates = _looked_up(self._prober, self._signed.prefixes, rows)
+        elif looks_around(self._signer):
+            candidates = self._proposed_around(rows, limit)
         else:
-            assert signed.prefixes is not None
-            candidates = _looked_up(self._prober, signed.prefixes, rows)
+            candidates = self._proposed(replace(self._signed, comparable=rows), limit)
         if self._leaving is not None:
             stays = ~self._leaving.among(candidates.numbers)
         elif self._replaced.size:
@@ -213,6 +218,23 @@ class Deduplicator(BatchDecider):
             return candidates
         probes, numbers = candidates.probes[stays], candidates.numbers[stays]
         return candidates._replace(probes=probes, numbers=numbers)
+
+    def _proposed(self, probes: Signed, limit: int) -> Proposals:
+        needed, known = self._signer.agreement(self._bound), self._filter
+        return propose(self._opened.reader, probes, needed, limit=limit, known=known)
+
+    def _proposed_around(self, rows: Bools, limit: int) -> Proposals:
+        """Look rows up that look around, so many at once as their keys have room."""
+        cut = np.zeros(rows.size, np.bool_)
+        parts = [Proposals(np.empty(0, np.int64), np.empty(0, np.uint32), cut)]
+        chosen, at_once = np.flatnonzero(rows), most_probed(self._opened)
+        for begin in range(0, chosen.size, at_once):
+            own = chosen[begin : begin + at_once]
+            items = picked(self._column, own)
+            found = self._proposed(as_probes(self._signer, self._signed.select(own), items), limit)
+            cut[own] = found.cut
+            parts.append(Proposals(own[found.probes], found.numbers, cut, found.met))
+        return Proposals.together(parts)
 
     def _is_gone(self, rows: Int64s, numbers: UInt32s) -> Bools:
         """Tell which stored items a row does not meet any more, its own predecessor included."""

@@ -35,7 +35,7 @@ from simdb.kinds.base import Stored
 from simdb.linkage.entities import Clustering, SimilarPairs, cluster
 from simdb.linkage.living import NO_GROUP, Happened, Share, happened, inherit, shares_of
 from simdb.opened.catalogue import CollectionSettings
-from simdb.opened.opened import Opened, WriteAccess
+from simdb.opened.opened import Opened, Resources, WriteAccess
 from simdb.ragged import slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.groups import Edges, GroupWriter
@@ -297,7 +297,8 @@ class Keeper:
         self._writer.transaction.note_insertion()
         with self._writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
-            opened = Opened(self._settings, self._signer, before)
+            resources = Resources(self._access.memory)
+            opened = Opened(self._settings, self._signer, before, resources)
             for level, bound in enumerate(self._bounds):
                 neighbours = Neighbours(
                     opened,

@@ -209,7 +209,6 @@ def _guess(
 @kernel_of("queries")  # chunks that are verified have been read
 def probe(
     key_addresses: Int64s,
-    column_addresses: Int64s,
     starts: Int64s,
     counts: Int64s,
     fences: UInt64s,
@@ -225,8 +224,8 @@ def probe(
     """Find the rows of many keys in all runs at once.
 
     Args:
-        key_addresses, column_addresses, starts, counts: the chunks of all runs, run after run;
-            entries before ``starts`` of a chunk have been merged into another run.
+        key_addresses, starts, counts: the chunks of all runs, run after run; entries before
+            ``starts`` of a chunk have been merged into another run.
         fences: first key of each chunk.
         run_starts: first chunk of each run, and one past the last chunk.
         verified: 1 for chunks whose checksum this process has checked.

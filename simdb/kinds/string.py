@@ -397,6 +397,9 @@ class StringMeasure(PairedMeasure):
 # -- the index -----------------------------------------------------------------------------------
 
 
+_USUAL = 64  # characters
+
+
 class Segments(Family):
     """The segments of strings as buckets: strings within the bound share one, for certain.
 
@@ -412,6 +415,8 @@ class Segments(Family):
         self._cut = kind.cut(bound, bands)
         self._secrets = _segment_secrets(secret)
         self.words = WORDS_A_KEY * (bands + 2)
+        edits = self._cut.edits + self._cut.numerator * _USUAL // self._cut.denominator
+        self.keys_of_probe = bands * (2 * edits + 1) * (edits + 1)  # a length, a place in a window
 
     def sign(self, features: StringFeatures) -> UInt16s:
         """Return the signatures of strings, uint16 (n, words)."""

@@ -129,6 +129,8 @@ class Chunks(BandedFamily):
         super().__init__(bands, rows, _words_of(rows), secret)
         self.positions = _drawn(length, bands * rows, secret)
         self.radii = radii(most, bands)
+        # Those of all values within the largest radius, of which each chunk takes its own.
+        self.keys_of_probe = bands * _values_within(rows, max(self.radii))
 
     def sign(self, features: UInt64s) -> UInt16s:
         """Return the signatures of packed bit vectors, uint64 (n, words)."""

@@ -118,6 +118,8 @@ class Family(Protocol):
         band_words: words of a band, where each of an item's bands is so many successive words of
             its signature and one bucket key; 0 where keys come otherwise.
         looks_around: whether a probe looks into more buckets than those that it would be in.
+        keys_of_probe: about how many bucket keys are made to look a probe up, where it looks
+            around.
         decides: whether items that share a bucket are candidates is for ``are_candidates`` to say.
         is_fast: whether rows agree by the law of fast sketches (``lsh.fast_sketches``).
     """
@@ -125,6 +127,7 @@ class Family(Protocol):
     words: int
     band_words: int = 0
     looks_around: bool = False
+    keys_of_probe: int = 0
     decides: bool = False
     is_fast: bool = False
 

@@ -290,9 +290,10 @@ class Handle:
         """The threads to sign with, None when there is only this one."""
         if self.threads == 1:
             return None
-        if self._pool is None or self._pool[0] != os.getpid():  # threads do not survive a fork
-            self._pool = os.getpid(), Pool(self.threads, "simdb")
-        return self._pool[1]
+        pool = self._pool
+        if pool is None or pool[0] != os.getpid():  # threads do not survive a fork
+            pool = self._pool = os.getpid(), Pool(self.threads, "simdb")
+        return pool[1]
 
     @property
     def together(self) -> Together:
@@ -309,7 +310,7 @@ class Handle:
     def _release(self) -> None:
         if self._uses:
             return
-        if self._pool is not None and self._pool[0] == os.getpid():
-            self._pool[1].close()
-            self._pool = None
+        pool, self._pool = self._pool, None  # of several that close it one gets it
+        if pool is not None and pool[0] == os.getpid():
+            pool[1].close()
         self._give_back()

@@ -362,7 +362,7 @@ class _Run:
         items = self.encoded()
         some = items.sample(min(1.0, SAMPLED / max(1, rows)), seed=1)
         symbols = self.mapped(some, steps.sample, steps.SYMBOLS).toArrow()
-        ordered = steps.order_of(self.recipe, numbers_of(symbols.column("symbol")))
+        ordered = steps.order_of(self.recipe, numbers_of(symbols, "symbol"))
         posted = self.mapped(items, steps.post, steps.POSTINGS, ordered)
         rows_of_keys = together(posted, "key", "size", "number")
         met = self.mapped(
@@ -376,7 +376,7 @@ class _Run:
 
         def on_driver() -> Any:
             table = edges.select("left", "right").toArrow()
-            sides = (numbers_of(table.column(name)) for name in ("left", "right"))
+            sides = (numbers_of(table, name) for name in ("left", "right"))
             found = steps.LABELS.batch(*steps.components(*sides))
             return spark.createDataFrame(arrow.library().Table.from_batches([found]))
 
@@ -650,7 +650,7 @@ def spans_of(batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the least and most of the numbers of a batch, -1 for none, and whether they rise."""
     for batch in batches:
         if batch.num_rows:
-            numbers = numbers_of(batch.column(0).fill_null(-1))
+            numbers = batch.column(0).fill_null(-1).to_numpy(zero_copy_only=False)
             rises = bool((numbers[1:] > numbers[:-1]).all())
             ends = {"least": [int(numbers.min())], "most": [int(numbers.max())]}
             yield arrow.library().RecordBatch.from_pydict({**ends, "rises": [rises]})

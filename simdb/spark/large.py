@@ -99,7 +99,7 @@ def _rows(recipe: Recipe, batches: Iterable[Any]) -> Iterator[list[tuple[int, An
     decode = signer_of(recipe).items.decode
     last = -1
     for batch in chain.from_iterable(map(_slices, batches)):
-        numbers = numbers_of(batch.column("number"))
+        numbers = numbers_of(batch, "number")
         if numbers[0] <= last or (numbers[1:] <= numbers[:-1]).any():
             raise UsageError("the rows of a component are not sorted by 'number'")
         last = int(numbers[-1])

@@ -138,6 +138,8 @@ def clear_up(access: WriteAccess) -> None:
         raise
     except (StorageError, MemoryError):
         return  # the caller's change has happened: an error would say that it has not
+    finally:
+        access.environment.forget()  # what is kept of collections and indexes that are gone
 
 
 # -- rebuilding --------------------------------------------------------------------------------

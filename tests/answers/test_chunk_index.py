@@ -9,6 +9,7 @@ import pytest
 
 import simdb
 from simdb.answers import buckets, costs
+from simdb.ingest import dedupe
 from simdb.storage.tables.views import KeyFilter, RunView
 from tests.support.grids import some_of
 from tests.support.histories import added_in_two_parts
@@ -151,6 +152,28 @@ def test_duplicates_are_those_of_the_definition(collection, portion):
         for row, target in zip(rows, expected, strict=True)
     ]
     assert sorted(entry.key for entry in collection.items()) == sorted(kept)
+
+
+def test_no_more_are_looked_up_at_once_than_there_is_room_for_their_keys(tmp_path, monkeypatch):
+    """Each of these vectors has thousands of keys, and the smallest memory setting no room."""
+    looked_up: list[int] = []
+
+    def propose(reader: Any, signed: Any, *arguments: Any, **options: Any) -> Any:
+        looked_up.append(signed.buckets.values.size)
+        return buckets.propose(reader, signed, *arguments, **options)
+
+    monkeypatch.setattr(dedupe, "propose", propose)
+    generator = random.Random(3)
+    rows = [(key, generator.randbytes(128)) for key in range(300)]
+    near = [(key + 300, bytes([row[0] ^ 7]) + row[1:]) for key, row in rows[::3]]
+    with simdb.open(tmp_path / "s.simdb", threads=1, memory=2**24) as db:
+        made = db.collection("c", simdb.Bits(1024), max_distance=100, recall=1, seed=1)
+        made.add_many(rows)
+        report = made.dedupe(near)
+        assert [one.duplicate_of for one in report.duplicates] == [key for key, _ in rows[::3]]
+        room = 2**24 // 8  # bytes
+        assert max(looked_up) * 8 <= room
+        assert len(looked_up) > 5
 
 
 def test_an_index_that_misses_nothing_is_checked_rebuilt_and_audited(collection, rows):

@@ -91,13 +91,31 @@ def test_line_numbers_of_several_inputs_are_told_apart(folder, tmp_path):
         (f"{inputs[1]}:{line}", f"{inputs[0]}:{line}") for line in (1, 2, 3)
     ]
     done("create", tmp_path / "s.simdb", "c")
-    for command in (
-        ("add", tmp_path / "s.simdb", "c"),
-        ("dedupe", "--store", tmp_path / "s.simdb"),
-    ):
-        output = ["-o", tmp_path / "no"] if command[0] == "dedupe" else []
-        refused = failed(*command, *inputs, *output)
-        assert "line numbers would give several inputs the same keys" in refused
+    refused = failed("add", tmp_path / "s.simdb", "c", *inputs)
+    assert "line numbers would give several inputs the same keys" in refused
+
+
+@pytest.mark.parametrize("file", [1, 2])
+def test_line_numbers_are_no_keys_of_a_new_store(folder, tmp_path, file):
+    """The rows of the next file would come under the same."""
+    inputs = [folder / str(number) / "rows.jsonl" for number in range(1, file + 1)]
+    command = ("dedupe", *inputs, "-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb")
+    assert "line numbers come again in the next file: --id-field" in failed(*command)
+    assert not (tmp_path / "kept.jsonl").exists()
+    done(*command, "--make-keys", "content")
+
+
+def test_what_stands_in_a_line_is_not_replaced_by_that_of_another_file(folder, tmp_path):
+    done("create", tmp_path / "s.simdb", "texts")
+    done("add", tmp_path / "s.simdb", "texts", folder / "1" / "rows.jsonl")
+    other = tmp_path / "other.jsonl"
+    other.write_text('{"id": "x", "text": "what no other file has in its first line"}\n')
+    refused = failed(
+        *("dedupe", other, "-o", tmp_path / "k"),
+        *("--store", tmp_path / "s.simdb", "--collection", "texts"),
+    )
+    assert "keys are line numbers here, which come again in every file" in refused
+    assert "replace" not in refused
 
 
 def test_inputs_go_to_a_folder_each_under_its_name(folder, tmp_path):

@@ -172,8 +172,9 @@ def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
         assert other.stat().st_mode & 0o777 == 0o600
     output = tmp_path / "out.jsonl"
     kept = tmp_path / "kept.simdb"
-    rows = '{"text": "a text"}\n'
-    result = run("--mode", "640", "dedupe", "-", "-o", output, "--store", kept, stdin=rows)
+    rows = '{"id": 1, "text": "a text"}\n'
+    keyed = ("--id-field", "id", "--store", kept)
+    result = run("--mode", "640", "dedupe", "-", "-o", output, *keyed, stdin=rows)
     assert result.exit_code == 0, result.stderr
     assert kept.stat().st_mode & 0o777 == 0o640
 

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.opened import opened
 from simdb.storage.file.environment import LONGEST_TURN
 from tests.support.processes import Child
 from tests.support.strategies import SURE, found_pairs, set_text
+from tests.support.threads import Call
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 
@@ -219,3 +221,28 @@ def test_a_writer_goes_on_from_what_another_process_has_committed(tmp_path):
         assert other.end() == 0
         assert len(collection) == len(list(collection.items())) == 12
         assert database.check(deep=True).sound
+
+
+def test_several_threads_may_close_one_database(tmp_path, monkeypatch):
+    """Also where one stops between two lines of it."""
+
+    class Waiting:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def getpid(self) -> int:
+            if threading.current_thread() is not threading.main_thread():
+                began.set()
+                closed.wait(20)
+            return os.getpid()
+
+    began, closed = threading.Event(), threading.Event()
+    database = simdb.open(tmp_path / "s.simdb", threads=2)
+    database._handle.pool()
+    monkeypatch.setattr(opened, "os", Waiting())
+    late = Call(database.close)
+    assert began.wait(20)
+    database.close()
+    closed.set()
+    late.join(20)
+    assert late.error is None

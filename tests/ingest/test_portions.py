@@ -35,7 +35,7 @@ def portions(monkeypatch):
         monkeypatch.setattr(exact_checking, "RECOMPUTED_BYTES", 100)
         monkeypatch.setattr(exact_probing, "COMPARED_BYTES", 200)
         monkeypatch.setattr(exact_probing, "REMEMBERED", 2)
-        monkeypatch.setattr(exact_probing, "CACHED_SIZE", 3)
+        monkeypatch.setattr(exact_probing, "CACHED_ROWS", 3)
         monkeypatch.setattr(epochs, "ORDERS_KEPT", 1)
 
     return small

@@ -16,6 +16,7 @@ from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file import groups
 from simdb.storage.file.environment import Environment, WriteTransaction
 from simdb.storage.file.groups import Group
+from simdb.storage.file.log import Log
 from tests.support.threads import Call
 
 PATIENCE = 20.0  # seconds
@@ -233,6 +234,57 @@ def test_another_commits_for_one_that_is_interrupted(collection, monkeypatch, af
     assert commits(collection) == before + 1
     require_whole(collection, {"first", "0", "1", "2"})
     require_usable(collection)
+
+
+@pytest.mark.parametrize("error", [MemoryError, TimeoutError, KeyboardInterrupt])
+@pytest.mark.parametrize("step", ["segments", "emptied"])
+def test_who_fails_amid_writing_much_leaves_nothing_of_it(collection, monkeypatch, step, error):
+    """Nor does the commit of those before it, which comes after."""
+    done = getattr(Log, step)
+
+    def failing(self: Log, *arguments: Any) -> Any:
+        if any(len(value or b"") > 20_000 for one in self.tables for value in one.values.values()):
+            raise error
+        return done(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Log, step, failing)
+        large = list(range(10**6, 10**6 + 20_000))
+        calls = all_at_once(
+            collection, adding(collection, "0", [1]), adding(collection, "large", large)
+        )
+    assert [type(call.error) for call in calls] == [type(None), error]
+    require_whole(collection, {"first", "0"})
+    require_usable(collection)
+
+
+def test_nothing_is_remembered_of_a_group_of_which_all_are_interrupted(collection, monkeypatch):
+    """The second has read what the first changed, of which the number of the run comes again."""
+    save, await_settled = CollectionWriter.save, groups.Lobby.await_settled
+
+    def saved(self: CollectionWriter) -> None:
+        save(self)
+        if self.manifest.live == 3:
+            raise KeyboardInterrupt
+
+    def awaited(self: groups.Lobby, member: groups.Member) -> bool:
+        if member.group is not None and member.group.entered:
+            raise KeyboardInterrupt
+        return await_settled(self, member)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CollectionWriter, "save", saved)
+        patched.setattr(groups.Lobby, "await_settled", awaited)
+        calls = all_at_once(
+            collection,
+            adding(collection, "0", [10, 11, 12]),
+            adding(collection, "1", [10, 11, 12, 13, 14, 15, 16], on_duplicate="skip"),
+        )
+    assert [type(call.error) for call in calls] == [KeyboardInterrupt] * 2
+    assert [item.key for item in collection.items()] == ["first"]
+    collection.add("later", [20, 21, 22])
+    assert [match.key for match in collection.search([20, 21, 22])] == ["later"]
+    require_whole(collection, {"first", "later"})
 
 
 @pytest.mark.parametrize("fails", [False, True])

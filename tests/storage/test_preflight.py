@@ -12,7 +12,7 @@ import lmdb
 import pytest
 
 import simdb
-from simdb.errors import CorruptionError, FormatVersionError, NotADatabaseError
+from simdb.errors import CorruptionError, FormatVersionError, NotADatabaseError, StorageError
 from simdb.recovery.pages import DamagedFile
 from simdb.storage.file import preflight
 from tests.support.processes import all_answers_of, answer_of
@@ -87,6 +87,23 @@ def test_the_lock_file_of_another_program_stays(tmp_path):
     lmdb.open(str(path), subdir=False, lib_version=0).close()
     refused(path, NotADatabaseError)
     assert (tmp_path / "foreign-lock").exists()
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_that_is_no_lock_file_stays(tmp_path, read_only):
+    """LMDB would write over it, as over another store of that name."""
+    with simdb.open(tmp_path / "s") as database:
+        database.collection("c", simdb.Set(), threshold=0.5)
+    other = tmp_path / "s-lock"
+    other.unlink()
+    for content in (b"what I thought today\n", (tmp_path / "s").read_bytes()):
+        other.write_bytes(content)
+        with pytest.raises(StorageError, match="s-lock is no lock file"):
+            simdb.open(tmp_path / "s", read_only=read_only)
+        assert other.read_bytes() == content
+    for content in (b"", bytes(100)):  # as one that somebody is about to write
+        other.write_bytes(content)
+        simdb.open(tmp_path / "s", read_only=read_only).close()
 
 
 def test_another_data_format_of_lmdb_is_refused_by_its_number(tmp_path):

@@ -1055,7 +1055,8 @@ def sorted_runs(random: np.random.Generator) -> None:
     of_runs = [column[present] for column in (*addresses, np.zeros(3, np.int64), counts)]
     verified, unverified = np.ones(2, np.uint8), np.zeros(2, np.uint8)
     found, unchecked = kernels.runs.probe(
-        *(*of_runs, fences, np.arange(3), verified, queries, 99, *room, unverified)
+        *(of_runs[0], *of_runs[2:], fences, np.arange(3)),
+        *(verified, queries, 99, *room, unverified),
     )
     values = np.empty(found, np.uint32)
     kernels.runs.gather_column(of_runs[1], of_runs[3], *room[1:], 1, values)

@@ -186,3 +186,20 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_done(tmp_path):
                 collection.rebuild(**wrong)
         assert collection.check().sound
         assert [match.key for match in collection.search("b")] == ["a"]
+
+
+def test_nothing_is_kept_in_memory_of_what_is_gone(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        caches = database._handle.environment.caches
+        for end in ("drop", "rebuild"):
+            made = database.create_collection(end, simdb.Set(), threshold=0.5, seed=1)
+            made.add_many((number, range(number, number + 9)) for number in range(50))
+            for _ in range(2):
+                assert made.search(range(9)).matches
+                assert made.pairs().count()
+            assert any("view" in str(name) for name in caches)
+            if end == "drop":
+                database.drop_collection("drop")
+            else:
+                made.rebuild(threshold=0.6)
+            assert not caches

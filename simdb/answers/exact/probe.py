@@ -32,7 +32,7 @@ from simdb.storage.tables.views import RunView
 if TYPE_CHECKING:
     from simdb.kernels.postings import Bounds
 
-CACHED_SIZE = 16_384  # symbols; the bounds of larger probes are large tables
+CACHED_ROWS = 32_768  # of a table, half a megabyte
 COMPARED_AT_ONCE = 256  # items
 REMEMBERED = 2**20  # similar items of items that come again
 
@@ -160,15 +160,17 @@ def _in_parts(
             yield some[part], items[part]
 
 
-_bounds = lru_cache(maxsize=256)(Criterion.bounds)
+_bounds = lru_cache(maxsize=128)(Criterion.bounds)
 
 
 def bounds_of(criterion: Criterion, size: int, largest_stored: int) -> Bounds:
     """Tabulate what stored sets of every size must have; from the cache if it was done before.
 
     A cached table ends at a power of two, which many probes share: at the largest size that a low
-    threshold allows it would have billions of rows.
+    threshold allows it would have billions of rows. A long one is made anew each time.
     """
-    if size > CACHED_SIZE:
+    shared = 1 << largest_stored.bit_length()
+    last = criterion.largest_size(size)
+    if shared > CACHED_ROWS and (last is None or last > CACHED_ROWS):
         return criterion.bounds(size, largest_stored)
-    return _bounds(criterion, size, 1 << largest_stored.bit_length())
+    return _bounds(criterion, size, shared)

@@ -522,6 +522,8 @@ class WriteTransaction(ReadTransaction):
             self._snapshot, self._transaction = self._transaction, _ENDED
             self.environment.begin_to_write(self)
             self._writes = True
+        # From the first change on: of a member that fails amid them its group commits none.
+        self._is_direct = True
         for changed, handle in zip(folded.tables, self._handles, strict=True):
             for key in changed.keys:
                 value = changed.values[key]
@@ -535,7 +537,6 @@ class WriteTransaction(ReadTransaction):
         if folded.checksum:
             self._log, head = folded.emptied(self.identity)
             self._transaction.put(log.HEAD_KEY, head)
-        self._is_direct = True
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         try:
@@ -1086,6 +1087,8 @@ class Environment:
             if member.group is None or not member.group.is_settled:
                 return
             owner = member.group
+            if owner.is_lost:  # run numbers that others have read come again
+                self.forget()
         if self._queue is not None:
             self._queue.release(owner)
 

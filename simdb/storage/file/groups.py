@@ -39,13 +39,15 @@ class Group(User):
         held_back: bytes of these changes.
         manifests: those that the changes left, by collection.
         entered: how many members came after the first.
-        is_settled: it was committed, or has failed.
+        is_settled: it was committed, or has failed, or is lost.
+        is_lost: all members were interrupted before it was committed, after one had read what
+            another had changed.
         failure: why it has failed.
     """
 
     __slots__ = (
         *("_holder", "_members", "commit", "entered", "failure"),
-        *("held_back", "is_settled", "log", "manifests"),
+        *("held_back", "is_lost", "is_settled", "log", "manifests"),
     )
 
     def __init__(self) -> None:
@@ -54,7 +56,7 @@ class Group(User):
         self.held_back = 0
         self.manifests: dict[int, Any] = {}
         self.entered = 0
-        self.is_settled = False
+        self.is_settled = self.is_lost = False
         self.failure: Exception | None = None
         self._holder: weakref.ref[Member] | None = None  # who works in it, or commits it
         self._members: weakref.WeakSet[Member] = weakref.WeakSet()  # who have done their part
@@ -84,6 +86,7 @@ class Group(User):
             self.hold(None)
             if not self.is_settled:  # else they have been called
                 self.is_settled = not self._members
+                self.is_lost = self.is_settled and self.entered > 0
                 self.call_members()
 
     def call_members(self) -> None:

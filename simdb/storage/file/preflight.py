@@ -379,9 +379,9 @@ def has_lock(path: Path, *, read_only: bool) -> bool:
 def reserve_lock_file(path: Path) -> None:
     """Make the lock file of a store with room on the disk for all of it, or raise OSError.
 
-    LMDB leaves holes in it and maps it: filling one on a full disk would end the process. Called
-    only while this process has no LMDB environment of the store, whose locks closing the file
-    would release.
+    StorageError: another file has that name, which LMDB would write over. LMDB leaves holes in it
+    and maps it: filling one on a full disk would end the process. Called only while this process
+    has no LMDB environment of the store, whose locks closing the file would release.
     """
     lock = Path(f"{path}-lock")
     size = LOCK_HEADER_BYTES + READER_BYTES * (MOST_READERS - 1)
@@ -397,6 +397,11 @@ def reserve_lock_file(path: Path) -> None:
     try:
         if is_new:
             os.fchmod(descriptor, mode)
+        elif _is_of_others(os.pread(descriptor, _META.size, 0)):
+            raise StorageError(
+                f"{lock} is no lock file, and would be one if {path} were opened as a store: give "
+                "one of the two another name"
+            )
         status = os.fstat(descriptor)
         if status.st_size < size or status.st_blocks * 512 < size:
             os.posix_fallocate(descriptor, 0, max(size, status.st_size))
@@ -408,6 +413,14 @@ def reserve_lock_file(path: Path) -> None:
         raise
     finally:
         os.close(descriptor)
+
+
+def _is_of_others(beginning: bytes) -> bool:
+    """Whether a file that begins so cannot be a lock file of LMDB, or what is to become one."""
+    word = int.from_bytes(beginning[:4], "little")
+    if word:
+        return word != MAGIC
+    return len(beginning) == _META.size and _META.unpack(beginning)[0] == MAGIC  # a store
 
 
 class FileWatch:

@@ -230,7 +230,6 @@ class RunView:
             unverified = np.zeros(addresses.counts.size, np.uint8)
             rows, unchecked = kernels.runs.probe(
                 addresses.keys,
-                addresses.columns,
                 addresses.starts,
                 addresses.counts,
                 addresses.fences,
