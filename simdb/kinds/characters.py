@@ -224,6 +224,14 @@ def case_folds(count: int) -> UInt32s:
     return folds
 
 
+def case_folded(text: str) -> str:
+    """Return a text as ``case_folds`` folds it."""
+    folded = map(str.casefold, text)
+    return "".join(
+        one if len(other) > 1 else other for one, other in zip(text, folded, strict=True)
+    )
+
+
 class _StandIns(dict[int, str]):
     """What stands for a character where some are ignored: it, another one, or nothing."""
 

@@ -80,7 +80,10 @@ def lr_distance(left: Components, right: Components, order: float = 2) -> float:
     if largest in (0, math.inf) or math.isinf(order):
         return largest
     if order == 1:
-        return math.fsum(differences)
+        try:
+            return math.fsum(differences)
+        except OverflowError:
+            return math.inf
     if order == 2:
         return math.hypot(*differences)
     powers = math.fsum((each / largest) ** order for each in differences)

@@ -45,6 +45,7 @@ from simdb.kinds.characters import (
     Form,
     NormalForm,
     WhiteSpace,
+    case_folded,
     case_folds,
     character_classes,
     ignored,
@@ -93,6 +94,22 @@ class Shingling(Settings, frozen=True, tag_field="of"):
         return f"{self.__struct_config__.tag}:{getattr(self, self.__struct_fields__[0])}"
 
 
+def _is_run(word: str) -> bool:
+    return _WORD.fullmatch(unicodedata.normalize("NFC", word)) is not None
+
+
+def _is_by_breaks(word: str) -> bool:
+    normal = unicodedata.normalize("NFC", word)
+    return [found for found, _ in words_of(normal)] == [normal]
+
+
+def _no_word(word: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"StopWordShingles.stop_words has {short(word)}, which never occurs as a word: a word is a "
+        "run of letters, digits and underscores, such as the don and the t of don't"
+    )
+
+
 class CharacterShingles(Shingling, frozen=True, tag="character"):
     """Every run of ``size`` successive characters (code points) of the text (MMDS 3.2.1).
 
@@ -114,8 +131,9 @@ class WordShingles(Shingling, frozen=True, tag="word"):
 class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
     r"""Every stop word together with the ``following`` words after it (MMDS 3.2.4).
 
-    Stop words are compared without regard to case; each is a run of ``\w``. A stop word with fewer
-    than ``following`` words after it begins no shingle.
+    Stop words are compared without regard to case, character by character (``ß`` is not ``ss``);
+    each is a run of ``\w``, or a word of ``words="unicode"``. A stop word with fewer than
+    ``following`` words after it begins no shingle.
     """
 
     following: Count = 2
@@ -128,12 +146,8 @@ class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
         if not kept:
             raise ConfigurationError("StopWordShingles.stop_words must be a sequence of words")
         for word in kept:
-            if not isinstance(word, str) or not _WORD.fullmatch(unicodedata.normalize("NFC", word)):
-                raise ConfigurationError(
-                    f"StopWordShingles.stop_words has {short(word)}, which never occurs as a word: "
-                    "a word is a run of letters, digits and underscores, such as the don and the t "
-                    "of don't"
-                )
+            if not isinstance(word, str) or not (_is_run(word) or _is_by_breaks(word)):
+                raise _no_word(word)
         self._set("stop_words", kept)
         super().__post_init__()
 
@@ -254,6 +268,10 @@ class Text(SymbolKind, frozen=True):
                 "no words: "
                 "use WordShingles or StopWordShingles, or leave it out"
             )
+        if self.words == "runs" and isinstance(self.shingles, StopWordShingles):
+            for word in self.shingles.stop_words:
+                if not _is_run(word):
+                    raise _no_word(word)
 
     @classmethod
     def profile(cls, name: str, **settings: Any) -> Self:
@@ -562,11 +580,11 @@ class TextItems(EncodedTexts):
             words.append((word, span))
         if not isinstance(shingles, StopWordShingles):
             return _windows(words, self._size, " ")
-        stopped = {self._form.normalised(word).casefold() for word in shingles.stop_words}
+        stopped = {case_folded(self._form.normalised(word)) for word in shingles.stop_words}
         return [
             label
             for (word, _), label in zip(words, _windows(words, self._size, " "), strict=False)
-            if word.casefold() in stopped and len(words) >= self._size
+            if case_folded(word) in stopped and len(words) >= self._size
         ]
 
     def _words(self, text: str) -> list[tuple[str, Span]]:

@@ -48,7 +48,7 @@ def tokeniser(name: str, version: str = "1") -> Callable[[T], T]:
                 f"a tokeniser must be a function that takes a text, not {shown(function)}"
             )
         taken = _TOKENISERS.get((name, version))
-        if taken is not None and _place_of(taken) != _place_of(function):
+        if taken is not None and not _is_again(function, taken):
             raise ConfigurationError(
                 f"the tokeniser {name!r}, version {version!r}, is already {_place_of(taken)}: give "
                 "another version"
@@ -57,6 +57,33 @@ def tokeniser(name: str, version: str = "1") -> Callable[[T], T]:
         return function
 
     return register
+
+
+def _is_again(function: Tokeniser, taken: Tokeniser) -> bool:
+    """Whether a function is one that was registered, or what came again in its place.
+
+    A module that is loaded again brings its functions anew; one that is made within a function, or
+    a lambda, is the same where it does the same with the same.
+    """
+    if _place_of(function) != _place_of(taken):
+        return False
+    is_local = "<" in getattr(function, "__qualname__", "")
+    return not is_local or all(map(_are_alike, _parts_of(function), _parts_of(taken)))
+
+
+def _parts_of(function: Tokeniser) -> list[object]:
+    """Return what tells functions of one place apart."""
+    code = getattr(function, "__code__", None)
+    cells = getattr(function, "__closure__", None) or ()
+    names = ("co_code", "co_consts", "co_names", "co_freevars")
+    parts: list[object] = [getattr(code, name, function) for name in names]
+    defaults = getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)
+    return [*parts, *defaults, *(cell.cell_contents for cell in cells)]
+
+
+def _are_alike(one: object, other: object) -> bool:
+    is_plain = isinstance(one, str | bytes | int | float | tuple | dict | frozenset)
+    return one is other or (is_plain and type(one) is type(other) and one == other)
 
 
 def _place_of(function: Tokeniser) -> str:

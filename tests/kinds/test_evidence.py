@@ -31,6 +31,23 @@ TEXTS = st.text(
 )
 
 
+@pytest.mark.parametrize(
+    ("stop_word", "words", "common"),
+    [("daß", "runs", 1), ("dass", "runs", 1), ("\ufb01", "runs", 0), ("don't", "unicode", 1)],
+)
+def test_stop_words_are_those_that_the_index_has(tmp_path, stop_word, words, common):
+    """Folded character by character, by which some are not what they are folded as a whole."""
+    kind = simdb.Text(simdb.StopWordShingles(1, (stop_word,)), words=words)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind, threshold=0.5, seed=1)
+        collection.add("a", "Daß es dass Don't fi es daß es dass es don't x")
+        collection.add("b", "daß es DASS DON'T es \ufb01 x dass es don't x")
+        told = collection.explain_pair("a", "b")
+        (pair,) = collection.score([("a", "b")])
+        assert told.value == pair.similarity
+        assert len([facet for facet in told.facets if facet.left and facet.right]) >= common
+
+
 @pytest.mark.parametrize("case", ALL.values(), ids=ALL)
 def test_what_a_kind_says_makes_its_measure(case: Any, tmp_path: Path) -> None:
     examples = case.examples

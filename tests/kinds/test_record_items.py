@@ -443,3 +443,19 @@ def test_a_list_is_a_text_where_the_field_has_a_separator():
     ):
         with pytest.raises(BadItemError, match=told):
             items.encode(wrong)
+
+
+def test_a_list_stays_the_list_that_it_was():
+    items = RecordItems(Record([Field("tags", compare="words", separator="||")]))
+    assert items.encode({"tags": ["a", "|b"]}) == items.encode({"tags": "a|||b"})
+    with pytest.raises(BadItemError, match="another one when it is joined"):
+        items.encode({"tags": ["a|", "b"]})
+
+
+@pytest.mark.parametrize("compare", ["words", "intersect", "overlap", "cosine"])
+def test_a_text_of_separators_alone_is_missing(compare):
+    record = Record([Field("tags", compare=compare, separator=";"), Field("name")])
+    items = RecordItems(record)
+    rows = [{"tags": tags, "name": "a"} for tags in (["", ""], ";", " ; ;", [""], None, "a;")]
+    tags = items.features([items.encode(row) for row in rows]).columns["tags"]
+    assert [code >= 0 for code in tags.codes.tolist()] == [False] * 5 + [True]

@@ -252,6 +252,21 @@ def test_names_are_taken_once():
     with pytest.raises(ConfigurationError, match=r"is already tests.*stems: give another version"):
         tokeniser("stems")(lambda text: text.split())
     tokeniser("stems")(stems)  # as a module that is loaded again
+    for number in (2, 2, 4):  # functions of one place, which cut differently
+        made = tokeniser("grams of a test")
+        if number == 2:
+            made(lambda text, size=number: [text[:size]])
+            continue
+        with pytest.raises(ConfigurationError, match="give another version"):
+            made(lambda text, size=number: [text[:size]])
+
+    def grams(size: int) -> Any:
+        return lambda text: [text[begin : begin + size] for begin in range(len(text))]
+
+    tokeniser("closures of a test")(grams(2))
+    tokeniser("closures of a test")(grams(2))
+    with pytest.raises(ConfigurationError, match="give another version"):
+        tokeniser("closures of a test")(grams(4))
     wrong: Any = 7
     with pytest.raises(WrongTypeError, match="a function that takes a text"):
         tokeniser("seven")(wrong)

@@ -241,7 +241,13 @@ def joined(field: Field, values: object) -> object:
                 "contain strings "
                 f"without the separator {field.separator!r}"
             )
-    return field.separator.join(map(str, values))
+    text: str = field.separator.join(values)
+    if text.split(field.separator) != list(values) and values:  # as where one ends with its begin
+        raise BadItemError(
+            f"the field {field.name!r} has a list that is another one when it is joined by its "
+            f"separator {field.separator!r}: {shown(text)}"
+        )
+    return text
 
 
 def text_size(name: str, text: str) -> int:
@@ -421,6 +427,8 @@ class _Reader:
             text = value if isinstance(value, str) else self._read(read_text, value)
             texts.append(text or "")
         prepared = self._prepare_many(texts)
+        if self.field.separator:  # between which there may be nothing
+            prepared = [text if self.field.words_of(text) else "" for text in prepared]
         places = {text: place for place, text in enumerate(filter(None, dict.fromkeys(prepared)))}
         places[""] = MISSING
         known = dict(zip(different, map(places.__getitem__, prepared), strict=True))
