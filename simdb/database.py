@@ -602,6 +602,7 @@ def load(
     *,
     signatures: bool = True,
     threads: int | None = None,
+    memory: int = 2**30,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
     """Make a store from a folder that ``Database.dump`` wrote; it gives the same answers.
@@ -616,6 +617,7 @@ def load(
         signatures: take those of the folder, if it has some, as ``add_many(signature=)`` does: the
             first of each batch is compared with its item's; or sign all items anew.
         threads: threads that sign; by default as many as there are processors.
+        memory: bytes that this may take, whatever the number of items, in addition to the map.
         progress: called now and then.
 
     Raises:
@@ -636,7 +638,7 @@ def load(
     with creation.temporary_beside(target) as temporary:
         with translated(target):  # whose errors name it, and not what is made in its place
             creation.create(temporary)
-        with open_database(temporary, threads=threads) as database:
+        with open_database(temporary, threads=threads, memory=memory) as database:
             # Before the secrets are in it.
             temporary.chmod(preflight.file_mode(temporary) & (may[0] & may[1] | OWNER_MAY))
             for one in collections:

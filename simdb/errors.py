@@ -7,7 +7,8 @@ quoted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 from msgspec import Struct
 
@@ -69,6 +70,13 @@ class UsageError(SimdbError):
         super().__init__(f"{problem}; {helps}" if helps else problem)
         self.problem = problem
         self.remedies = tuple(remedies)
+
+    def about(self, what: str) -> Self:
+        """Return the same error that says what it is about."""
+        error = copy(self)
+        error.args = (f"{what}: {self}",)
+        error.problem = f"{what}: {self.problem}"
+        return error
 
 
 class ConfigurationError(UsageError, ValueError):

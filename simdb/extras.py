@@ -19,15 +19,26 @@ def of_extra(name: str, wanted: str) -> Iterator[None]:
 
     Raises:
         MissingExtraError: it is not installed; the message says how to install it.
+        MemoryError: there is no room to load it.
     """
     try:
         yield
     except ImportError as error:
         if str(error.name).partition(".")[0] == __package__:  # a fault of our own
             raise
+        if is_for_want_of_memory(error):
+            raise MemoryError(str(error)) from error
         raise MissingExtraError(
             f'{wanted} the {name} extra: pip install "simdb-store[{name}]"'
         ) from error
+
+
+def is_for_want_of_memory(error: BaseException) -> bool:
+    """Whether a library could not be loaded because there was no room for it."""
+    told = str(error)
+    return isinstance(error, ImportError) and (
+        "failed to map segment" in told or "annot allocate memory" in told
+    )
 
 
 def require(name: str, wanted: str, *libraries: str) -> None:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from copy import copy
 from itertools import compress
 from pathlib import Path
@@ -49,6 +49,7 @@ from simdb.results import Entry, Key, Outcome, Pairs, source_of_keys
 
 Names = str | Sequence[str]
 Show = Literal["kept", "all"]
+SIDES = ("left", "right")  # as messages call two tables
 COLLECTION = "documents"
 SAMPLED_ROWS = 5_000  # of each table, by which settings are proposed
 
@@ -244,10 +245,10 @@ def link(
         kind = kind or stored[0].kind
         measure = "max_distance" if kind.is_distance else "threshold"
         bound = bound or _bound(**{measure: getattr(stored[0], measure)})
-    given = [
-        data if isinstance(data, CollectionView) else _Table(data, named)
-        for data, named in zip((left, right), columns, strict=True)
-    ]
+    given: list[CollectionView | _Table] = []
+    for side, data, own in zip(SIDES, (left, right), columns, strict=True):
+        with _of_table(side):
+            given.append(data if isinstance(data, CollectionView) else _Table(data, own))
     if isinstance(given[1], _Table) and not isinstance(item, str):
         given[1] = given[1].called(columns[0].item_names())
     tables = [one for one in given if isinstance(one, _Table)]
@@ -260,14 +261,23 @@ def link(
         given = list(tables)
     with ExitStack() as opened:
         sides: list[CollectionView] = []
-        for name, one in zip(("left", "right"), given, strict=True):  # as messages call them
+        for name, one in zip(SIDES, given, strict=True):
             if isinstance(one, _Table):
                 made = opened.enter_context(_collection_for(one, kind, bound, name=name))
-                with _told_of_keys(is_stored=False):
+                with _of_table(name), _told_of_keys(is_stored=False):
                     made.add_many(one.rows(), on_bad=on_bad)
             sides.append(made if isinstance(one, _Table) else one)
         found = sides[0].join(sides[1], one_to_one=one_to_one, apart=apart, **bound)
         return tables[0].made_of(found, *given)
+
+
+@contextmanager
+def _of_table(side: str) -> Iterator[None]:
+    """Say of an error which of two tables it is about."""
+    try:
+        yield
+    except UsageError as error:
+        raise error.about(f"the {side} table") from error
 
 
 @contextmanager
@@ -339,10 +349,11 @@ def _learnt(
     """Return weights that are learnt of one table or two, and the bound."""
     with ExitStack() as opened:
         made: list[Collection] = []
-        for table in tables:
+        for side, table in zip(SIDES, tables, strict=False):
             rows = _collection_for(table, kind, {"threshold": 0.5})
             made.append(opened.enter_context(rows))
-            with _told_of_keys(is_stored=False):
+            of_table = _of_table(side) if tables[1:] else nullcontext()
+            with of_table, _told_of_keys(is_stored=False):
                 made[-1].add_many(table.rows(), on_bad=on_bad)
         weights = made[0].learn(other=made[-1] if made[1:] else None, one_to_one=one_to_one)
     try:

@@ -52,6 +52,7 @@ from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
 from simdb.kinds.contrast import contrast
+from simdb.lsh.planning import PlanRequest
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Alternative, Explanation
@@ -63,6 +64,7 @@ CONTAINMENTS = (SetSimilarity.STORED_IN_PROBE, SetSimilarity.PROBE_IN_STORED)
 # What the chosen method may look at before a cheaper one is looked for.
 FEW_ITEMS, FEW_PAIRS = 1_000, 50_000
 FEW_OF_SET = 16  # pairs of each set of symbols
+LEAST_PERMITTED = 0.01  # recall, below which there is nothing to permit
 FEW_OF_ALL = 100  # one of so many pairs of what is slow to prepare: to compare all takes longer
 
 
@@ -342,6 +344,16 @@ def _comparing(kind: Kind, bound: Bound, *, many: bool) -> Method:
     return answers.slabs.Pigeonhole(bound) if many and share < 1 else answers.slabs.Slabs(bound)
 
 
+def _can_be_planned(settings: CollectionSettings, bound: Bound) -> bool:
+    """Whether a rebuild for a bound alone would find a plan."""
+    kind, fraction = settings.kind, bound.fraction
+    try:
+        kind.plan(fraction, kind.settled(fraction, PlanRequest(recall=settings.recall)))
+    except ConfigurationError:
+        return False
+    return True
+
+
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:
     """Answer by the probable index if it is planned for the bound, or the caller permits it."""
     own = settings.bound
@@ -350,13 +362,15 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
         return Buckets(bound, recall)
     argument = "max_distance" if settings.kind.is_distance else "threshold"
     shown, planned = settings.kind.outer_bound(bound), settings.kind.outer_bound(own)
-    remedies = [Remedy(argument, shown, "plans for it", "rebuild")]
+    remedies = []
+    if _can_be_planned(settings, bound):
+        remedies.append(Remedy(argument, shown, "plans for it", "rebuild"))
     if settings.kind.has_symbols:
         remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
     if question.verb != "add":  # which takes neither a guarantee nor a recall
         if not settings.kind.estimates:
             remedies.append(Remedy("guarantee", "exact", "misses nothing"))
-        if not isnan(recall):
+        if recall >= LEAST_PERMITTED:
             remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
     asked = question.min_recall
     less = "" if asked is None else f", less than the {asked:g} asked for"

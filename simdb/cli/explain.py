@@ -33,7 +33,8 @@ def explain(
         ),
     ] = "jaccard",
     key: Annotated[
-        str | None, typer.Option("--key", help="With --run: the stored item to search for.")
+        str | None,
+        typer.Option("--key", help="A stored item to search for; it is one of its own matches."),
     ] = None,
     integer_keys: IntegerKeys = False,
     run: Annotated[

@@ -22,6 +22,7 @@ from typer.core import TyperGroup
 
 from simdb.cli import signals
 from simdb.errors import KeyNotFoundError, Remedy, StorageError, UsageError
+from simdb.extras import is_for_want_of_memory
 from simdb.files.writing import printable
 
 EXIT_PROBLEMS = 1
@@ -116,7 +117,7 @@ def _message(error: Exception, about: Mapping[str, str]) -> tuple[str, int]:
         return str(error), EXIT_STORAGE
     if isinstance(error, OSError):
         return _of_system(error)
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or is_for_want_of_memory(error):
         return "out of memory; what was committed before is intact", EXIT_STORAGE
     report = "please report it with the traceback that SIMDB_TRACEBACK=1 adds"
     return f"a fault of simdb: {type(error).__name__}: {error}; {report}", EXIT_FAULT

@@ -63,6 +63,14 @@ class LinkedInputs(UnstoredInputs, frozen=True):
     """How the two tables are read."""
 
     text_field: list[str] | None = None
+    id_field: Annotated[
+        str | None,
+        typer.Option(
+            "--id-field",
+            metavar="FIELD",
+            help="The field of the key; the field id, or else the first one, if not given.",
+        ),
+    ] = None
     right_id_field: Annotated[
         str | None,
         typer.Option(

@@ -40,6 +40,7 @@ def load(
             store,
             signatures=not sign,
             threads=settings_of(context).threads,
+            memory=settings_of(context).memory,
             progress=bar.callback,
         )
     telling.tell({"folder": folder, "store": store}, f"loaded into {store}")

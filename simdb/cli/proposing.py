@@ -308,8 +308,9 @@ def stored(
         target.add_many(rows, on_bad=side.reading.when_bad, progress=bar.callback)
     except KeyExistsError as error:
         told = feed.placed(error).problem
+        option = "--right-id-field" if name == "right" else "--id-field"
         raise UsageError(
-            f"{told}: the column {side.key!r} is not unique; --id-field names another"
+            f"{told}: the column {side.key!r} is not unique; {option} names another"
         ) from error
     except UsageError as error:
         raise feed.placed(error) from error

@@ -35,8 +35,10 @@ def repair(
     Example: simdb repair damaged.simdb repaired.simdb
     """
     with telling.bar() as bar:
-        threads = settings_of(context).threads
-        report = simdb.repair(damaged, new, threads=threads, progress=bar.callback)
+        asked = settings_of(context)
+        report = simdb.repair(
+            damaged, new, threads=asked.threads, memory=asked.memory, progress=bar.callback
+        )
     if telling.as_json:
         print_json({"complete": report.complete, **to_builtins(report)})
     else:

@@ -186,7 +186,8 @@ class JsonLinesReader(NamedFieldsReader):
         if alone and kind.item_of_json(fields) is not NotImplemented:
             return {self.options.text_fields[0]: fields}
         if not isinstance(fields, dict):
-            raise RowProblemError("not a JSON object")
+            told = ", but an array: each line has one object" if isinstance(fields, list) else ""
+            raise RowProblemError(f"not a JSON object{told}")
         return fields
 
     def item_alone(self, raw: bytes) -> Item:

@@ -167,9 +167,11 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             if self.header is not None:
                 yield line, raw, problem
             else:
-                self.preamble += raw
                 names_delimiter = line == 1 and _NAMED_DELIMITER.match(raw)
-                if problem is not None or not (names_delimiter or self._is_blank(raw)):
+                is_blank = problem is None and self._is_blank(raw)
+                if not is_blank:
+                    self.preamble += raw
+                if not (is_blank or names_delimiter):
                     self._take_header(line, raw, problem)
 
     def _take_delimiter(self) -> None:
@@ -218,9 +220,20 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             if problem is None and name not in names:
                 known = ", ".join(map(repr, names))
                 problem = f"the header has no field {name!r}; it has {known}"
+                problem += self._split_otherwise(raw, names)
         if problem is not None:
             raise BadItemError(f"{self.place(line)}: {problem}")
         self.header = tuple(names)
+
+    def _split_otherwise(self, raw: bytes, names: list[str]) -> str:
+        """Say by which other delimiter a header has more fields, if by one, for a message."""
+        text = raw.removeprefix(BYTE_ORDER_MARK).decode(self.options.encoding, "replace").strip()
+        for mark in _DELIMITERS if len(names) == 1 else ():
+            split = next(csv.reader((text,), delimiter=mark), [])
+            if len(split) > 1:
+                known = ", ".join(map(repr, split))
+                return f" (split at {delimiter_in_words(mark)} it has {known})"
+        return ""
 
     def fields_of(self, raw: bytes) -> dict[str, str]:
         """Return the fields of a record by the names of the header."""

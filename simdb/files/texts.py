@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
 import os
 from collections.abc import Iterator
@@ -41,10 +42,20 @@ def iter_files(folder: Path, pattern: str | None = None) -> Iterator[str]:
                 entry.name
                 for entry in entries
                 if not entry.name.startswith(".")
-                and (entry.is_dir(follow_symlinks=False) or entry.is_file())
+                and (entry.is_dir(follow_symlinks=False) or _is_file(entry))
             )
         prefix = relative + "/" if relative else ""
         waiting.extend((prefix + name, path / name) for name in reversed(names))
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file, or leads to one; a link that leads to itself does not."""
+    try:
+        return entry.is_file()
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return False
 
 
 def leads_out(folder: Path, path: Path) -> bool:

@@ -37,6 +37,12 @@ _PROMISED = {
     ".xz": "xz",
     ".lz4": "LZ4",
     ".zip": "zip",
+    ".xls": "Excel",
+    ".xlsx": "Excel",
+    ".htm": "HTML",
+    ".html": "HTML",
+    ".sqlite": "SQLite",
+    ".duckdb": "DuckDB",
 }
 # Besides those below a blank, which JSON escapes anyway: DEL, the C1 controls, marks of direction.
 _OBEYED = re.compile(r"[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

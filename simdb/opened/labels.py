@@ -23,7 +23,8 @@ class Label(NamedTuple):
     """What was said of a pair.
 
     Attributes:
-        other: the name of the collection of the right key; empty if it is that of the left one.
+        other: the name of the collection of the right key, and in a second line the store that has
+            it, if that is another one; empty if it is the collection of the left one.
         left, right: the keys; of one collection in the order of their bytes.
         match: whether the two are the same.
     """

@@ -67,6 +67,7 @@ def repair(
     new: str | os.PathLike[str],
     *,
     threads: int | None = None,
+    memory: int = 2**30,
     progress: Callable[[Progress], None] | None = None,
 ) -> RepairReport:
     """Write a new store with all that can be read of a damaged one, which does not change.
@@ -82,6 +83,7 @@ def repair(
         damaged: the file; nobody may be writing to it.
         new: a file that does not exist yet.
         threads: threads that sign; by default as many as there are processors.
+        memory: bytes that this may take, whatever the number of items, in addition to the map.
         progress: called now and then.
 
     Raises:
@@ -106,7 +108,9 @@ def repair(
                 raise NotADatabaseError(f"{source}: nothing of a store can be read in it")
             with (
                 translated(target),
-                open_database(temporary, threads=threads, busy_timeout=None) as database,
+                open_database(
+                    temporary, threads=threads, memory=memory, busy_timeout=None
+                ) as database,
             ):
                 found = [
                     _copy(database, salvage, number, progress)

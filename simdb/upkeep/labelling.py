@@ -58,8 +58,14 @@ class Labels:
 
 
 def other_name(left: Opened, right: Opened) -> str:
-    """Return how labels name the collection of right keys."""
-    return "" if left is right else right.settings.name
+    """Return how labels name the collection of right keys: one of another store by that, too."""
+    if left is right:
+        return ""
+    own, other = (side.reader.transaction.environment for side in (left, right))
+    name = right.settings.name
+    return (
+        name if own is other else f"{name}\n{other.uuid}"
+    )  # no name of a collection has two lines
 
 
 def stored(left: Opened, right: Opened) -> Labels:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.cli import failures
 from simdb.errors import MissingExtraError
 from simdb.extras import of_extra
 from tests.support.commands import failed, run, write_rows
@@ -73,3 +74,14 @@ def test_a_fault_of_simdb_is_no_missing_extra():
     told = pytest.raises(MissingExtraError, match=r'b the a extra: pip install "simdb-store\[a\]"')
     with told, of_extra("a", "b"):
         __import__("nothing_of_that_name")
+
+
+def test_want_of_memory_is_no_missing_extra(tmp_path):
+    told = "libarrow.so: failed to map segment from shared object"
+    with (
+        pytest.raises(MemoryError, match="failed to map segment"),
+        of_extra("arrow", "tables need"),
+    ):
+        raise ImportError(told)
+    assert failures._message(ImportError(told), {})[1] == failures.EXIT_STORAGE
+    assert failures._message(ImportError("another"), {})[1] == failures.EXIT_FAULT

@@ -246,14 +246,14 @@ def test_the_only_collection_of_a_store_need_not_be_named(store):
         told = run(one, store, *others)
         assert told.exit_code == 2
         assert "the store has several: name one of news, others" in told.stderr
-    told = run("join", store, "news", "others", "--threshold", "0.1", "--guarantee", "probable")
-    assert "simdb rebuild STORE COLLECTION --threshold 0.1" in told.stderr
+    told = run("join", store, "news", "others", "--threshold", "0.7", "--guarantee", "probable")
+    assert "simdb rebuild STORE COLLECTION --threshold 0.7" in told.stderr
 
     rows = store.parent / "more.jsonl"
     rows.write_text('{"id": "x", "text": "one two three four"}\n')
-    lower = ("--id-field", "id", "--threshold", "0.1", "--collection", "news")
+    lower = ("--id-field", "id", "--threshold", "0.7", "--collection", "news")
     told = run("dedupe", rows, "-o", "-", *lower, "--store", store)
-    assert f"simdb rebuild {store} news --threshold 0.1" in told.stderr
+    assert f"simdb rebuild {store} news --threshold 0.7" in told.stderr
 
 
 def test_a_check_that_finds_problems_is_exit_code_1(store, monkeypatch):

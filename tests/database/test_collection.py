@@ -187,6 +187,21 @@ def test_collections_do_not_see_each_other(database):
     assert database.check(deep=True).sound
 
 
+def test_labels_of_pairs_with_another_store_are_not_those_with_a_namesake(database, tmp_path):
+    with simdb.open(tmp_path / "other.simdb", threads=1) as store:
+        made = [one.collection("d", simdb.Set(), threshold=0.5) for one in (database, store)]
+        left = database.collection("left", simdb.Set(), threshold=0.5)
+        for one in (left, *made):
+            one.add_many([(1, [1]), (2, [2])])
+        left.label([(1, 1, False)], other=made[1])
+        left.label([(1, 1, True), (2, 2, True)], other=made[0])
+        database.rename_collection("d", "e")
+        assert list(left.labels(other=database["e"])) == [(1, 1, True), (2, 2, True)]
+        assert list(left.labels(other=made[1])) == [(1, 1, False)]
+        database.drop_collection("e")
+        assert list(left.labels(other=made[1])) == [(1, 1, False)]
+
+
 def test_a_collection_is_renamed_and_labels_of_pairs_with_it_follow(database):
     kind = simdb.Record([simdb.Field("name")])
     left, right = (database.create_collection(name, kind) for name in ("left", "right"))

@@ -182,6 +182,17 @@ def test_a_header_tells_what_it_has_by_its_delimiter(tmp_path):
         rows_of(tmp_path / "a.csv", b"id~text\na~b\n")
     with pytest.raises(BadItemError, match="no field 'text'; it has 'id;text'"):
         rows_of(tmp_path / "a.csv", b"id;text\na;b\n", delimiter=",")
+    split = r"it has 'id;text' \(split at ';' it has 'id', 'text'\)"
+    with pytest.raises(BadItemError, match=split):
+        rows_of(tmp_path / "a.csv", b"id;text\na;b\n", id_field="ID")
+
+
+def test_empty_lines_before_a_header_are_in_no_output(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("\n\r\nid,text\n\na,b\n", newline="")
+    with open_rows(str(path), ReadingOptions()) as reader:
+        assert [row.raw for row in reader] == [b"a,b\n"]
+        assert reader.preamble == b"id,text\n"
 
 
 @pytest.mark.parametrize(

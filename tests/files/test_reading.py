@@ -23,6 +23,7 @@ def test_a_folder_is_read_sorted_with_relative_paths_and_without_hidden_names(tm
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
     (tmp_path / "circle").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "itself").symlink_to("itself")
     (tmp_path / "link.txt").symlink_to(tmp_path / "b.txt")
     os.mkfifo(tmp_path / "pipe")
 

@@ -729,8 +729,13 @@ def test_functions_get_no_bytes(made):
 
 def test_a_key_that_comes_twice_in_a_table_that_is_linked():
     rows = [{"id": 1, "text": TEXTS[0]}, {"id": 1, "text": TEXTS[1]}]
-    with pytest.raises(simdb.KeyExistsError, match=r"^key 1 comes twice$"):
+    with pytest.raises(simdb.KeyExistsError, match=r"^the left table: key 1 comes twice$"):
         simdb.link(rows, rows, item="text", key="id")
+    other = [{"id": 2, "text": None}]
+    with pytest.raises(simdb.BadItemError, match=r"^the right table: row 0: a text must"):
+        simdb.link(rows[:1], other, item="text", key="id")
+    with pytest.raises(simdb.UsageError, match=r"^the right table: the table has no column 'text'"):
+        simdb.link(rows[:1], [{"id": 2}], item="text", key="id")
 
 
 def test_a_bound_that_no_index_finds_says_what_takes_its_remedies():

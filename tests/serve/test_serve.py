@@ -384,7 +384,8 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
     wanted = {"item": "a", "threshold": 0.1}
     helps = client.post("/collections/notes/search", wanted).error["help"]
     assert any(one.startswith('"guarantee": "exact"') for one in helps)
-    assert any(one.startswith("simdb rebuild STORE COLLECTION --threshold 0.1") for one in helps)
+    assert not any("plans for it" in one for one in helps)  # no plan would be found
+    assert any(one.startswith("simdb rebuild STORE COLLECTION --exact-floor 0.1") for one in helps)
 
 
 @pytest.mark.parametrize(

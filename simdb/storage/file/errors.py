@@ -102,11 +102,13 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         raise DatabaseNotFoundError(f"{path} does not exist") from error
     if code in _REFUSED:
         refused = _refused_file(path)
-        why = "even a reader must be able to write to the lock file of a store, or to its folder"
-        why += " if it has none yet"
-        if refused == path and path.exists() and not os.access(path, os.W_OK, effective_ids=True):
-            why = "read_only=True opens a store that may only be read"
-        raise StorageError(f"{refused}: {os.strerror(code or 0)}; {why}") from error
+        may = [os.access(path, wanted, effective_ids=True) for wanted in (os.R_OK, os.W_OK)]
+        why = ""
+        if refused != path:
+            why = "; even a reader must be able to write to the lock file of a store"
+        elif may == [True, False]:
+            why = "; read_only=True opens a store that may only be read"
+        raise StorageError(f"{refused}: {os.strerror(code or 0)}{why}") from error
     if code in _TOO_MANY:
         raise StorageError(
             f"{path}: {os.strerror(code or 0)}; a store takes up to eleven descriptors: allow "
