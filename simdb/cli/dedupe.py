@@ -35,7 +35,7 @@ from simdb.cli.inputs import (
     require_no_input,
 )
 from simdb.cli.options import Bound, SyncMode, rational
-from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted
+from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted, note
 from simdb.cli.proposing import (
     AS_THEY_ARE,
     RuleChoices,
@@ -624,7 +624,15 @@ class _Job:
         if store is not None:
             Store(asked.places.context, store).about(asked.places.collection)
             reading.require_keys(self._present, kind, self._sources)
+        elif len(self._sources) == 1:
+            self._tell_of_text(*self._sources)
         self.feed = self._rows()
+
+    def _tell_of_text(self, source: str) -> None:
+        """Say of a single text that it is one: its lines may have been meant."""
+        is_file = source != STANDARD_STREAM and not is_folder(source)
+        if is_file and told_format(source, self._options) == "text":
+            note(f"{source} is one text; --format lines reads each of its lines as one")
 
     def _place_outputs(self, output: str) -> None:
         """Determine the file for the kept rows of each input, and which of these are tables."""

@@ -94,7 +94,8 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
         wanted = "" if bands is rows is None else f" with bands={bands} and rows={rows}"
         raise ConfigurationError(
             f"recall 1 within {most} of {length:,} bits cannot be reached by chunks of the "
-            f"bits{wanted}: a search would look at most vectors; without max_distance it does"
+            f"bits{wanted}: a search would look at most vectors; ask for a recall below 1, as 0.99,"
+            " or leave out max_distance in a new collection, which then compares all"
         )
     chunks, bits = min(choices, key=lambda choice: weighed(most, *choice) * _item_bytes(*choice))
     return Plan(distance, chunks, bits, WithinCurve(float(distance), is_distance=True))

@@ -706,3 +706,15 @@ def test_fields_in_another_order_are_the_same_metadata(tmp_path):
         asked = ["--id-field", "id", "--store", store, "--on-existing", "replace", "--json"]
         told = json.loads(done("dedupe", source, "-o", output, *asked).stdout)
         assert told["updated"] == updated
+
+
+def test_a_single_text_is_told_to_be_one(tmp_path):
+    """Who has a file of lines finds nothing removed, and should learn why."""
+    lines = tmp_path / "corpus.txt"
+    lines.write_text("alpha beta gamma\nalpha beta gamma\n")
+    told = run("dedupe", lines, "-o", tmp_path / "kept.txt")
+    assert told.exit_code == 0
+    assert "corpus.txt is one text; --format lines reads each of its lines as one" in told.stderr
+    told = run("dedupe", lines, "-o", tmp_path / "kept.txt", "--format", "lines")
+    assert "is one text" not in told.stderr
+    assert (tmp_path / "kept.txt").read_text() == "alpha beta gamma\n"
