@@ -42,6 +42,34 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "database",
+        "database.py",
+        "        with open_database(temporary, threads=threads, memory=memory) as database:\n",
+        "        with open_database(temporary, threads=threads) as database:\n",
+        "tests/database/test_limits.py -k memory_setting",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/labelling.py",
+        "    return name if own is other else ",
+        "    return name if own else ",
+        "tests/database/test_collection.py -k namesake",
+    ),
+    Fault(
+        "files",
+        "files/texts.py",
+        "        if error.errno != errno.ELOOP:\n",
+        "        if error.errno == errno.ELOOP:\n",
+        "tests/files/test_reading.py",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        "    if _can_be_planned(settings, bound):\n",
+        "    if settings:\n",
+        "tests/serve/test_serve.py -k remedies",
+    ),
+    Fault(
         "kinds",
         "kinds/text.py",
         "            if case_folded(word) in stopped and",

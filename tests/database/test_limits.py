@@ -217,3 +217,17 @@ def test_an_iterator_does_not_outlive_a_fork(tmp_path, ask):
         found = iter(texts.items() if ask == "items" else texts.pairs().batches())
         next(found)
         assert answer_of(lambda: next(found)).startswith("DatabaseClosedError")
+
+
+def test_who_makes_a_store_of_another_keeps_to_a_memory_setting(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        database.collection("c", simdb.Set(), threshold=0.5).add(1, [1, 2])
+        database.dump(tmp_path / "dumped")
+    for make in (
+        lambda **lent: simdb.load(tmp_path / "dumped", tmp_path / "loaded.simdb", **lent),
+        lambda **lent: simdb.repair(tmp_path / "s.simdb", tmp_path / "repaired.simdb", **lent),
+    ):
+        with pytest.raises(simdb.ConfigurationError, match="memory must be a whole number"):
+            make(memory=1)
+        make(memory=2**24)
+    assert len(list(tmp_path.glob("*.simdb"))) == 3
