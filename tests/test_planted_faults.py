@@ -51,8 +51,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/labelling.py",
-        "    return name if own is other else ",
-        "    return name if own else ",
+        "    if own is not other:\n",
+        "    if own is None:\n",
         "tests/database/test_collection.py -k namesake",
     ),
     Fault(

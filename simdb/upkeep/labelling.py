@@ -63,9 +63,12 @@ def other_name(left: Opened, right: Opened) -> str:
         return ""
     own, other = (side.reader.transaction.environment for side in (left, right))
     name = right.settings.name
-    return (
-        name if own is other else f"{name}\n{other.uuid}"
-    )  # no name of a collection has two lines
+    if own is not other:
+        name += f"\n{other.uuid}"  # no name of a collection has two lines
+    return name
+
+
+# no name of a collection has two lines
 
 
 def stored(left: Opened, right: Opened) -> Labels:
