@@ -68,9 +68,6 @@ def other_name(left: Opened, right: Opened) -> str:
     return name
 
 
-# no name of a collection has two lines
-
-
 def stored(left: Opened, right: Opened) -> Labels:
     """Return the labels of pairs of two collections, or of one."""
     other = other_name(left, right)
