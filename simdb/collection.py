@@ -1796,8 +1796,8 @@ class Collection(CollectionView):
         Args:
             pairs: (key, key, whether they match), the left key of this collection and the right one
                 of the other; None in the place of an answer forgets it.
-            other: the collection of the right keys; labels refer to it by its name, and if it is of
-                another store, by that: to rename or drop it there leaves them as they are.
+            other: the collection of the right keys; labels refer to it by its name, which they
+                follow, and with which they go, if this store has it.
 
         Returns:
             How many of the given labels are kept.

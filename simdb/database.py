@@ -551,11 +551,6 @@ def open_database(
     mode = require_whole("mode", mode, 0, 0o777)
     if mode is not None and mode & OWNER_MAY != OWNER_MAY:
         raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
-    if path == ":memory:":  # as sqlite3 has it
-        raise ConfigurationError(
-            "a store is a file, and ':memory:' would be the name of one: name a file in a "
-            "temporary folder, or use simdb.dedupe, simdb.pairs or simdb.link, which need no store"
-        )
     file = resolved_path(path)
     if untrusted and file.exists():
         recovery.untrusted.require_sound(file)

@@ -232,6 +232,7 @@ def link(
         ConfigurationError: a column has both texts and fractional numbers, or no pair matches with
             a probability of one half.
     """
+    require_choice("on_bad", on_bad, "error", "skip")
     bound = _bound(threshold, max_distance)
     named = Columns.named(key, item, ())
     right_named = Columns.named(

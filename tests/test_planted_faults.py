@@ -51,8 +51,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/labelling.py",
-        "    if own is not other:\n",
-        "    if own is None:\n",
+        '"\\n" * (own is not other)',
+        '"\\n" * (own is None)',
         "tests/database/test_collection.py -k namesake",
     ),
     Fault(
@@ -79,8 +79,8 @@ FAULTS = (
     Fault(
         "kinds",
         "kinds/tokenisers.py",
-        "    return not is_local or all(",
-        "    return is_local or all(",
+        "    return not is_local or _told",
+        "    return is_local or _told",
         "tests/kinds/test_tokenisers.py -k taken_once",
     ),
     Fault(
@@ -108,15 +108,15 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/preflight.py",
-        "    return len(beginning) == _META.size and _META.unpack(beginning)[0] == MAGIC",
-        "    return False",
+        "        is_other = len(beginning) == _META.size and _META.unpack(beginning)[0] == MAGIC",
+        "        is_other = False",
         "tests/storage/test_preflight.py -k lock_file_stays",
     ),
     Fault(
         "upkeep",
         "upkeep/rebuild.py",
-        "        access.environment.forget()",
-        "        pass",
+        "        access.environment.forget_of(gone)\n",
+        "",
         "tests/upkeep/test_rebuild.py -k what_is_gone",
     ),
     Fault(
@@ -135,9 +135,9 @@ FAULTS = (
     ),
     Fault(
         "cli",
-        "cli/inputs.py",
-        '        elif target is None and forms != {"numpy"}:\n',
-        "        elif target is None and not forms:\n",
+        "cli/dedupe.py",
+        "            if self._present is None or not len(self._present):\n",
+        "            if self._present is None and store is None:\n",
         "tests/cli/test_inputs.py -k no_keys_of_a_new_store",
     ),
     Fault(

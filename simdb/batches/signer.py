@@ -189,7 +189,8 @@ class Signer:
         indexed = self.most_indexed(most)
         if self.family is None or not self.family.looks_around:
             return indexed
-        return min(indexed, max(1, 8 * most // (BYTES_OF_PROBE_KEY * self.family.keys_of_probe)))
+        keys = self.family.keys_of_probe or self.settings.most_keys
+        return min(indexed, max(1, 8 * most // (BYTES_OF_PROBE_KEY * keys)))
 
     def agreement(self, bound: Bound) -> Agreement:
         """The agreement that candidates must have, beside a bucket, to be compared."""

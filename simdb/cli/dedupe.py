@@ -623,6 +623,8 @@ class _Job:
         self._seen: Removed | None = None  # for a report
         if store is not None:
             Store(asked.places.context, store).about(asked.places.collection)
+            if self._present is None or not len(self._present):
+                reading.require_lasting_keys(kind, self._sources)
             reading.require_keys(self._present, kind, self._sources)
         elif len(self._sources) == 1:
             self._tell_of_text(*self._sources)

@@ -96,6 +96,13 @@ def _hash_of(key: Key | None) -> int:
     return hash(repr(key))
 
 
+def ways_to_key(form: str) -> str:
+    """Say which options give rows of a format keys other than the numbers of lines."""
+    if form == "numpy":
+        return "--id-field names an array of keys in a .npz file"
+    return "--id-field names the field of the key, and --make-keys makes keys"
+
+
 def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]:
     """Yield the rows of a reader, or some of them, and print its notes on standard error."""
     told = 0 if rows is None else len(reader.notes)
@@ -112,7 +119,7 @@ def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]
 
 def _require_one_form(reader: RowReader, first: RowReader) -> None:
     """Raise BadItemError unless rows of an input can stand in one file with those of another."""
-    if reader.header != first.header:
+    if (reader.header, reader.unnamed) != (first.header, first.unnamed):
         raise BadItemError(f"{reader.source}: its header differs from that of {first.source}")
     if reader.delimiter is not None and reader.delimiter != first.delimiter:
         own, other = map(delimiter_in_words, (reader.delimiter, first.delimiter or ""))
@@ -500,12 +507,11 @@ class Feed(Parts):
         if isinstance(error, KeyExistsError):
             if error.within_input:
                 text += self._earlier(error.key)
-            if self._options.id_field is None and self._options.made_keys is None:
+            form = told_format(waiting.reader.source, self._options)
+            is_numbered = self._options.id_field is None and self._options.made_keys is None
+            if is_numbered and form != "text":
                 remedies = ()  # to replace what another file has in that line would lose it
-                text += (
-                    " (keys are line numbers here, which come again in every file; in a new "
-                    "collection --id-field names the field of the key, and --make-keys makes keys)"
-                )
+                text += f" (keys are line numbers here; in a new collection {ways_to_key(form)})"
         return UsageError(text, remedies=remedies)
 
     def _earlier(self, key: Key | None) -> str:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import simdb
+from simdb.cli.feed import ways_to_key
 from simdb.cli.options import IntegerKeys
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM
@@ -292,13 +293,22 @@ class InputOptions(Struct, frozen=True):
         named = [name for name in PROPOSED_KEYS if source_of_keys(name) in present.key_sources]
         return replace(self, id_field=named[0]) if len(named) == 1 else self
 
+    def require_lasting_keys(self, kind: Kind, sources: Collection[str]) -> None:
+        """Raise unless the keys of rows are theirs alone: line numbers come again in each file."""
+        if (self.id_field or self.make_keys) is not None:
+            return
+        for form in sorted({told_format(one, self.of(kind)) for one in sources} - {"text"}):
+            raise UsageError(
+                "a store needs keys that do not change, and line numbers come again in the next "
+                f"file: {ways_to_key(form)}"
+            )
+
     def require_keys(
         self, target: simdb.Collection | None, kind: Kind, sources: Collection[str]
     ) -> None:
         """Raise unless keys tell the rows apart and are from where those of the rows stored are.
 
-        Where they are from, the collection notes; without one, it is to be made for these rows, and
-        line numbers, which come again in the next file, cannot be its keys.
+        Where they are from, the collection notes.
         """
         source = "the numbers of lines"
         forms = {told_format(one, self.of(kind)) for one in sources}
@@ -309,11 +319,6 @@ class InputOptions(Struct, frozen=True):
             source = made[self.make_keys]
         elif forms == {"text"}:
             source = "the paths of texts"
-        elif target is None and forms != {"numpy"}:
-            raise UsageError(
-                "a store needs keys that do not change, and line numbers come again in the next "
-                "file: --id-field names the field of the key, and --make-keys makes keys"
-            )
         elif len(sources) > 1:
             raise UsageError(
                 "line numbers would give several inputs the same keys: --id-field names the field "

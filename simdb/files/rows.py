@@ -360,6 +360,7 @@ class RowReader(ABC):
         header: the names of the fields in order where the input names them once, else None.
         delimiter: what stands between the fields of CSV, known once the first row was read; else
             None.
+        unnamed: columns at the end of CSV that have neither names nor values.
         tokens: what cuts text into the elements of sets, and knows what they are here.
         stream: the bytes that are read; None where they are not those of one file.
         notes: what the user should know of how the input was read, as far as it was.
@@ -378,6 +379,7 @@ class RowReader(ABC):
         self.tokens = Tokens(options)
         self.header: tuple[str, ...] | None = None
         self.delimiter: str | None = None
+        self.unnamed = 0
         self.notes: list[str] = []
 
     @abstractmethod

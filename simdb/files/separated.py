@@ -39,7 +39,7 @@ from simdb.results import Key
 
 _FIELD_LIMIT = 128 * 2**10  # bytes; of the csv module where nobody has changed it
 _DELIMITERS = (",", ";", "\t", "|")  # that a header may tell
-_NAMED_DELIMITER = re.compile(rb"(?:\xef\xbb\xbf)?sep=([\t -!#-~])[\r\n]")
+_NAMED_DELIMITER = re.compile(rb'(?:\xef\xbb\xbf)?"?(?i:sep)=([\t -!#-~])"?[\r\n]')
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -158,8 +158,6 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
     neither names nor values.
     """
 
-    _unnamed = 0  # columns at the end
-
     def _records(self) -> Iterator[tuple[int, bytes, str | None]]:
         """Yield the records after the header, which is read here."""
         self._take_delimiter()
@@ -168,7 +166,8 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
                 yield line, raw, problem
             else:
                 names_delimiter = line == 1 and _NAMED_DELIMITER.match(raw)
-                is_blank = problem is None and self._is_blank(raw)
+                bare = raw.removeprefix(BYTE_ORDER_MARK) if line == 1 else raw
+                is_blank = problem is None and self._is_blank(bare)
                 if not is_blank:
                     self.preamble += raw
                 if not (is_blank or names_delimiter):
@@ -212,7 +211,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             problem = problem or str(error)
         if names[-2:] == ["", ""]:
             named = max((place for place, name in enumerate(names, 1) if name), default=0)
-            names, self._unnamed = names[:named], len(names) - named
+            names, self.unnamed = names[:named], len(names) - named
         if problem is None and len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             problem = f"the header names the field {twice!r} twice"
@@ -239,14 +238,15 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         """Return the fields of a record by the names of the header."""
         header = self.header or ()
         values = self._values(raw)
-        if len(values) == len(header) + self._unnamed:
+        width = len(header) + self.unnamed
+        if len(header) < len(values) <= width:  # Excel leaves some of what is empty out
             values, beyond = values[: len(header)], values[len(header) :]
             for column, value in enumerate(beyond, len(header) + 1):
                 if value:
                     problem = f"a value in column {column}, which the header does not name"
                     raise RowProblemError(problem)
         if len(values) != len(header):
-            raise RowProblemError(f"{len(values)} fields, but the header has {len(header)}")
+            raise RowProblemError(f"{len(values)} fields, but the header has {width}")
         return dict(zip(header, values, strict=True))
 
     def _elements(self, name: str, value: str) -> list[Any]:
@@ -387,6 +387,7 @@ class RatingsReader(RowReader):
         """Take what is known of the file before its first row."""
         read = self._ratings
         self.preamble, self.header, self.delimiter = read.preamble, read.header, read.delimiter
+        self.unnamed = read.unnamed
 
     def _take(self, row: Row) -> str | None:
         """Take a rating into the table; return what is wrong with it."""

@@ -106,7 +106,8 @@ def _is_by_breaks(word: str) -> bool:
 def _no_word(word: object) -> ConfigurationError:
     return ConfigurationError(
         f"StopWordShingles.stop_words has {short(word)}, which never occurs as a word: a word is a "
-        "run of letters, digits and underscores, such as the don and the t of don't"
+        "run of letters, digits and underscores, such as the don and the t of don't (which is one "
+        'word for words="unicode")'
     )
 
 
@@ -268,9 +269,9 @@ class Text(SymbolKind, frozen=True):
                 "no words: "
                 "use WordShingles or StopWordShingles, or leave it out"
             )
-        if self.words == "runs" and isinstance(self.shingles, StopWordShingles):
+        if isinstance(self.shingles, StopWordShingles):
             for word in self.shingles.stop_words:
-                if not _is_run(word):
+                if not _is_run(word) and not self._has_word(word):
                     raise _no_word(word)
 
     @classmethod
@@ -281,6 +282,11 @@ class Text(SymbolKind, frozen=True):
             ConfigurationError: no profile is called so, or a setting is wrong.
         """
         return cls(**_under_profile(name, settings))
+
+    def _has_word(self, word: str) -> bool:
+        """Whether a word that is no run of letters can occur."""
+        normal = self.form.normalised(word)
+        return self.words == "unicode" and [one for one, _ in words_of(normal)] == [normal]
 
     @property
     def form(self) -> Form:

@@ -8,7 +8,8 @@ the same one, or a package that is installed brings it as an entry point of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, TypeAlias, TypeVar
+from types import CodeType
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from msgspec import Meta
 
@@ -24,6 +25,7 @@ Tokeniser: TypeAlias = Callable[[str], Iterable[str]]
 T = TypeVar("T", bound=Tokeniser)
 Named: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
 
+DEEPEST = 4  # functions within each other that are looked at
 MOST_KEPT = 2**26  # bytes of texts, and of their tokens, whose symbols were not asked for yet
 
 _FORM = ElementForm("text's set of tokens")
@@ -63,27 +65,32 @@ def _is_again(function: Tokeniser, taken: Tokeniser) -> bool:
     """Whether a function is one that was registered, or what came again in its place.
 
     A module that is loaded again brings its functions anew; one that is made within a function, or
-    a lambda, is the same where it does the same with the same.
+    a lambda, is another one where its code, or a plain value that it was made with, is another.
     """
     if _place_of(function) != _place_of(taken):
         return False
     is_local = "<" in getattr(function, "__qualname__", "")
-    return not is_local or all(map(_are_alike, _parts_of(function), _parts_of(taken)))
+    return not is_local or _told(function) == _told(taken)
 
 
-def _parts_of(function: Tokeniser) -> list[object]:
-    """Return what tells functions of one place apart."""
-    code = getattr(function, "__code__", None)
-    cells = getattr(function, "__closure__", None) or ()
-    names = ("co_code", "co_consts", "co_names", "co_freevars")
-    parts: list[object] = [getattr(code, name, function) for name in names]
-    defaults = getattr(function, "__defaults__", None), getattr(function, "__kwdefaults__", None)
-    return [*parts, *defaults, *(cell.cell_contents for cell in cells)]
+_PLAIN = (str, bytes, int, float, tuple, list, dict, set, frozenset)
 
 
-def _are_alike(one: object, other: object) -> bool:
-    is_plain = isinstance(one, str | bytes | int | float | tuple | dict | frozenset)
-    return one is other or (is_plain and type(one) is type(other) and one == other)
+def _told(made: Any, depth: int = 0) -> object:
+    """Return what tells functions of one place apart; of what is no plain value its type."""
+    code = getattr(made, "__code__", made)
+    if isinstance(code, CodeType):
+        if depth == DEEPEST:  # as in a function that calls itself
+            return code.co_name
+        parts = [code.co_code, code.co_names, *(_told(one, depth + 1) for one in code.co_consts)]
+        given = getattr(made, "__defaults__", None), getattr(made, "__kwdefaults__", None)
+        for cell in getattr(made, "__closure__", None) or ():
+            try:
+                parts.append(_told(cell.cell_contents, depth + 1))
+            except ValueError:  # it is itself, which has no name yet
+                parts.append(None)
+        return [*parts, *given]
+    return made if made is None or type(made) in _PLAIN else type(made).__qualname__
 
 
 def _place_of(function: Tokeniser) -> str:

@@ -119,7 +119,7 @@ class Family(Protocol):
             its signature and one bucket key; 0 where keys come otherwise.
         looks_around: whether a probe looks into more buckets than those that it would be in.
         keys_of_probe: about how many bucket keys are made to look a probe up, where it looks
-            around.
+            around; 0 for as many as an item has.
         decides: whether items that share a bucket are candidates is for ``are_candidates`` to say.
         is_fast: whether rows agree by the law of fast sketches (``lsh.fast_sketches``).
     """

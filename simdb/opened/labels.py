@@ -1,8 +1,8 @@
 """Labels: what people said of pairs, whether the two are the same; kept beside the settings.
 
 A label is of two keys, not of items: it stays when an item is replaced, and when one is deleted.
-Who reads labels says which of them have lost a key. They go when one of their collections is
-dropped.
+Who reads labels says which of them have lost a key. They go when one of their collections that this
+store has is dropped.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Label(NamedTuple):
     """What was said of a pair.
 
     Attributes:
-        other: the name of the collection of the right key, and in a second line the store that has
-            it, if that is another one; empty if it is the collection of the left one.
+        other: the name of the collection of the right key, with a line end if another store has
+            it; empty if it is the collection of the left one.
         left, right: the keys; of one collection in the order of their bytes.
         match: whether the two are the same.
     """

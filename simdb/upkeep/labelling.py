@@ -14,6 +14,7 @@ from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.opened.labels import Label, of_collection
 from simdb.opened.opened import Opened
 from simdb.results import Key
+from simdb.storage.collection.reader import stored_settings
 from simdb.storage.tables.layout import encode_user_key
 
 Labelled = tuple[Key, Key, bool]
@@ -58,22 +59,24 @@ class Labels:
 
 
 def other_name(left: Opened, right: Opened) -> str:
-    """Return how labels name the collection of right keys: one of another store by that, too."""
+    """Return how labels name the collection of right keys; one of another store with a line end.
+
+    No name of a collection has one: to rename or drop a namesake here leaves these labels alone.
+    """
     if left is right:
         return ""
     own, other = (side.reader.transaction.environment for side in (left, right))
-    name = right.settings.name
-    if own is not other:
-        name += f"\n{other.uuid}"  # no name of a collection has two lines
-    return name
+    return right.settings.name + "\n" * (own is not other)
 
 
 def stored(left: Opened, right: Opened) -> Labels:
     """Return the labels of pairs of two collections, or of one."""
-    other = other_name(left, right)
+    other = {other_name(left, right)}
+    if stored_settings(left.reader.transaction, right.settings.name) is None:
+        other.add(right.settings.name)  # of another store, as earlier versions have named it
     found: tuple[list[Labelled], list[Labelled]] = [], []
     for label in of_collection(left.reader.transaction, left.settings.number):
-        if label.other == other:
+        if label.other in other:
             there = all(
                 side.reader.find(encode_user_key(key)) is not None
                 for side, key in ((left, label.left), (right, label.right))

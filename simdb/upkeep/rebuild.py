@@ -133,13 +133,14 @@ def collect_garbage(access: WriteAccess) -> None:
 def clear_up(access: WriteAccess) -> None:
     """Remove what a committed change has left, as far as can be done now; the rest stays listed."""
     try:
+        with access.read() as snapshot:
+            gone = {owner for _, owner in catalogue.garbage(snapshot)}
+        access.environment.forget_of(gone)
         collect_garbage(access)
     except DatabaseFailedError:  # the change may be lost as well
         raise
     except (StorageError, MemoryError):
         return  # the caller's change has happened: an error would say that it has not
-    finally:
-        access.environment.forget()  # what is kept of collections and indexes that are gone
 
 
 # -- rebuilding --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -95,14 +96,35 @@ def test_line_numbers_of_several_inputs_are_told_apart(folder, tmp_path):
     assert "line numbers would give several inputs the same keys" in refused
 
 
+@pytest.mark.parametrize("is_there", [False, True])
 @pytest.mark.parametrize("file", [1, 2])
-def test_line_numbers_are_no_keys_of_a_new_store(folder, tmp_path, file):
-    """The rows of the next file would come under the same."""
+def test_line_numbers_are_no_keys_of_a_new_store(folder, tmp_path, file, is_there):
+    """The rows of the next file would come under the same; nor of a collection without items."""
+    if is_there:
+        done("create", tmp_path / "s.simdb", "documents")
     inputs = [folder / str(number) / "rows.jsonl" for number in range(1, file + 1)]
     command = ("dedupe", *inputs, "-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb")
     assert "line numbers come again in the next file: --id-field" in failed(*command)
     assert not (tmp_path / "kept.jsonl").exists()
     done(*command, "--make-keys", "content")
+
+
+def test_arrays_are_told_of_keys_in_words_of_their_own_and_texts_have_theirs(tmp_path):
+    numpy.save(tmp_path / "a.npy", numpy.zeros((3, 4), numpy.float32))
+    command = ("--kind", "vector:4:euclidean", "--max-distance", "1", "-o", tmp_path / "keys")
+    stored = ("--store", tmp_path / "s.simdb")
+    refused = failed("dedupe", tmp_path / "a.npy", *command, *stored)
+    assert "names an array of keys in a .npz file" in refused
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("one text of some words")
+    texts = ("dedupe", tmp_path / "texts", *stored, "-o", tmp_path / "kept")
+    for _ in range(2):
+        done(*texts)
+        assert (tmp_path / "kept").read_text() == "a.txt\n"
+    (tmp_path / "texts" / "a.txt").write_text("another text altogether, and longer")
+    refused = failed(*texts)
+    assert "--on-existing replace updates it" in refused
+    assert "line numbers" not in refused
 
 
 def test_what_stands_in_a_line_is_not_replaced_by_that_of_another_file(folder, tmp_path):
@@ -114,7 +136,7 @@ def test_what_stands_in_a_line_is_not_replaced_by_that_of_another_file(folder, t
         *("dedupe", other, "-o", tmp_path / "k"),
         *("--store", tmp_path / "s.simdb", "--collection", "texts"),
     )
-    assert "keys are line numbers here, which come again in every file" in refused
+    assert "keys are line numbers here; in a new collection --id-field names" in refused
     assert "replace" not in refused
 
 

@@ -175,8 +175,8 @@ def test_a_report_that_fails_leaves_the_other_outputs(
     assert told.exit_code == 3
     assert f"{tmp_path / 'full.html'}" in told.stderr
     assert (tmp_path / "kept.jsonl").read_text() == kept
-    (tmp_path / "link.html").symlink_to(tmp_path / "kept.html")
-    asked = (*command[:-1], tmp_path / "kept.html", "--report", tmp_path / "link.html")
+    (tmp_path / "link.html").symlink_to(tmp_path / "kept.page")
+    asked = (*command[:-1], tmp_path / "kept.page", "--report", tmp_path / "link.html")
     assert "two outputs cannot both go to" in failed(*asked)
 
 

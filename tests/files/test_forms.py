@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from simdb.files import open_rows
 from simdb.files.compression import InputStream
 from simdb.files.rows import ReadingOptions, Row
 from simdb.files.separated import iter_records
+from simdb.kinds.ratings import Liked
 
 
 def rows_of(path: Path, content: bytes, **options: Any) -> list[Row]:
@@ -189,7 +191,7 @@ def test_a_header_tells_what_it_has_by_its_delimiter(tmp_path):
 
 def test_empty_lines_before_a_header_are_in_no_output(tmp_path):
     path = tmp_path / "a.csv"
-    path.write_text("\n\r\nid,text\n\na,b\n", newline="")
+    path.write_text("\ufeff\n\r\nid,text\n\na,b\n", newline="")
     with open_rows(str(path), ReadingOptions()) as reader:
         assert [row.raw for row in reader] == [b"a,b\n"]
         assert reader.preamble == b"id,text\n"
@@ -218,11 +220,13 @@ def test_the_header_tells_the_delimiter_and_what_was_taken_is_said(tmp_path, hea
         )
 
 
-@pytest.mark.parametrize("mark", [";", "\t", "|", ","])
+@pytest.mark.parametrize("mark", [";", "\t", "|", ",", ":"])
 @pytest.mark.parametrize("delimiter", [None, "same"])
-def test_what_excel_adds_to_a_table_is_no_data(tmp_path, mark, delimiter):
+@pytest.mark.parametrize("named", ["sep=,", '"SEP=,"'])
+def test_what_excel_adds_to_a_table_is_no_data(tmp_path, mark, delimiter, named):
     """A line that names the delimiter, and columns at the end without names and values."""
-    header, rows = "\ufeffsep=,\r\nid,text,,\r\n", ["1,one,,\r\n", "2,two\r\n", "3,three,,x\r\n"]
+    header = f"\ufeff{named}\r\nid,text,,\r\n"
+    rows = ["1,one,,\r\n", "2,two,\r\n", "sep=,\r\n", "3,three,,x\r\n"]
     content = "".join([header, *rows]).replace(",", mark)
     path = tmp_path / "a.csv"
     path.write_text(content, newline="")
@@ -232,9 +236,30 @@ def test_what_excel_adds_to_a_table_is_no_data(tmp_path, mark, delimiter):
         found = list(reader)
         assert reader.preamble.decode() == header.replace(",", mark)
         assert reader.notes == []
-    assert [row.item for row in found] == ["one", "two", None]
+    assert [row.item for row in found] == ["one", "two", "", None]
     assert not found[0].metadata
-    assert "a value in column 4, which the header does not name" in str(found[2].problem)
+    assert "a value in column 4, which the header does not name" in str(found[3].problem)
+
+
+def test_ratings_may_have_columns_without_names(tmp_path):
+    path = tmp_path / "ratings.csv"
+    path.write_text("u,m,r,,\n1,a,5,,\n1,b,4,\n2,a,5,,x\n")
+    options = ReadingOptions(
+        kind=simdb.Set(),
+        id_field="u",
+        text_fields=("m",),
+        rating_field="r",
+        ratings=Liked(Fraction(3)),
+    )
+    with open_rows(str(path), options) as reader:
+        bad, row = reader
+        assert reader.unnamed == 2
+        assert reader.fields(row.raw) == {
+            "ratings": [{"u": "1", "m": "a", "r": "5"}, {"u": "1", "m": "b", "r": "4"}]
+        }
+    assert isinstance(row.item, list)
+    assert sorted(row.item) == ["a", "b"]
+    assert "a value in column 5" in str(bad.problem)
 
 
 def test_one_column_without_a_name_is_a_field(tmp_path):

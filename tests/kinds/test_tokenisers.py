@@ -265,6 +265,20 @@ def test_names_are_taken_once():
 
     tokeniser("closures of a test")(grams(2))
     tokeniser("closures of a test")(grams(2))
+
+    def nested(left_out: set[str]) -> Any:
+        def cut(text: str) -> list[str]:
+            return [*filter(None, map(kept, text.split()))] or cut("")
+
+        def kept(word: str) -> str:
+            return "" if word in left_out else word
+
+        return tokeniser("functions of a test")(cut)
+
+    nested({"a"})
+    nested({"a"})
+    with pytest.raises(ConfigurationError, match="give another version"):
+        nested({"b"})
     with pytest.raises(ConfigurationError, match="give another version"):
         tokeniser("closures of a test")(grams(4))
     wrong: Any = 7

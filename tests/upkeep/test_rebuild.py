@@ -191,15 +191,24 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_done(tmp_path):
 def test_nothing_is_kept_in_memory_of_what_is_gone(tmp_path):
     with simdb.open(tmp_path / "s.simdb", threads=1) as database:
         caches = database._handle.environment.caches
+        other = database.create_collection("other", simdb.Set(), threshold=0.5, seed=1)
+        other.add_many((number, range(number, number + 9)) for number in range(50))
+        assert other.search(range(9)).matches
+        others = {name for name in caches if name.startswith(("view", "state"))}
         for end in ("drop", "rebuild"):
             made = database.create_collection(end, simdb.Set(), threshold=0.5, seed=1)
             made.add_many((number, range(number, number + 9)) for number in range(50))
             for _ in range(2):
                 assert made.search(range(9)).matches
                 assert made.pairs().count()
-            assert any("view" in str(name) for name in caches)
+            kept = {name for name in caches if name.startswith(("view", "state", "number keys"))}
+            kept -= others
+            assert {name.split()[0] for name in kept} >= {"view", "state"}
+            assert others <= caches.keys()
             if end == "drop":
                 database.drop_collection("drop")
+                assert not kept & caches.keys()
             else:
                 made.rebuild(threshold=0.6)
-            assert not caches
+                assert not {name for name in kept if name.startswith("view")} & caches.keys()
+            assert others <= caches.keys()

@@ -33,7 +33,7 @@ import uuid
 import weakref
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -818,6 +818,13 @@ class Environment:
         self.caches.clear()
         self._remembered = 0, {}
 
+    def forget_of(self, owners: Collection[int]) -> None:
+        """Leave out of the caches what is of collections and indexes with these numbers."""
+        told = set(map(str, owners))
+        for name in [*self.caches]:
+            if name.rpartition(" ")[2] in told:
+                self.caches.pop(name, None)
+
     def remembered_of(self, commit: int) -> dict[Hashable, Any] | None:
         """What ``ReadTransaction.remembered`` keeps of a commit; None of one before the last."""
         last, remembered = self._remembered
@@ -1410,6 +1417,7 @@ def acquire(
             if read_only:
                 raise DatabaseNotFoundError(f"{path} does not exist")
             with translated(path):
+                preflight.require_free_name(path)
                 creation.create(path, mode)
         identity = preflight.identity_of(path)
         environment = None if identity is None else _registry.get(identity)

@@ -104,10 +104,11 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
         refused = _refused_file(path)
         may = [os.access(path, wanted, effective_ids=True) for wanted in (os.R_OK, os.W_OK)]
         why = ""
-        if refused != path:
+        if refused.name == f"{path.name}-lock":
             why = "; even a reader must be able to write to the lock file of a store"
-        elif may == [True, False]:
-            why = "; read_only=True opens a store that may only be read"
+        elif may[0] and not (may[1] and os.access(path.parent, os.W_OK, effective_ids=True)):
+            why = "; who writes needs to write to it, to the files beside it and to its folder: "
+            why += "read_only=True opens a store that may only be read"
         raise StorageError(f"{refused}: {os.strerror(code or 0)}{why}") from error
     if code in _TOO_MANY:
         raise StorageError(

@@ -49,7 +49,8 @@ def parse_path(path: object) -> Path:
     """Return the path of a file, which need not exist.
 
     Raises:
-        WrongTypeError, ConfigurationError: it is none, or its name is no UTF-8, which LMDB needs.
+        WrongTypeError, ConfigurationError: it is none, or its name is no UTF-8, which LMDB needs,
+            or a name that stands for memory elsewhere.
         StorageError: the system refuses it, as one that is too long or a circle of links.
     """
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
@@ -63,6 +64,11 @@ def parse_path(path: object) -> Path:
     except OSError as error:
         if error.errno not in _ABSENT:
             raise StorageError(f"{name}: {error.strerror}") from error
+        if name == ":memory:":  # as sqlite3 has it
+            raise ConfigurationError(
+                "a store is a file, and ':memory:' would be the name of one: name a file in a "
+                "temporary folder, or use simdb.dedupe, simdb.pairs or simdb.link, which need none"
+            ) from None
     return Path(name)
 
 
@@ -397,11 +403,8 @@ def reserve_lock_file(path: Path) -> None:
     try:
         if is_new:
             os.fchmod(descriptor, mode)
-        elif _is_of_others(os.pread(descriptor, _META.size, 0)):
-            raise StorageError(
-                f"{lock} is no lock file, and would be one if {path} were opened as a store: give "
-                "one of the two another name"
-            )
+        else:
+            _require_own(lock, path, os.pread(descriptor, _META.size, 0))
         status = os.fstat(descriptor)
         if status.st_size < size or status.st_blocks * 512 < size:
             os.posix_fallocate(descriptor, 0, max(size, status.st_size))
@@ -415,12 +418,25 @@ def reserve_lock_file(path: Path) -> None:
         os.close(descriptor)
 
 
-def _is_of_others(beginning: bytes) -> bool:
-    """Whether a file that begins so cannot be a lock file of LMDB, or what is to become one."""
+def require_free_name(path: Path) -> None:
+    """Raise StorageError where a file that is none of a store has the name of its lock file."""
+    lock, beginning = Path(f"{path}-lock"), b""
+    with contextlib.suppress(OSError), FileIO(str(lock), opener=_not_waiting) as file:
+        beginning = file.read(_META.size) or b""
+    _require_own(lock, path, beginning)
+
+
+def _require_own(lock: Path, path: Path, beginning: bytes) -> None:
+    """Raise StorageError for what cannot be a lock file of LMDB, or is not to become one."""
     word = int.from_bytes(beginning[:4], "little")
-    if word:
-        return word != MAGIC
-    return len(beginning) == _META.size and _META.unpack(beginning)[0] == MAGIC  # a store
+    is_other = word != MAGIC
+    if not word:
+        is_other = len(beginning) == _META.size and _META.unpack(beginning)[0] == MAGIC  # a store
+    if is_other:
+        raise StorageError(
+            f"{lock} is no lock file, and would be one if {path} were opened as a store: give one "
+            "of the two another name"
+        )
 
 
 class FileWatch:
