@@ -26,7 +26,7 @@ from simdb import extras, kinds
 from simdb.arrays import Bools, Int64s
 from simdb.arrow import read_by_policy
 from simdb.cli.failures import left_alone, told_when_interrupted
-from simdb.cli.feed import Feed, Waiting, duplicate_fields
+from simdb.cli.feed import Feed, Waiting, duplicate_fields, without_lasting_keys
 from simdb.cli.inputs import (
     InputOptions,
     Inputs,
@@ -144,7 +144,8 @@ class Places(Struct, frozen=True):
         typer.Option(
             "--store",
             metavar="STORE",
-            help="Also compare with the rows of this store, and keep the new ones in it.",
+            help="Also compare with the rows of this store, and keep the new ones in it; a new one "
+            "needs --id-field or --make-keys.",
         ),
     ] = None
     collection: Annotated[str, typer.Option("--collection", help="The name of the collection.")] = (
@@ -437,6 +438,8 @@ def _proposed(
     if given is None:
         extras.require("statistics", "learning weights needs", "scipy")
     side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
+    if places.store is not None and side.count and (side.key or reading.make_keys) is None:
+        raise without_lasting_keys("csv")  # before what takes long
     opened = replace(places, store=None).opened
     try:
         require_rows([side])

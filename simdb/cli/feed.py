@@ -103,6 +103,14 @@ def ways_to_key(form: str) -> str:
     return "--id-field names the field of the key, and --make-keys makes keys"
 
 
+def without_lasting_keys(form: str) -> UsageError:
+    """Return what to raise of rows of a format that a new store would know by their lines."""
+    return UsageError(
+        "a store needs keys that do not change, and line numbers come again in the next file: "
+        f"{ways_to_key(form)}"
+    )
+
+
 def noted(reader: RowReader, rows: Iterable[Row] | None = None) -> Iterator[Row]:
     """Yield the rows of a reader, or some of them, and print its notes on standard error."""
     told = 0 if rows is None else len(reader.notes)

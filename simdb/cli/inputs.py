@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import simdb
-from simdb.cli.feed import ways_to_key
+from simdb.cli.feed import without_lasting_keys
 from simdb.cli.options import IntegerKeys
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM
@@ -298,10 +298,7 @@ class InputOptions(Struct, frozen=True):
         if (self.id_field or self.make_keys) is not None:
             return
         for form in sorted({told_format(one, self.of(kind)) for one in sources} - {"text"}):
-            raise UsageError(
-                "a store needs keys that do not change, and line numbers come again in the next "
-                f"file: {ways_to_key(form)}"
-            )
+            raise without_lasting_keys(form)
 
     def require_keys(
         self, target: simdb.Collection | None, kind: Kind, sources: Collection[str]

@@ -28,6 +28,8 @@ def column_named(batch: Any, name: str | int) -> Any:
 def numbers_of(batch: Any, name: str | int) -> Int64s:
     """Return a column of whole numbers as an array; UsageError for others, and for nulls in it."""
     column = column_named(batch, name)
+    if not len(column):
+        return np.empty(0, np.int64)
     if column.null_count:
         raise UsageError("a number of a row is null: every row needs one of its own")
     if not arrow.library().types.is_integer(column.type):
