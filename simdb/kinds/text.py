@@ -100,7 +100,10 @@ def _is_run(word: str) -> bool:
 
 def _is_by_breaks(word: str) -> bool:
     normal = unicodedata.normalize("NFC", word)
-    return [found for found, _ in words_of(normal)] == [normal]
+    try:
+        return [found for found, _ in words_of(normal)] == [normal]
+    except UnicodeEncodeError:  # half a surrogate pair
+        return False
 
 
 def _no_word(word: object) -> ConfigurationError:

@@ -27,10 +27,21 @@ def test_example_3_23_an_advertisement_has_no_shingle_and_the_sentence_has_five(
         assert not pages.search(ADVERTISEMENT, threshold="1/5")
 
 
-@pytest.mark.parametrize("word", [1, None, "", "two words", "don't", "-"])
+@pytest.mark.parametrize("word", [1, None, "", "two words", "-"])
 def test_what_cannot_be_a_word_is_no_stop_word(word):
     with pytest.raises(simdb.ConfigurationError, match="which never occurs as a word"):
         simdb.StopWordShingles(2, ("the", word))
+
+
+@pytest.mark.parametrize(
+    ("word", "settings"),
+    [("don't", {}), ("3.14", {}), ("3.14", {"words": "unicode", "ignore": ("punctuation",)})],
+)
+def test_what_is_a_word_by_other_settings_is_no_stop_word_by_these(word, settings):
+    shingles = simdb.StopWordShingles(1, (word,))
+    with pytest.raises(simdb.ConfigurationError, match="which never occurs as a word"):
+        simdb.Text(shingles, **settings)
+    assert simdb.Text(shingles, words="unicode").shingles == shingles
 
 
 @pytest.mark.parametrize("words", ["the", (), None, 5])
