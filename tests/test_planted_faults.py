@@ -79,8 +79,8 @@ FAULTS = (
     Fault(
         "kinds",
         "kinds/tokenisers.py",
-        "    return not is_local or _told",
-        "    return is_local or _told",
+        "    return not is_local or _made_of",
+        "    return is_local or _made_of",
         "tests/kinds/test_tokenisers.py -k taken_once",
     ),
     Fault(

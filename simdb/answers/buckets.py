@@ -355,7 +355,7 @@ def as_probes(
 
     Their ``features`` are made anew where they are not had already.
     """
-    if signer.family is None or not looks_around(signer):
+    if signer.family is None or not signer.family.looks_around:
         return signed
     known = signer.features(items) if features is None else features
     keys = signer.family.probe_keys(known, signed.signatures)

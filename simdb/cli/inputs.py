@@ -308,13 +308,12 @@ class InputOptions(Struct, frozen=True):
         Where they are from, the collection notes.
         """
         source = "the numbers of lines"
-        forms = {told_format(one, self.of(kind)) for one in sources}
         if self.id_field is not None:
             source = source_of_keys(self.id_field)
         elif self.make_keys is not None:
             made = {"content": "the content", "place": "the names and lines of inputs"}
             source = made[self.make_keys]
-        elif forms == {"text"}:
+        elif {told_format(one, self.of(kind)) for one in sources} == {"text"}:
             source = "the paths of texts"
         elif len(sources) > 1:
             raise UsageError(

@@ -70,23 +70,23 @@ def _is_again(function: Tokeniser, taken: Tokeniser) -> bool:
     if _place_of(function) != _place_of(taken):
         return False
     is_local = "<" in getattr(function, "__qualname__", "")
-    return not is_local or _told(function) == _told(taken)
+    return not is_local or _made_of(function) == _made_of(taken)
 
 
 _PLAIN = (str, bytes, int, float, tuple, list, dict, set, frozenset)
 
 
-def _told(made: Any, depth: int = 0) -> object:
+def _made_of(made: Any, depth: int = 0) -> object:
     """Return what tells functions of one place apart; of what is no plain value its type."""
     code = getattr(made, "__code__", made)
     if isinstance(code, CodeType):
         if depth == DEEPEST:  # as in a function that calls itself
             return code.co_name
-        parts = [code.co_code, code.co_names, *(_told(one, depth + 1) for one in code.co_consts)]
+        parts = [code.co_code, code.co_names, *(_made_of(one, depth + 1) for one in code.co_consts)]
         given = getattr(made, "__defaults__", None), getattr(made, "__kwdefaults__", None)
         for cell in getattr(made, "__closure__", None) or ():
             try:
-                parts.append(_told(cell.cell_contents, depth + 1))
+                parts.append(_made_of(cell.cell_contents, depth + 1))
             except ValueError:  # it is itself, which has no name yet
                 parts.append(None)
         return [*parts, *given]
