@@ -51,7 +51,7 @@ from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import decimal
 from simdb.files import open_rows
-from simdb.files.compression import STANDARD_STREAM
+from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import (
@@ -1070,6 +1070,48 @@ def _form_of(output: Output) -> dict[str, bool]:
     }
 
 
+def _is_empty(preamble: bytes) -> bool:
+    return preamble in (b"", BYTE_ORDER_MARK)
+
+
+class _Copies:
+    """Rows in an output as they came, with what stood before them.
+
+    Elements of a JSON array are one in a file called ``.json``, and lines in any other.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._has_begun = False
+        self._is_array = False
+        self._between = b""  # what the last row lacks, so that another can follow it
+
+    def begin(self, preamble: bytes, *, is_array: bool) -> None:
+        """Write what stands before the rows, unless that was done."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._is_array = is_array and plain_name(self._output.target).lower().endswith(".json")
+            self._output.write(b"[\n" if self._is_array else preamble)
+
+    def write(self, reader: RowReader, raws: Iterable[bytes]) -> None:
+        """Write rows of an input."""
+        for raw in raws:
+            self.begin(reader.preamble, is_array=reader.is_array)
+            if self._between:
+                self._output.write(self._between)
+            if self._is_array:
+                self._output.write(raw.strip())
+                self._between = b",\n"
+            else:
+                self._output.write(raw)
+                self._between = b"" if raw.endswith(reader.line_ends) else b"\n"
+
+    def finish(self) -> None:
+        """Write what stands after the rows."""
+        if self._is_array:
+            self._output.write(b"\n]\n" if self._between else b"]\n")
+
+
 class _Splitting:
     """Divides the rows of the input into kept and removed ones when their outcomes are known.
 
@@ -1093,8 +1135,7 @@ class _Splitting:
         self._removed = removed
         self._tables = tables
         self.seen: Removed | None = None  # for a report
-        self._begun: set[Output] = set()
-        self._unended: set[Output] = set()
+        self._written = {output: _Copies(output) for output in kept.values()}
 
     def settle(self, outcomes: Outcomes) -> None:
         """Write the rows of a commit."""
@@ -1111,23 +1152,7 @@ class _Splitting:
             if source in self._tables:
                 self._tables.settle(source, np.array(rows.lines, np.int64), kept)
             else:
-                self._write_kept(rows.reader, compress(rows.raws, kept))
-
-    def _write_kept(self, reader: RowReader, raws: Iterable[bytes]) -> None:
-        output = self._kept[reader.source]
-        for raw in raws:
-            self._begin(output, reader.preamble)
-            if output in self._unended:  # the last row of a shard
-                output.write(b"\n")
-                self._unended.discard(output)
-            output.write(raw)
-            if not raw.endswith(reader.line_ends):
-                self._unended.add(output)
-
-    def _begin(self, output: Output, preamble: bytes) -> None:
-        if output not in self._begun:
-            output.write(preamble)
-            self._begun.add(output)
+                self._written[self._kept[source]].write(rows.reader, compress(rows.raws, kept))
 
     def _write_removed(self, outcome: Outcome, rows: Waiting, place: int) -> None:
         if self._removed is not None:
@@ -1151,11 +1176,18 @@ class _Splitting:
 
     def finish(self) -> None:
         """Write what even an output without rows contains."""
-        written = {source: own for source, own in self._kept.items() if source not in self._tables}
-        preambles = {source: self._feed.preambles.get(source, b"") for source in written}
-        for source, output in written.items():  # an empty file may come before one with a header
-            if preambles[source] not in (b"", BYTE_ORDER_MARK):
-                self._begin(output, preambles[source])
-        for source, output in written.items():
-            self._begin(output, preambles[source])
+        written = {
+            source: self._written[output]
+            for source, output in self._kept.items()
+            if source not in self._tables
+        }
+        begun = [
+            (self._feed.preambles.get(source, b""), copies, source in self._feed.arrays)
+            for source, copies in written.items()
+        ]
+        # An empty file may come before one with a header.
+        for preamble, copies, is_array in sorted(begun, key=lambda one: _is_empty(one[0])):
+            copies.begin(preamble, is_array=is_array)
+        for copies in set(written.values()):
+            copies.finish()
         self._tables.finish()

@@ -208,6 +208,7 @@ class Feed(Parts):
         bad: how many rows could not be read or stored, of those that are told so far.
         done: how many rows have an outcome.
         preambles: what stood before the rows of each input that was read.
+        arrays: those of these inputs whose rows are the elements of a JSON array.
     """
 
     def __init__(
@@ -226,6 +227,7 @@ class Feed(Parts):
         self.bad_file: Output | None = None
         self.on_opening: Callable[[RowReader], None] | None = None
         self.preambles: dict[str, bytes] = {}
+        self.arrays: set[str] = set()
         self.bad = 0
         self.bad_rows: list[dict[str, str]] = []
         # Rows that cannot be read, each with how many were handed over before it: they are told in
@@ -282,6 +284,8 @@ class Feed(Parts):
                 # The elements of the next input are what those of this one were.
                 self._options = replace(self._options, elements=reader.tokens.elements)
                 self.preambles[source] = reader.preamble
+                if reader.is_array:
+                    self.arrays.add(source)
             self._finished += 1
 
     def _rows_of(self, sources: Iterable[str]) -> Iterator[Any]:

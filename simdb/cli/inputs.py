@@ -45,7 +45,7 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT",
-        help="Files (JSON lines, CSV, Parquet, Arrow, NumPy or text, also .gz or .zst), "
+        help="Files (JSON, CSV, Parquet, Arrow, NumPy or text, also .gz or .zst), "
         "folders, patterns such as 'part-*.parquet', sqlite:FILE:TABLE, duckdb:FILE:QUERY, "
         "or - for standard input.",
     ),

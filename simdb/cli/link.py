@@ -106,9 +106,7 @@ class Choices(RuleChoices, frozen=True):
 def link(
     *,
     context: typer.Context,
-    left: Annotated[
-        str, typer.Argument(metavar="LEFT", help="A table: CSV, JSON lines or Parquet.")
-    ],
+    left: Annotated[str, typer.Argument(metavar="LEFT", help="A table: CSV, JSON or Parquet.")],
     right: Annotated[str, typer.Argument(metavar="RIGHT", help="Another table.")],
     output: Annotated[
         str,

@@ -12,7 +12,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import IO, Any, Self, TextIO
 
 from simdb import zstandard
@@ -85,6 +85,10 @@ class InputStream:
             self._damages += (library.ZstdError,)
             return io.BufferedReader(library.ZstdFile(self._stored), _CHUNK)
         return self._stored
+
+    def change(self, changing: Callable[[IO[bytes], str], io.RawIOBase]) -> None:
+        """Read what is left through something that is made of it and of the name."""
+        self._stream = io.BufferedReader(changing(self._stream, self.name), _CHUNK)
 
     @property
     def position(self) -> int:

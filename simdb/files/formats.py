@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from simdb.errors import Remedy, UsageError
 from simdb.files.compression import STANDARD_STREAM, InputStream
+from simdb.files.json_arrays import JsonReader, lines_reader
 from simdb.files.jsonl import JsonLinesReader, reads_columns
 from simdb.files.rows import ReadingOptions, RowReader, StreamReader
 from simdb.files.separated import BasketReader, LinesReader, RatingsReader, SeparatedReader
@@ -56,17 +57,25 @@ def _in_stream(
     options: ReadingOptions,
 ) -> RowReader:
     stream = InputStream(source)
+    try:
+        _require_text(stream)
+        return reader(stream, options)
+    except BaseException:
+        stream.close()
+        raise
+
+
+def _require_text(stream: InputStream) -> None:
     for told, (content, name) in _BEGINNINGS.items():
-        if stream.begins_with(told):
-            stream.close()
-            if source == STANDARD_STREAM:
-                kind, _, _ = content.partition(",")
-                raise UsageError(
-                    f"{source}: the content is {kind}, which is not read from standard input"
-                )
-            helps = [] if name is None else [Remedy("format", name, "reads it")]
-            raise UsageError(f"{source}: the content is {content}", remedies=helps)
-    return reader(stream, options)
+        if not stream.begins_with(told):
+            continue
+        if stream.name == STANDARD_STREAM:
+            kind, _, _ = content.partition(",")
+            raise UsageError(
+                f"{stream.name}: the content is {kind}, which is not read from standard input"
+            )
+        helps = [] if name is None else [Remedy("format", name, "reads it")]
+        raise UsageError(f"{stream.name}: the content is {content}", remedies=helps)
 
 
 def _separated(stream: InputStream, options: ReadingOptions) -> SeparatedReader | RatingsReader:
@@ -91,14 +100,21 @@ def _table(words: str) -> FileFormat:
     )
 
 
-FORMATS: Mapping[Format, FileFormat] = {
-    "jsonl": FileFormat(
-        partial(_in_stream, JsonLinesReader),
+def _json(
+    reader: Callable[[InputStream, ReadingOptions], JsonLinesReader], words: str
+) -> FileFormat:
+    return FileFormat(
+        partial(_in_stream, reader),
         frozenset(_OF_FIELDS | {"metadata_field", "encoding"}),
-        "lines of JSON",
+        words,
         ("jsonl",),
         reads_columns=reads_columns,
-    ),
+    )
+
+
+FORMATS: Mapping[Format, FileFormat] = {
+    "jsonl": _json(lines_reader, "lines of JSON"),
+    "json": _json(JsonReader, "JSON"),
     "parquet": _table("Parquet"),
     "arrow": _table("Arrow"),
     "csv": FileFormat(

@@ -365,6 +365,7 @@ class RowReader(ABC):
         stream: the bytes that are read; None where they are not those of one file.
         notes: what the user should know of how the input was read, as far as it was.
         line_ends: what ends a row, so that another can follow it.
+        is_array: whether the rows are the elements of a JSON array.
     """
 
     line_ends: tuple[bytes, ...] = (b"\n",)
@@ -380,6 +381,7 @@ class RowReader(ABC):
         self.header: tuple[str, ...] | None = None
         self.delimiter: str | None = None
         self.unnamed = 0
+        self.is_array = False
         self.notes: list[str] = []
 
     @abstractmethod

@@ -49,10 +49,13 @@ DEFAULT_THRESHOLD = Fraction(4, 5)
 MOST_COUNTED = 2**53  # sums with lengths of items stay far from the end of 64 bits
 
 # Of files; a user's kind may read some of them.
-Format: TypeAlias = Literal["jsonl", "parquet", "arrow", "csv", "text", "lines", "baskets", "numpy"]
+Format: TypeAlias = Literal[
+    "jsonl", "json", "parquet", "arrow", "csv", "text", "lines", "baskets", "numpy"
+]
 
 OBJECTS: dict[str, Format] = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
+    ".json": "json",
     ".parquet": "parquet",
     **dict.fromkeys((".arrow", ".feather"), "arrow"),
 }

@@ -150,7 +150,7 @@ def test_a_damaged_compressed_file_is_an_error_and_not_a_shorter_input(tmp_path,
     path = tmp_path / f"in.jsonl{suffix}"
     path.write_bytes(packed)
 
-    with open_rows(str(path)) as reader, pytest.raises(UsageError, match=r"in\.jsonl.*damaged"):
+    with pytest.raises(UsageError, match=r"in\.jsonl.*damaged"), open_rows(str(path)) as reader:
         list(reader)
 
 
