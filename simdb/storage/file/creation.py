@@ -292,7 +292,8 @@ def temporary_beside(target: Path) -> Iterator[Path]:
 
     What has it at the end is removed, with the lock files beside it, and so is what runs that were
     killed have left in the folder: while a run lives it holds an empty file beside its own.
-    DatabaseNotFoundError: there is no such folder.
+    A StorageError about that name is one about the file. DatabaseNotFoundError: there is no such
+    folder.
     """
     if not target.parent.is_dir():
         raise DatabaseNotFoundError(f"there is no folder {target.parent} for {target.name}")
@@ -302,6 +303,10 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         temporary = _held_name(target, holding)
         try:
             yield temporary
+        except StorageError as error:
+            told = str(error).replace(str(temporary), str(target))
+            error.args = (told, *error.args[1:])
+            raise
         finally:
             _remove_all(str(temporary))
 
