@@ -1351,8 +1351,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/dedupe.py",
-        "if not raw.endswith(reader.line_ends):",
-        'if not raw.endswith((b"\\n", b"\\r")):',
+        'b"" if raw.endswith(reader.line_ends) else',
+        'b"" if raw.endswith((b"\\n", b"\\r")) else',
         "tests/cli/test_dedupe.py -k only_a_line_feed",
     ),
     Fault(
