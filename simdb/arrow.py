@@ -278,7 +278,7 @@ def _column_of_polars(frame: Any, name: str) -> Any:
         if not kind.is_object():  # of which it would give the places in memory
             return read(frame.select(name)).column(0)
     raise UsageError(
-        f"Arrow has no place for the column {name!r} of {kind}: make another type of it"
+        f"Arrow cannot hold the column {name!r} of {kind}: convert it to another type"
     )
 
 
@@ -814,13 +814,11 @@ def _key_column(array: Any) -> Int64s | ByteStrings | None:
 def decoded(array: Any) -> Any:
     """Return an Arrow array, or one of the values that the numbers of a dictionary stand for."""
     arrow = library()
-    types = arrow.types
-    if not types.is_dictionary(array.type):
+    if not arrow.types.is_dictionary(array.type):
         return array
-    of_dictionary = array.type.value_type
-    if types.is_string_view(of_dictionary) or types.is_binary_view(of_dictionary):
-        is_text = types.is_string_view(of_dictionary)  # Arrow cannot take some of either
-        whole = array.dictionary.cast(arrow.large_string() if is_text else arrow.large_binary())
+    plain = _without_view(array.type.value_type)  # Arrow cannot take some of views
+    if plain != array.type.value_type:
+        whole = array.dictionary.cast(plain)
         array = arrow.DictionaryArray.from_arrays(array.indices, whole)
     return array.dictionary_decode()
 

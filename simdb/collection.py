@@ -546,8 +546,8 @@ class CollectionView(Tabular):
         Args:
             threshold, max_distance, min_recall: as for ``search``.
             guarantee: as for ``search``; ``"exact"`` needs no exact index if the symbols of all
-                items fit into the memory setting. Kinds without symbols compare all items with all,
-                which takes quadratic time.
+                items fit into the memory setting. Vectors are compared all with all, which takes
+                quadratic time; ``explain`` estimates what other kinds take.
             measure: ``"jaccard"``, ``"dice"``, ``"cosine"`` or ``"overlap"``. The last three give
                 exact answers, as with ``guarantee="exact"``.
             since: ``since`` of an ``AddReport``, or a result of ``checkpoint``. ``Pair.sides`` then
@@ -558,9 +558,9 @@ class CollectionView(Tabular):
                 and the same arguments. Finished pairs are not compared again, but all items are
                 loaded again (in memory), or the postings are read again. Only for Jaccard
                 similarity.
-            budget: the most pairs to look at, None for any number: pairs that meet in a bucket or
-                in postings, or all pairs if no index serves. Beyond it the call ends with an error;
-                no pair is dropped.
+            budget: the most pairs to look at, None for any number: a pair counts as often as it
+                meets in a bucket or in postings, or once if no index serves. Beyond it the call
+                ends with an error; no pair is dropped.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
@@ -859,10 +859,11 @@ class CollectionView(Tabular):
         Pairs stream in bounded memory. Each comes once, ``left`` from this collection and ``right``
         from the other. Both collections must have the same settings of their kind.
 
-        Texts, sets and bags are joined exactly. This needs no index if the symbols of both
-        collections fit into the memory setting; otherwise the other collection needs an exact index
-        that serves the threshold. Items of other kinds are looked up in the probable index of the
-        other collection; ``"exact"`` compares all with all.
+        By default texts, sets, bags and bits by Tanimoto similarity are joined exactly. This needs
+        no index if the symbols of both collections fit into the memory setting; otherwise the other
+        collection needs an exact index that serves the threshold. Items of other kinds are joined
+        exactly where that is quick, and else looked up in the probable index of the other
+        collection; ``explain`` tells which.
 
         Args:
             other: a collection of this or of another database; ``simdb.link`` joins a collection
@@ -1261,11 +1262,6 @@ class CollectionView(Tabular):
             KeyNotFoundError, ConfigurationError, WrongTypeError: as for ``explain_pair``.
         """
         _require_weights("weights", weights)
-        if not arrow.is_table(pairs):
-            pairs = [
-                (one.left, one.right) if isinstance(one, Pair) else one
-                for one in several("pairs", pairs)
-            ]
         given = answers.scoring.read_pairs(pairs)
         lefts, rights = zip(*given, strict=True) if given else ((), ())
         with self._sides(other) as both:
@@ -1361,6 +1357,8 @@ class CollectionView(Tabular):
 
         Args:
             sample: how many items; fewer once they have 250,000 matches, as of many equal ones.
+                Where no index serves and each is compared with all others, as many as make 20
+                million comparisons, at least 50.
             seed: of the random choice.
         """
         sample = require_whole("sample", sample, 1, optional=False)
@@ -1833,7 +1831,9 @@ class Collection(CollectionView):
         require_choice("on_existing", on_existing, *get_args(OnExisting))
         require_choice("on_duplicate", on_duplicate, "keep", "skip", "merge")
         require_function("merge", merge)
-        if (on_duplicate == "merge") is (merge is None):
+        if merge is not None and on_duplicate != "merge":
+            raise ConfigurationError("merge= needs on_duplicate='merge'")
+        if merge is None and on_duplicate == "merge":
             raise ConfigurationError(
                 "on_duplicate='merge' needs merge=, a function that takes two entries"
             )
@@ -1940,6 +1940,10 @@ class Collection(CollectionView):
 
         Others may read and write meanwhile. The file does not shrink; its free pages are reused.
         ``Database.backup(compact=True)`` writes a smaller copy.
+
+        Returns:
+            How many ``steps`` it took, how many ``items`` there are, ``runs`` of the probable index
+            and ``postings_runs`` of the exact one, and items ``deleted_not_yet_dropped``.
         """
         require_function("progress", progress)
         with self._handle.writing() as access:

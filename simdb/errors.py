@@ -58,7 +58,9 @@ def _copied(of: type[SimdbError], given: tuple[Any, ...], fields: dict[str, Any]
 
 
 class UsageError(SimdbError):
-    """What the caller asked for cannot be done; the store is untouched.
+    """What the caller asked for cannot be done; nothing of the call, or of its batch, is stored.
+
+    A call that stores in batches keeps those before the one that fails.
 
     Attributes:
         problem: what is wrong; the message without the remedies.

@@ -56,9 +56,9 @@ class PairExplanation:
         left, right: their keys; ``left`` is None for an item that is not stored.
         items: the two, as they were given.
         similarity, distance: the true value, whichever the collection measures.
-        bound: the collection's bound for similar items.
+        bound: that for similar items, of the collection or of the call.
         similar: whether the two are within it.
-        unit, facets: the parts that are compared; see ``Facet``. None if the kind names none.
+        unit, facets: the parts that are compared; see ``Facet``. Empty if the kind names none.
         met_by: the parts of the indexes that both share: bands, rules or prefixes, in words.
         met: whether the probable index makes them candidates at that bound; None without one. They
             must share a part of it, of some indexes more than one, and as many rows of their

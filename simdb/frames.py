@@ -10,7 +10,6 @@ tables that do not fit there is ``add_many`` of a collection, which reads batch 
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import sys
 import tempfile
@@ -42,7 +41,7 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
 from simdb.kinds import Kind, Set, Text
-from simdb.kinds.records.proposal import Proposal, propose_record
+from simdb.kinds.records.proposal import Proposal, propose_record, sampled
 from simdb.kinds.whole import WholeRows, whole_row, whole_rows
 from simdb.policies import OF_ROWS, Policy, PolicyLike
 from simdb.results import Entry, Key, Outcome, Pairs, source_of_keys
@@ -51,7 +50,6 @@ Names = str | Sequence[str]
 Show = Literal["kept", "all"]
 SIDES = ("left", "right")  # as messages call two tables
 COLLECTION = "documents"
-SAMPLED_ROWS = 5_000  # of each table, by which settings are proposed
 
 
 def dedupe(
@@ -332,11 +330,10 @@ def _records_of(
 
 
 def _proposed(tables: Sequence[_Table]) -> Proposal:
-    """Return settings for records of two tables, or of one, by rows that lie evenly in them."""
-    items = [list(_items_of(table)) for table in tables]
-    some = [rows[:: math.ceil(len(rows) / SAMPLED_ROWS) or 1] for rows in items]
+    """Return settings for records of two tables, or of one, by some rows of each."""
+    some, counts = zip(*(sampled(_items_of(table)) for table in tables), strict=True)
     dates = {name for table in tables for name in table.dates()}
-    return propose_record(*some, rows=tuple(map(len, items)), dates=dates)
+    return propose_record(*some, rows=counts, dates=dates)
 
 
 def _items_of(table: _Table) -> Iterator[Any]:
@@ -361,8 +358,8 @@ def _learnt(
         return weights.kind, {"threshold": weights.threshold()}
     except ConfigurationError as error:
         why = (
-            "; one_to_one takes a match for chance if its row is twice in one table: deduplicate "
-            "that table, or leave out one_to_one"
+            "; one_to_one is misled by rows that a table has twice: deduplicate that table, or "
+            "leave out one_to_one"
         )
         told = f"{error.problem}{why if one_to_one else ''}; threshold= compares without weights"
         raise ConfigurationError(told) from error
@@ -584,7 +581,7 @@ class _Table:
             return self
         if len(own) != len(names):
             raise UsageError(
-                f"item names {len(names)} columns and right_item {len(own)}: each has its other"
+                f"item names {len(names)} columns and right_item {len(own)}: name as many in both"
             )
         key = self.columns.key
         while key is not None and key in names:

@@ -79,7 +79,7 @@ class Entry(Struct, frozen=True):
 
 
 class Brief:
-    """What prints short: the first field, those that are not as by default, of many parts some."""
+    """What prints short: the first field and those that differ from their defaults, cut if long."""
 
     __slots__: tuple[str, ...] = ()
     _unprinted: ClassVar[tuple[str, ...]] = ()  # fields
@@ -299,7 +299,8 @@ class Pair(_Measured, Struct, frozen=True):
     """Two similar stored items.
 
     Attributes:
-        left, right: their keys, ``left`` the earlier inserted.
+        left, right: their keys, ``left`` the earlier inserted; of a join the one of the left
+            collection, of ``score`` as they were given.
         similarity, distance: the true value of the one that the collection measures; the other is
             None.
         estimated: the similarity is an estimate from signatures alone, not the true one.
@@ -322,8 +323,9 @@ class PairBatch(Struct, frozen=True):
     """Many pairs as columns.
 
     Attributes:
-        left, right: item numbers, uint32, ``left[i] < right[i]``; ``keys_of`` of the collection
-            or of the snapshot turns them into keys.
+        left, right: item numbers, uint32; ``keys_of`` of the collection or of the snapshot turns
+            them into keys, of a join that of each side. Pairs within one collection have ``left[i]
+            < right[i]``, but for those of ``score``, which are as they were given.
         similarity: float64, the true similarity if the collection measures it, else nan.
         distance: float64, the true distance if the collection measures it, else nan.
         estimated: similarities are estimates from signatures alone, not the true ones.
@@ -341,7 +343,7 @@ class PairBatch(Struct, frozen=True):
 
     @property
     def is_of_distances(self) -> bool:
-        """Whether the collection measures distances."""
+        """Whether the collection measures distances; not told by a batch without pairs."""
         return self.distance.size > 0 and not isnan(float(self.distance[0]))
 
     @classmethod
@@ -921,7 +923,8 @@ class Pairs(Tabular):
     def looked_at(self) -> int:
         """Pairs that the last iteration has looked at so far, which ``budget`` limits.
 
-        It may exceed the budget, since a step is finished before it is checked.
+        A pair counts as often as it meets in a bucket or in postings. It may exceed the budget,
+        since a step is finished before it is checked.
         """
         return self._work.looked_at
 
@@ -1246,7 +1249,7 @@ class Groups(Sequence[Group], Tabular):
         """
         if self.made is None:
             raise ConfigurationError(
-                "groups that chain hold no pairs to continue from",
+                "groups by method='chain' keep no pairs to continue from",
                 remedies=[Remedy("method", "star", "holds them")],
             )
         return self.made.state()

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import hypothesis
+import numpy as np
 import pytest
 
 from simdb.recovery import untrusted
@@ -114,6 +115,13 @@ def data_directory(request: pytest.FixtureRequest) -> Path:
 def long_form(request: pytest.FixtureRequest) -> bool:
     """Whether tests that have a long form of their own are to take it."""
     return bool(request.config.getoption("--slow"))
+
+
+@pytest.fixture
+def wrap_around() -> Iterator[None]:
+    """For hashes that are computed without the compiler: NumPy warns of what wraps around there."""
+    with np.errstate(over="ignore"):
+        yield
 
 
 @pytest.fixture

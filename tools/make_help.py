@@ -40,7 +40,7 @@ def page(name: str) -> Iterator[str]:
     places = []
     for kind, info, parameter in told:
         if not names_of(info):
-            place = spelled(kind, info, parameter) + "..." * (list in {kind, get_origin(kind)})
+            place = spelled(kind, info, parameter) + "..." * takes_several(kind)
             optional = parameter.default is not inspect.Parameter.empty
             places.append(f"[{place}]" if optional else place)
     yield " ".join(["simdb", name, *places])
@@ -50,6 +50,11 @@ def page(name: str) -> Iterator[str]:
     for kind, info, parameter in told:
         yield from wrapped(spelled(kind, info, parameter), 4)
         yield from wrapped(info.help, 8)
+
+
+def takes_several(kind: Any) -> bool:
+    """Whether what is given for a type is a list."""
+    return list in {get_origin(one) or one for one in (kind, *get_args(kind))}
 
 
 def spelled(kind: Any, info: Any, parameter: inspect.Parameter) -> str:

@@ -97,7 +97,6 @@ if TYPE_CHECKING:
 
 Measure = Literal["jaccard", "containment", "both"]
 
-SAMPLED_ROWS = 5_000  # by which settings of records are proposed
 _MANY = 100  # rows, from which on it is asked whether nearly all shall be removed
 _NEARLY_ALL = 0.9
 _BATCHES_WAITING = 8  # of an input, whose rows may take as much as a row group that is written
@@ -275,15 +274,15 @@ class InDoubt(Struct, frozen=True):
         """Raise if nearly all rows so far go, and stored ones too."""
         if self._are_too_many(lost, rows):
             raise UsageError(
-                f"{lost:,} of {rows:,} rows would take what is stored under their keys out of the "
-                "store, and be removed themselves as duplicates: if that is intended, repeat the "
-                "command with --yes"
+                f"{lost:,} of {rows:,} rows would delete the stored rows with the same keys, and "
+                "be removed themselves as duplicates: if that is intended, repeat the command with "
+                "--yes"
             )
         if superseded and self._are_too_many(old, rows):
             raise UsageError(
                 f"{old:,} of {rows:,} rows so far duplicate rows stored under other keys and would "
-                f"be removed, while {counted(superseded, 'stored row', 'stored rows')} would go "
-                "for better ones: if that is intended, repeat the command with --yes"
+                f"be removed, while {counted(superseded, 'stored row', 'stored rows')} would "
+                "be replaced by better ones: if that is intended, repeat the command with --yes"
             )
 
     def _are_too_many(self, removed: int, rows: int) -> bool:
@@ -437,7 +436,7 @@ def _proposed(
     given: Fraction | None = bound.given().get("threshold")
     if given is None:
         extras.require("statistics", "learning weights needs", "scipy")
-    side = looked_at(inputs, reading, SAMPLED_ROWS, keyed=False)
+    side = looked_at(inputs, reading, keyed=False)
     if places.store is not None and side.count and (side.key or reading.make_keys) is None:
         raise without_lasting_keys("csv")  # before what takes long
     opened = replace(places, store=None).opened
@@ -859,7 +858,7 @@ def _targets(sources: Mapping[str, str], output: str) -> list[str]:
     for source in sources:
         if source == STANDARD_STREAM or is_folder(source) or database_of(source) is not None:
             raise UsageError(
-                f"the output {output} is a folder, and what comes of {source} has no name in it: "
+                f"the output {output} is a folder, and {source} has no file name to use in it: "
                 "name a file"
             )
     if len(sources) > _MOST_SHARDS:

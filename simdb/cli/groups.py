@@ -64,8 +64,8 @@ def groups(
         raise UsageError("--metadata needs --json or --output: lines of keys have no column for it")
     if state is not None and method == "chain" and apart.apart is None:
         raise UsageError(
-            "--state needs --apart or another --method: groups that chain hold no pairs to "
-            "continue from"
+            "--state needs --apart or another --method: groups by the method chain keep no pairs "
+            "to continue from"
         )
     require_no_input(telling.require_files(telling.output, state), apart.files())
     require_no_input([telling.output], [] if state is None else [state])

@@ -43,7 +43,7 @@ from simdb.files.writing import (
     require_fitting_name,
     written_together,
 )
-from simdb.kinds.records.proposal import Proposal
+from simdb.kinds.records.proposal import SAMPLED_ROWS, Proposal
 from simdb.results import Pairs
 
 _SEPARATED = {"csv": ",", "tsv": "\t"}
@@ -157,7 +157,7 @@ def link(
             min=2,
             help="The number of rows of each table that the proposal is based on.",
         ),
-    ] = 5_000,
+    ] = SAMPLED_ROWS,
     reading: LinkedInputs,
     telling: Working,
 ) -> None:

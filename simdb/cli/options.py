@@ -95,7 +95,8 @@ Budget = Annotated[
         "--budget",
         min=1,
         metavar="PAIRS",
-        help="Stop with an error once more pairs than this were examined.",
+        help="Stop with an error once more pairs than this were examined; a pair counts as often "
+        "as it meets in a bucket.",
     ),
 ]
 Explain = Annotated[

@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from fractions import Fraction
 from typing import Annotated, Any, ClassVar, cast
 
-import numpy as np
 import typer
 from msgspec import Struct
 from msgspec.structs import replace
@@ -23,7 +22,7 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.files import open_rows
 from simdb.files.tables import TableReader
 from simdb.kinds import Kind
-from simdb.kinds.records.proposal import Proposal, propose_record
+from simdb.kinds.records.proposal import SAMPLED_ROWS, Proposal, propose_record, sampled
 from simdb.kinds.whole import whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
@@ -128,7 +127,9 @@ class Side(Struct, frozen=True):
         return [{name: row[name] for name in row if name != self.key} for row in self.rows]
 
 
-def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keyed: bool) -> Side:
+def looked_at(
+    inputs: Sequence[str], reading: InputOptions, sample: int = SAMPLED_ROWS, *, keyed: bool
+) -> Side:
     """Read a table once: draw rows at random, and find the column of the keys.
 
     Args:
@@ -144,25 +145,22 @@ def looked_at(inputs: Sequence[str], reading: InputOptions, sample: int, *, keye
     options = replace(reading, id_field=None).of(any_record)
     name = " and ".join(inputs)
     sources = reading.sources(inputs, options)
-    chance = np.random.default_rng(0)
-    rows: list[Mapping[str, Any]] = []
     columns: dict[str, None] = {}
-    count = 0
-    unread = ""  # the first problem of a row that cannot be read
+    unread: list[str] = []  # the first problem of a row that cannot be read
     dates: set[str] = set()
-    for fields in _rows_of(sources, options, dates):
-        if isinstance(fields, str):
-            unread = unread or fields
-            continue
-        count += 1
-        columns |= dict.fromkeys(fields)
-        if len(rows) < sample:
-            rows.append(fields)
-        elif (place := int(chance.integers(count))) < sample:
-            rows[place] = fields
+
+    def readable() -> Iterator[Mapping[str, Any]]:
+        for fields in _rows_of(sources, options, dates):
+            if not isinstance(fields, str):
+                columns.update(dict.fromkeys(fields))
+                yield fields
+            elif not unread:
+                unread.append(fields)
+
+    rows, count = sampled(readable(), sample)
     key = reading.id_field
     if unread and not count:
-        raise UsageError(f"{name}: no row of it can be read: {unread}")
+        raise UsageError(f"{name}: no row of it can be read: {unread[0]}")
     if not count:
         return Side(name, sources, key, [], rows, count, reading)
     if key is None:
@@ -338,8 +336,8 @@ def learnt(
         least = weights.threshold(probability)
     except ConfigurationError as error:
         why = (
-            "; --one-to-one takes a match for chance if its row is twice in one table: "
-            "deduplicate that table, or leave out --one-to-one"
+            "; --one-to-one is misled by rows that a table has twice: deduplicate that table, or "
+            "leave out --one-to-one"
         )
         told = f"{error.problem}{why if one_to_one else ''}; {AS_THEY_ARE}"
         raise UsageError(told) from error

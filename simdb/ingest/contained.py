@@ -65,9 +65,8 @@ def dedupe(
         before = CollectionReader(snapshot, known.settings.number).manifest
         if before.live:
             raise UsageError(
-                f"collection {known.settings.name!r} has items: by containment all rows are "
-                "decided about at once, since a longer one would take out what was kept; name a "
-                "new collection"
+                f"collection {known.settings.name!r} has items: containment needs an empty "
+                "collection, since a longer row could remove a stored one; name a new collection"
             )
     told: list[Outcomes] = []
     loaded = load(access, known, policy, rows, progress=progress, outcomes=told.append)

@@ -135,7 +135,7 @@ class WordShingles(Shingling, frozen=True, tag="word"):
 class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
     r"""Every stop word together with the ``following`` words after it (MMDS 3.2.4).
 
-    Stop words are compared without regard to case, character by character (``ß`` is not ``ss``);
+    Stop words are recognised without regard to case, character by character (``ß`` is not ``ss``);
     each is a run of ``\w``, or a word of ``words="unicode"``. A stop word with fewer than
     ``following`` words after it begins no shingle.
     """

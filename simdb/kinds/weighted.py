@@ -168,7 +168,7 @@ class WeightedSetItems(Items):
         return WeightedSets(values[order], offsets, weights[order].astype(np.float64))
 
     def weights(self, items: Sequence[bytes | memoryview]) -> Int64s:
-        """Return a quarter more than the bytes: symbols and weights, in two orders."""
+        """Return twice the bytes: symbols and weights, in two orders."""
         return super().weights(items) * 2
 
 

@@ -391,7 +391,7 @@ def _plan_cascade(
         asked = f"ask for recall={share:g}, or " if share else ""  # a recall of 0 is refused
         raise ConfigurationError(
             f"the cascade {construction} finds {reached:.4f} at {bound} {float(threshold):g}, less "
-            f"than the recall {float(recall):g}: {asked}give its OR more members, or its AND fewer"
+            f"than the recall {float(recall):g}: {asked}take a larger OR or a smaller AND"
         )
     return chosen
 

@@ -285,7 +285,7 @@ async def _of_http(request: Request, error: Exception) -> Response:
             change.insert(0, "a slash in a name or a key is written %2F")
     elif status == HTTPStatus.METHOD_NOT_ALLOWED:
         allowed = (error.headers or {}).get("Allow", "")
-        message = f"{request.method} is not answered at {request.url.path}, but {allowed}"
+        message = f"{request.url.path} takes {allowed}, not {request.method}"
     answer = refused(RefusedError(status, message, change=tuple(change)))
     answer.headers.update(error.headers or {})
     return answer

@@ -95,7 +95,7 @@ def _bound_to(host: str, port: int) -> socket.socket:
         of_name = isinstance(error, socket.gaierror) or error.errno is None
         why = str(error.strerror) if of_name else os.strerror(error.errno or 0)
         raise ConfigurationError(
-            f"nothing can listen at port {port} of {host}: {why}; another port may be free, and "
+            f"cannot listen on port {port} of {host}: {why}; another port may be free, and "
             "port 0 takes one that is"
         ) from error
     # Connections have it from here. Without it the body of an answer waits for the client to

@@ -116,7 +116,7 @@ def _part(recipe: Recipe, piece: Any, most: int) -> Any:
         name = int(keys[starts[int(sizes.argmax())]].view(np.uint64))
         raise ConfigurationError(
             f"bucket {name:016x} has {largest:,} different items and so {met:,} pairs, more than "
-            f"{most:,}: what they share is no sign of likeness; take a higher threshold, more rows "
+            f"{most:,}: most are hardly similar; take a higher threshold, more rows "
             "(items=...), or dedupe and groups, which list no pairs"
         )
     kept = np.repeat(sizes > 1, sizes)

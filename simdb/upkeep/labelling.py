@@ -131,8 +131,7 @@ def to_learn_from(given: Iterable[tuple[Key, Key, bool]], *, is_one: bool) -> It
         pair = frozenset((one, another)) if is_one else (one, another)
         if known.setdefault(pair, match) != match:
             raise ConfigurationError(
-                f"the labels say of {one!r} and {another!r} both that they match and that they do "
-                "not"
+                f"contradictory labels: {one!r} and {another!r} match, and do not match"
             )
         yield one, another, match
 

@@ -21,11 +21,7 @@ FIGURE_3_1 = ({1, 2, 3, 4, 5}, {3, 4, 5, 6, 7, 8})  # S and T: 3 common elements
 EXERCISE_3_1_1 = ({1, 2, 3, 4}, {2, 3, 5, 7}, {2, 4, 6})
 EXERCISE_3_1_2 = ([1, 1, 1, 2], [1, 1, 2, 2, 3], [1, 2, 3, 4])
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def of_all_pairs(items: Any, measure: Measure, members: Any) -> list[Fraction]:

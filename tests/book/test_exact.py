@@ -15,12 +15,7 @@ from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from tests.support.exact_oracle import largest_position, may_meet
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def as_string(order: str, letters: str) -> str:

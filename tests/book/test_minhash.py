@@ -30,11 +30,7 @@ FIGURE_3_2 = {"S1": {"a", "d"}, "S2": {"c"}, "S3": {"b", "d", "e"}, "S4": {"a", 
 FIGURE_3_4 = [{0, 3}, {2}, {1, 3, 4}, {0, 2, 3}]
 FIGURE_3_5 = [{2, 5}, {0, 1}, {3, 4}, {0, 2, 4}]
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def threshold_estimate(bands: int, rows: int) -> float:

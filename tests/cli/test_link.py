@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import simdb
+from simdb.errors import NothingAlikeError
 from tests.support.commands import done, failed, run
 
 COLUMNS = ("id", "name", "street", "town", "note")
@@ -341,3 +342,23 @@ def test_where_nothing_is_learnt_tables_of_any_format_are_linked(tmp_path):
     assert found_in(output) == {("1", "1"), ("2", "3")}
     assert "leaves two" in failed("link", left, right, "-o", output,
                                   "--save-settings", tmp_path / "s.json")  # fmt: skip
+
+
+def test_settings_are_proposed_from_the_rows_that_simdb_link_takes(tmp_path, monkeypatch):
+    rows = [{"id": number, "name": f"n{number % 5000}"} for number in range(12_000)]
+    names = [str(tmp_path / f"{side}.parquet") for side in ("left", "right")]
+    for name in names:
+        parquet.write_table(pa.Table.from_pylist(rows), name)
+    looked_at: list[Any] = []
+
+    def noted(*tables: Any, rows: Any, **_others: Any) -> Any:
+        looked_at.append(([list(map(dict, some)) for some in tables], tuple(rows)))
+        raise NothingAlikeError("enough is known")
+
+    monkeypatch.setattr("simdb.cli.proposing.propose_record", noted)
+    monkeypatch.setattr("simdb.frames.propose_record", noted)
+    done("link", *names, "-o", tmp_path / "pairs.csv")
+    with pytest.warns(UserWarning, match="enough is known"):
+        simdb.link(*map(parquet.read_table, names), key="id", item=["name"])
+    assert looked_at[0] == looked_at[1]
+    assert [len(some) for some in looked_at[0][0]] == [5_000, 5_000]

@@ -232,7 +232,7 @@ def test_an_export_of_one_text_everywhere_empties_no_store(tmp_path):
     before = (tmp_path / "kept.jsonl").read_bytes()
     broken = write("broken.jsonl", ["error 500: there is no such server"] * 120)
     refused = failed("dedupe", broken, *kept)
-    assert "119 of 120 rows would take what is stored under their keys out" in refused
+    assert "119 of 120 rows would delete the stored rows with the same keys" in refused
     assert "repeat the command with --yes" in refused
     assert stored() == texts
     assert (tmp_path / "kept.jsonl").read_bytes() == before
@@ -260,7 +260,7 @@ def test_a_store_is_asked_for_before_better_rows_replace_what_it_has(tmp_path):
     february = write("february.jsonl", shorter + longer)
     refused = failed("dedupe", february, *wanted)
     assert "110 of 120 rows so far duplicate rows stored under other keys" in refused
-    assert "10 stored rows would go for better ones" in refused
+    assert "10 stored rows would be replaced by better ones" in refused
     with simdb.open(tmp_path / "s.simdb") as database:
         assert sorted(entry.item for entry in database["documents"].items()) == sorted(texts)
     assert removed.read_bytes() == b""

@@ -197,7 +197,7 @@ def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
     assert "is an input" in failed("dedupe", folder, "-o", folder, *FIELDS, "--on-bad", "skip")
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     told = failed("dedupe", "-", "-o", tmp_path, *FIELDS, stdin="{}")
-    assert "is a folder, and what comes of - has no name in it" in told
+    assert "is a folder, and - has no file name to use in it" in told
     monkeypatch.setattr(dedupe, "_MOST_SHARDS", 2)
     assert "a folder takes at most 2" in failed("dedupe", folder, "-o", f"{out}/", *FIELDS)
 

@@ -30,12 +30,7 @@ from tests.support.exact_oracle import (
 from tests.support.exact_stores import slow_search, some_order
 from tests.support.similarities import jaccard
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def collected(batches: Iterable[PairColumns]) -> dict[tuple[int, int], Fraction]:

@@ -14,12 +14,7 @@ from tests.support.exact_oracle import columns
 
 LARGEST = 2**64 - 1
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def slow_key(symbol: int, frequent: list[int]) -> int:

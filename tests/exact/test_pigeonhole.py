@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,7 @@ from simdb.work import Work
 Found = list[tuple[int, int, int]]
 LENGTHS = [1, 7, 64, 65, 150]
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around() -> Iterator[None]:
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def vectors(numbers: list[int], length: int) -> npt.NDArray[np.uint64]:

@@ -761,7 +761,7 @@ def test_columns_of_polars_that_arrow_does_not_have_are_left_alone():
     assert marked["duplicate_of"].to_list() == [None, None, "a", "b"]
     asked: list[dict[str, Any]] = [{"key": "big"}, {"policy": "big desc"}]
     for columns in asked:
-        with pytest.raises(simdb.UsageError, match="no place for the column 'big' of Int128"):
+        with pytest.raises(simdb.UsageError, match="cannot hold the column 'big' of Int128"):
             simdb.dedupe(frame, item="text", **columns)
 
 
@@ -899,6 +899,6 @@ def test_objects_of_polars_are_refused():
     """It would give their places in memory, which are bits, too."""
     objects = pl.DataFrame({"id": [1, 2], "h": pl.Series([7, 7], dtype=pl.Object)})
     for call in (simdb.dedupe, simdb.pairs):
-        with pytest.raises(simdb.UsageError, match="no place for the column 'h' of Object"):
+        with pytest.raises(simdb.UsageError, match="cannot hold the column 'h' of Object"):
             call(objects, item="h", kind=simdb.Bits(64), max_distance=0)
     assert len(simdb.pairs(objects, item="id", kind=simdb.Bits(64), max_distance=2)) == 1

@@ -18,11 +18,7 @@ from tests.support.twins import ends_of_classes
 Pairs = list[tuple[int, int]]
 BANDS, ROWS = 3, 2
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def drawn_signatures(generator: random.Random, items: int) -> npt.NDArray[np.uint16]:

@@ -24,12 +24,7 @@ COMPILED = pytest.mark.skipif(
     os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled"
 )
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def kernel_sources() -> dict[str, ast.Module]:

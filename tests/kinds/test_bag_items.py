@@ -34,11 +34,7 @@ bags = st.dictionaries(integers, counts, max_size=20) | st.dictionaries(
     strings, counts, max_size=20
 )
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def taken(item: object) -> Any:

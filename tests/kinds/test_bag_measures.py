@@ -28,11 +28,7 @@ SUM, MAXIMUM = Bag("sum"), Bag("maximum")
 bags = st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 5))
 shares = st.fractions(0, 1, max_denominator=60)
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def fractions_of(compared: Compared) -> list[Fraction]:

@@ -19,11 +19,7 @@ symbols = st.one_of(
 )
 sets = st.lists(st.lists(symbols, max_size=30), max_size=8)
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def columns(

@@ -115,9 +115,9 @@ def test_bad_labels_are_refused_whole(tables):
             left.learn(labels, other=right)
     known = [(1, 1, True), (2, 3, False), (1, 1, True)]
     assert left.learn(known, other=right).pairs == 3
-    with pytest.raises(ConfigurationError, match="say of 1 and 1 both that they match"):
+    with pytest.raises(ConfigurationError, match="contradictory labels: 1 and 1"):
         left.learn([*known, (1, 1, False)], other=right)
-    with pytest.raises(ConfigurationError, match="say of 4 and 3 both that they match"):
+    with pytest.raises(ConfigurationError, match="contradictory labels: 4 and 3"):
         left.learn([(3, 4, True), (4, 3, False)])
     with pytest.raises(ConfigurationError, match="no labels"):
         left.calibrate("note", other=right, matched="labelled")

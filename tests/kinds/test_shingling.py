@@ -108,11 +108,7 @@ texts = st.one_of(
     st.text(max_size=40), st.text("aB \n", max_size=60), st.lists(pieces, max_size=30).map("".join)
 )
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def symbols_of(text: str, kind: kinds.Text, secret: bytes = SECRET) -> list[int]:

@@ -21,11 +21,7 @@ from tests.support import oracle
 SECRET = bytes(range(32))
 INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT") == "1"
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 @given(st.integers(1, 5), st.integers(1, 4), st.data())

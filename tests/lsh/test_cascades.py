@@ -236,7 +236,7 @@ def test_what_cannot_be_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=r"finds 0\.8492 at threshold 0\.8.*recall=0\.849"):
         simdb.plan(0.8, cascade=too_strict)
     assert simdb.plan(0.8, cascade=too_strict, recall=0.849).cascade is not None
-    with pytest.raises(ConfigurationError, match=r"recall 0\.99: give its OR more") as caught:
+    with pytest.raises(ConfigurationError, match=r"recall 0\.99: take a larger OR") as caught:
         simdb.plan(0.8, cascade=simdb.And(100))  # less than any recall that can be asked for
     assert "recall=0" not in str(caught.value)
     with pytest.raises(ConfigurationError, match="leave out bands"):

@@ -26,11 +26,7 @@ from tests.support.family_cases import BOUND, SECRET, bit_features, some_vectors
 GAUSSIANS = "89fc4f3b72a931aa82107132100f0bbec4653806003325844709599b251326e5"
 SIGNS = "786582c1918b8e42ca10c26266e0d76a91093bd72602d2555414f9e572bbc52a"
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 # ----------------------------------------------------------------------------- what must not matter

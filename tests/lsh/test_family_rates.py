@@ -29,11 +29,7 @@ from tests.support.family_cases import (
     within_bound,
 )
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 # ------------------------------------------------------------------------------- collision rates

@@ -15,11 +15,7 @@ from simdb.lsh.projections import BitSampling, RandomHyperplanes, RandomLines
 from tests.support.family_cases import SECRET, bit_features, some_vectors
 from tests.support.grids import grid
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def slow_product(left: npt.NDArray[np.float32], right: npt.NDArray[np.float32]) -> float:

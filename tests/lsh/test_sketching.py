@@ -22,11 +22,7 @@ SLOW = {"fast": oracle.fast_sketch, "classical": oracle.classical_sketch}
 schemes = pytest.mark.parametrize("scheme", ["fast", "classical"])
 compiled = pytest.mark.skipif(INTERPRETED, reason="needs compiled kernels")
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 def sets_of(*lists: list[int]) -> SymbolSets:

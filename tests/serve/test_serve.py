@@ -701,7 +701,7 @@ def test_what_cannot_be_served_is_told_in_a_line(
         refused = run("serve", path, "--port", port)
     assert refused.exit_code == 2
     assert f"port {port} of 127.0.0.1: Address already in use" in refused.stderr
-    assert "nothing can listen" in run("serve", path, "--host", "no.such.host.invalid").stderr
+    assert "cannot listen" in run("serve", path, "--host", "no.such.host.invalid").stderr
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "simdb.serve.processes", raising=False)
     with pytest.raises(MissingExtraError, match="simdb-store\\[serve\\]"):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import datetime
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain, combinations
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,7 +39,9 @@ from simdb.kinds.records import (
 from simdb.kinds.records.items import PLAIN, RecordItems, as_float, native, read_day
 
 Row: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
+SAMPLED_ROWS = 5_000  # of each table, by which settings are proposed
 PAIRS_A_ROW = 20  # that a rule may propose
 PAIRS_OF_ALL = 10  # a row, that rules may propose together, from the third on
 LEAST_RULES = 3
@@ -72,6 +74,19 @@ class Proposal:
     reasons: Mapping[str, str]
     left_out: Mapping[str, str]
     pairs: Mapping[str, float]
+
+
+def sampled(rows: Iterable[T], most: int = SAMPLED_ROWS) -> tuple[list[T], int]:
+    """Return some rows drawn at random, of the same rows the same, and how many rows there are."""
+    chance = np.random.default_rng(0)
+    drawn: list[T] = []
+    count = 0
+    for count, row in enumerate(rows, 1):
+        if len(drawn) < most:
+            drawn.append(row)
+        elif (place := int(chance.integers(count))) < most:
+            drawn[place] = row
+    return drawn, count
 
 
 def propose_record(

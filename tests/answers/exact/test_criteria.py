@@ -15,12 +15,7 @@ from tests.support import similarities
 from tests.support.exact_oracle import THRESHOLDS, adversarial_sets, columns, similarity
 from tests.support.exact_stores import slow_search, some_order
 
-
-@pytest.fixture(autouse=True)
-def _wrap_around():
-    # With the compiler switched off, NumPy scalars warn where unsigned products wrap on purpose.
-    with np.errstate(over="ignore"):
-        yield
+pytestmark = pytest.mark.usefixtures("wrap_around")
 
 
 MEASURES = [
