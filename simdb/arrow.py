@@ -277,9 +277,7 @@ def _column_of_polars(frame: Any, name: str) -> Any:
     with suppress(UsageError):
         if not kind.is_object():  # of which it would give the places in memory
             return read(frame.select(name)).column(0)
-    raise UsageError(
-        f"Arrow cannot hold the column {name!r} of {kind}: convert it to another type"
-    )
+    raise UsageError(f"Arrow cannot hold the column {name!r} of {kind}: convert it to another type")
 
 
 def read(data: Any) -> Any:
