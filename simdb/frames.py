@@ -79,6 +79,8 @@ def dedupe(
         data: a frame of pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of
             Hugging Face, or a list of dicts.
         item: the column of the items; several columns make an object of each row, as for records.
+            Of a stored collection of records the fields among them are taken, none of which may be
+            missing.
         key: the column of the keys, which are distinct; without it the number of the row, from 0.
         kind: the kind of the items; texts by default. For several columns, settings of records are
             proposed (``propose_record``), and weights are learnt from the table unless there is a
@@ -541,9 +543,19 @@ class _Table:
         return order.reading(read)
 
     def of_fields(self, kind: Kind) -> _Table:
-        """Return the same table with only the fields of a kind for items of several columns."""
+        """Return the same table with only the fields of a kind for items of several columns.
+
+        Raises:
+            UsageError: one of them is not among the columns.
+        """
         if kind.field_names is None or isinstance(self.columns.item, str):
             return self
+        missing = [name for name in kind.field_names if name not in self.columns.item]
+        if missing:
+            raise UsageError(
+                f"the records of the collection have the field {missing[0]!r}, which item= does "
+                "not name"
+            )
         narrowed = copy(self)
         narrowed.columns = replace(self.columns, item=kind.field_names)
         return narrowed

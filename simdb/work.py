@@ -42,8 +42,8 @@ class Work(Struct):
     def _require(self, pairs: int) -> None:
         if self.budget is not None and pairs > self.budget:
             raise OperationInterruptedError(
-                f"more than budget={self.budget:,} pairs to look at, {pairs:,} or more, where a "
-                "pair counts as often as it meets in a bucket; the answers given so far are right, "
+                f"budget of {self.budget:,} pairs exceeded: {pairs:,} or more have to be looked "
+                "at, each as often as it meets in a bucket; the answers given so far are right, "
                 "but not complete",
                 remedies=[Remedy("budget", ..., "permits more")],
             )

@@ -545,6 +545,9 @@ class NamedFieldsReader(StreamReader):
             return whole_row(fields, self.options.whole_rows)
         if kind.field_names is not None:  # a record, which may lack some of them, but not all
             record = {name: fields[name] for name in names if name in fields}
+            for name in names:
+                if name not in record and (values := _inside(fields, name)):
+                    record[name] = values[0] if len(values) == 1 else values
             if not record:
                 raise RowProblemError(f"all fields of the record are missing: {', '.join(names)}")
             return record
@@ -562,6 +565,8 @@ class NamedFieldsReader(StreamReader):
         others: dict[str, Any] = {name: fields[name] for name in fields if name not in taken}
         if not taken <= fields.keys():
             for name in taken.difference(fields):
+                if not _inside(fields, name):  # a field that a record lacks, or a part of it
+                    continue
                 others = _without(others, name.split("."))
         wanted = self.options.metadata_field
         if wanted is None:
@@ -593,12 +598,22 @@ def _only(fields: Mapping[str, Any], name: str) -> Any:
 
 def _values(fields: Mapping[str, Any], name: str) -> list[Any]:
     """Return the value of a field, or those of b in the object or list of objects in ``a.b``."""
+    if name in fields:
+        return [fields[name]]
+    found = _inside(fields, name)
+    if not found:
+        known = "" if "." in name else f"; the row has {_named(fields)}"
+        raise RowProblemError(f"the field {name!r} is missing{known}")
+    return found
+
+
+def _inside(fields: Mapping[str, Any], name: str) -> list[Any]:
+    """Return the values of b in the object or list of objects in ``a.b``; none where one lacks."""
     found: list[Any] = [fields]
-    for part in [name] if name in fields else name.split("."):
+    for part in name.split("."):
         inner = [each for one in found for each in (one if isinstance(one, list) else [one])]
-        if not inner or not all(isinstance(one, Mapping) and part in one for one in inner):
-            known = f"; the row has {_named(fields)}" if part == name else ""
-            raise RowProblemError(f"the field {name!r} is missing{known}")
+        if not all(isinstance(one, Mapping) and part in one for one in inner):
+            return []
         found = [one[part] for one in inner]
     return found
 

@@ -235,10 +235,7 @@ class TableReader(JsonLinesReader):
             for name in (*self.options.text_fields, self.options.id_field)
             if name is not None
         }
-        of_record = self.options.kind.field_names is not None
         missing = [name for name in taken if taken[name] not in names]
-        if of_record and missing and missing[0] != self.options.id_field:
-            missing = []
         kept = self.options.columns
         missing += [name for name in kept or () if name not in names]
         if missing:

@@ -177,7 +177,7 @@ def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
         chained.groups(0.7, method="stars")
     with pytest.raises(simdb.ConfigurationError, match="hold no pairs"):
         chained.groups(0.7, earlier=chained.groups(0.7))
-    with pytest.raises(simdb.ConfigurationError, match="hold no pairs to continue from"):
+    with pytest.raises(simdb.ConfigurationError, match="keep no pairs to continue from"):
         chained.groups(0.7).state()
     kept = chained.groups(0.7, method="star").state()
     for state in (b"", b"PK\3\4", kept[: len(kept) // 2], kept.replace(b"pairs", b"pears")):

@@ -96,7 +96,7 @@ def test_a_run_goes_on_from_the_state_that_the_one_before_kept(store, tmp_path):
     assert done(*command).stdout == anew
     message = failed("groups", store, "left", "--threshold", "0.8", *command[5:])
     assert "not from this collection, bound and method" in message
-    assert "hold no pairs" in failed("groups", store, "right", "--state", tmp_path / "other")
+    assert "keep no pairs" in failed("groups", store, "right", "--state", tmp_path / "other")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import simdb
 from simdb.errors import NothingAlikeError
-from tests.support.commands import done, failed, run
+from tests.support.commands import done, failed, run, write_rows
 
 COLUMNS = ("id", "name", "street", "town", "note")
 MATCHES = {(str(number), f"r{number}") for number in range(60, 120)}
@@ -362,3 +362,41 @@ def test_settings_are_proposed_from_the_rows_that_simdb_link_takes(tmp_path, mon
         simdb.link(*map(parquet.read_table, names), key="id", item=["name"])
     assert looked_at[0] == looked_at[1]
     assert [len(some) for some in looked_at[0][0]] == [5_000, 5_000]
+
+
+def test_a_row_that_cannot_be_stored_is_named_where_settings_are_proposed(tmp_path):
+    path, bad = tmp_path / "in.csv", tmp_path / "bad.jsonl"
+    choice = random.Random(3)
+    lines = ["id,name,street,born,"]
+    for number in range(300):
+        name, street = choice.choice(["ann", "bob", "cid", "dan"]), choice.randrange(100)
+        lines.append(
+            f"{number},{name} {number // 2},{street} high street,1970{number % 2 + 1:02}07,x"
+        )
+    lines[200] = "199,eve,9 low street,19700231,x"
+    path.write_text("\n".join(lines) + "\n")
+    asked = ("dedupe", path, "-o", tmp_path / "kept.csv", "--kind", "record", "--id-field", "id")
+    asked = (*asked, "--compare", "born=date:31", "--threshold", "0.9")
+    assert "in.csv, line 201: the field 'born' is '19700231'" in failed(*asked)
+    told = done(*asked, "--bad", bad).stderr
+    assert "column '' is left out because it has no name" in told
+    (refused,) = map(json.loads, bad.read_text().splitlines())
+    assert refused["line"] == 201
+    rows = [dict(zip(lines[0].split(",")[:4], line.split(",")[:4], strict=True)) for line in lines]
+    rows[7]["street"] = "x" * 70_000
+    with pytest.raises(simdb.BadItemError, match="bytes") as caught:
+        simdb.dedupe(rows[1:], key="id", item=["name", "street"], threshold=0.9)
+    assert caught.value.row == 6
+
+
+def test_keys_in_a_nested_object_are_found_where_settings_are_proposed(tmp_path):
+    path = tmp_path / "in.jsonl"
+    rows = [
+        {"m": {"id": f"k{n}"}, "name": f"name {n // 2}", "town": f"town {n // 2}", "n": str(n % 9)}
+        for n in range(60)
+    ]
+    write_rows(path, rows)
+    done("dedupe", path, "-o", tmp_path / "kept.jsonl", "--kind", "record", "--id-field", "m.id")
+    assert "there is no column 'x.id'" in failed(
+        "dedupe", path, "-o", tmp_path / "kept.jsonl", "--kind", "record", "--id-field", "x.id"
+    )

@@ -180,7 +180,7 @@ def test_marks_long_lines_and_wrong_bytes_are_told_by_line(tmp_path):
 def test_sets_and_texts_are_not_read_as_each_other(tmp_path):
     (tmp_path / "a.md").write_text("x")
     with pytest.raises(
-        ConfigurationError, match="choose one of jsonl, parquet, arrow, csv"
+        ConfigurationError, match="choose one of jsonl, json, parquet, arrow, csv"
     ) as told:
         open_rows(str(tmp_path / "a.md"), SETS)
     assert [remedy.argument for remedy in told.value.remedies] == ["format"]

@@ -6,12 +6,16 @@ import os
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+import simdb
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
 from simdb.zstandard import library as zstandard
+from tests.support.commands import write_rows
 
 CHECKED = {zstandard().CompressionParameter.checksum_flag: 1}
 
@@ -197,3 +201,35 @@ def test_options_that_contradict_themselves_are_refused():
         ReadingOptions(text_fields=())
     with pytest.raises(ConfigurationError, match="format"):
         ReadingOptions(format="xml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_fields_of_records_are_those_of_nested_objects_and_nothing_is_lost(tmp_path, form):
+    kind = simdb.Record([simdb.Field(name) for name in ("who.sur", "calls.to", "ssn")])
+    rows = [
+        {"id": 1, "ssn": "77", "who": {"given": "Ann", "sur": "Lee"}, "calls": [{"to": "a"}]},
+        {"id": 2, "ssn": "78", "who": {"given": "Bo", "sur": None}, "calls": [{"to": "b", "n": 1}]},
+        {"id": 3, "ssn": None, "who": {"given": "Cy", "sur": "Ng"}, "calls": []},
+    ]
+    more = {"id": 4, "ssn": "79", "who": {"given": "Di"}, "calls": [{"to": "a"}, {"n": 2}]}
+    path = tmp_path / f"in.{form}"
+    if form == "jsonl":
+        rows.append(more)
+        rows.append({"id": 5, "who.sur": "Li", "who": {"sur": "not this"}, "calls": [{"to": "c"}]})
+        write_rows(path, rows)
+    else:
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    with open_rows(str(path), ReadingOptions(("who.sur", "calls.to", "ssn"), "id", kind=kind)) as r:
+        read = [(row.key, row.item, row.metadata) for row in r]
+    assert read[:3] == [
+        (1, {"who.sur": "Lee", "calls.to": "a", "ssn": "77"}, read[0][2]),
+        (2, {"who.sur": None, "calls.to": "b", "ssn": "78"}, read[1][2]),
+        (3, {"who.sur": "Ng", "ssn": None}, read[2][2]),
+    ]
+    assert [metadata["who"]["given"] for _, _, metadata in read[:3]] == ["Ann", "Bo", "Cy"]
+    assert all("sur" not in metadata["who"] for _, _, metadata in read[:3])
+    if form == "jsonl":
+        assert read[3:] == [
+            (4, {"ssn": "79"}, {"who": more["who"], "calls": more["calls"]}),
+            (5, {"who.sur": "Li", "calls.to": "c"}, {"who": {"sur": "not this"}, "calls": [{}]}),
+        ]

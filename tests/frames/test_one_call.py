@@ -18,10 +18,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import simdb
 from simdb.arrow import Columns, narrowed, plain, rows_of
 from simdb.frames import _proposed, _Table
+from tests.support.commands import done, failed
 
 TEXTS = [
     "the quick brown fox jumps over the lazy dog near the river bank today",
@@ -902,3 +904,27 @@ def test_objects_of_polars_are_refused():
         with pytest.raises(simdb.UsageError, match="cannot hold the column 'h' of Object"):
             call(objects, item="h", kind=simdb.Bits(64), max_distance=0)
     assert len(simdb.pairs(objects, item="id", kind=simdb.Bits(64), max_distance=2)) == 1
+
+
+@pytest.mark.parametrize("made", [list, pa.Table.from_pylist, pd.DataFrame, pl.DataFrame])
+def test_columns_of_a_stored_collection_of_records_may_not_be_missing(tmp_path, made):
+    path = tmp_path / "s.simdb"
+    names = ["name", "phone", "town"]
+    kind = simdb.Record([simdb.Field(name) for name in names], candidates=["phone"])
+    rows = [{"id": "a", "name": "Ann Lee", "phone": "555", "town": "York", "more": "x"}]
+    simdb.dedupe(made(rows), item=names, key="id", kind=kind, threshold=0.9, store=path)
+    for wanted in (names[:2], ["name", "phone", "more"]):
+        with pytest.raises(simdb.UsageError, match="have the field 'town', which item="):
+            simdb.dedupe(made(rows), item=wanted, key="id", store=path)
+        with pytest.raises(simdb.UsageError, match="have the field 'town', which item="):
+            simdb.pairs(made(rows), item=wanted, key="id", store=path)
+    february = made([{**rows[0], "id": "b"}])
+    assert not len(simdb.dedupe(february, item=[*names, "more"], key="id", store=path))
+
+
+def test_tables_in_files_have_all_columns_of_records(tmp_path):
+    path, store = tmp_path / "in.parquet", tmp_path / "s.simdb"
+    parquet.write_table(pa.table({"id": ["a"], "name": ["Ann"], "phone": ["555"]}), path)
+    settings = '{"kind": "record", "fields": ["name", "phone", "town"], "candidates": ["phone"]}'
+    done("create", store, "c", "--settings", settings)
+    assert "there is no column 'town'" in failed("add", store, "c", path, "--id-field", "id")

@@ -117,7 +117,8 @@ def propose_record(
         ConfigurationError: the tables share no column, ``fields`` names another one, a column has
             both texts and fractional numbers or dates and others, or there are more columns than a
             record may have.
-        BadItemError: a row is no mapping, or a value does not fit how its field is compared.
+        BadItemError: a row is no mapping; or each has a value that does not fit how its field is
+            compared (such rows count for nothing where others do).
         WrongTypeError: a table is no iterable of rows.
 
     >>> people = [{"name": f"name {n:x}{n * n}", "born": 1900 + n % 90} for n in range(500)]
@@ -139,7 +140,7 @@ def propose_record(
     left_out: dict[str, str] = {}
     for name in shared:
         sides = [[native(row[name]) for row in side if _is_there(row.get(name))] for side in tables]
-        problem = _problem(sides, is_chosen=name in chosen)
+        problem = _problem(sides, is_chosen=name in chosen) if name else "has no name"
         if problem is not None:
             left_out[name] = problem
             continue
@@ -336,6 +337,7 @@ class _Estimate:
         self.most = PAIRS_A_ROW * self.rows
         # Any field may be looked at: all are scored.
         items = RecordItems(Record(fields))
+        samples = _fitting(items, samples)
         self._features = items.features_of([*chain.from_iterable(samples)])
         self._ends = np.cumsum([*map(len, samples)])[:-1]
         self._times = rows[0] * rows[-1] / max(1, len(samples[0]) * len(samples[-1]))
@@ -360,6 +362,24 @@ class _Estimate:
         """Return the rules that propose few enough pairs, and any, with their number."""
         counted = zip(rules, self.of(rules), strict=True)
         return {rule: pairs for rule, (_, pairs) in counted if 0 < pairs <= self.most}
+
+
+def _fitting(items: RecordItems, samples: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
+    """Return the rows that can be stored, or all where none can."""
+    try:
+        items.features_of([*chain.from_iterable(samples)])
+    except BadItemError:
+        fitting = [[row for row in side if _fits(items, row)] for side in samples]
+        return fitting if any(fitting) else samples
+    return samples
+
+
+def _fits(items: RecordItems, row: Row) -> bool:
+    try:
+        items.encode(row)
+    except BadItemError:
+        return False
+    return True
 
 
 def _meetings(family: RecordFamily, signed: Sequence[UInt16s], number: int) -> int:
