@@ -237,6 +237,63 @@ def test_another_commits_for_one_that_is_interrupted(collection, monkeypatch, af
 
 
 @pytest.mark.parametrize("error", [MemoryError, TimeoutError, KeyboardInterrupt])
+@pytest.mark.parametrize("is_large", [False, True])
+def test_what_is_raised_after_the_commit_is_of_that_call_alone(
+    collection, monkeypatch, is_large, error
+):
+    commit, raised = WriteTransaction._commit_noted, [1]
+
+    def failing(self: WriteTransaction, manifests: dict[int, Any]) -> None:
+        commit(self, manifests)
+        if raised and self.member is not None and self._is_direct >= is_large:
+            raised.pop()
+            raise error
+
+    large = list(range(10**6, 10**6 + 20_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(WriteTransaction, "_commit_noted", failing)
+        calls = all_at_once(
+            collection,
+            adding(collection, "0", [1]),
+            adding(collection, "1", large if is_large else [2]),
+            *[adding(collection, "2", [3])] * is_large,
+        )
+    assert [type(call.error) for call in calls] == [
+        type(None),
+        error,
+        *[type(None)] * is_large,
+    ]
+    require_whole(collection, {"first", "0", "1", *["2"] * is_large})
+    require_usable(collection)
+
+
+def test_who_settles_a_group_keeps_nobody_from_writing(collection, monkeypatch):
+    """Which has the gate when it begins to write, and whoever settled must pass it."""
+    commit, settle, raised = WriteTransaction._commit_noted, groups.Lobby.settle, [1]
+
+    def interrupted(self: WriteTransaction, manifests: dict[int, Any]) -> None:
+        commit(self, manifests)
+        if raised and self.member is not None:
+            raised.pop()
+            raise KeyboardInterrupt
+
+    def settled(self: groups.Lobby, *arguments: Any) -> None:
+        settle(self, *arguments)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(groups, "MOST_MEMBERS", 2)
+    with monkeypatch.context() as patched:
+        patched.setattr(WriteTransaction, "_commit_noted", interrupted)
+        patched.setattr(groups.Lobby, "settle", settled)
+        calls = all_at_once(
+            collection, *(adding(collection, str(number), [number]) for number in range(5))
+        )
+    assert [type(call.error) for call in calls].count(KeyboardInterrupt) == 1
+    require_whole(collection, {"first", *map(str, range(5))})
+    require_usable(collection)
+
+
+@pytest.mark.parametrize("error", [MemoryError, TimeoutError, KeyboardInterrupt])
 @pytest.mark.parametrize("step", ["segments", "emptied"])
 def test_who_fails_amid_writing_much_leaves_nothing_of_it(collection, monkeypatch, step, error):
     """Nor does the commit of those before it, which comes after."""

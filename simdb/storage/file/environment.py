@@ -596,15 +596,18 @@ class WriteTransaction(ReadTransaction):
     def _committed_with(self, group: Group) -> Exception | None:
         """Commit what was written to the tables, and the group's changes with it, or say why not.
 
-        Then those of the others are as they were.
+        Then those of the others are as they were, unless it was raised after the commit.
         """
+        failure = None
         try:
             with self.environment.failures_noted():
                 self._commit_noted(group.manifests | self.written_manifests)
         except Exception as failed:  # noqa: BLE001 - raised when the others' changes are durable
-            return failed
+            if not self.environment.has_stored(group.commit):
+                return failed
+            failure = failed
         self.environment.lobby.settle(group)
-        return None
+        return failure
 
     def _commit_group(self, group: Group) -> None:
         """Commit what a group has held back, unless one that was interrupted has done so."""
@@ -622,11 +625,14 @@ class WriteTransaction(ReadTransaction):
                     self._held_back = group.held_back
                     self._commit_noted(group.manifests)
         except Exception as error:
-            if not is_of_storage(error):  # raised by the handler of a signal: of this member alone
+            # Raised by the handler of a signal, or after the commit: of this member alone.
+            if not is_of_storage(error) or self.environment.has_stored(group.commit):
                 raise
             failure = error  # of all members
             # What was read of changes that are not stored may come again with other content.
             self.environment.forget()
+        # Who leaves next may let another one write, which has the gate while it waits for LMDB.
+        self.end_reading()
         self.environment.lobby.settle(group, failure)
 
     def close(self) -> None:
@@ -967,6 +973,10 @@ class Environment:
                 raise DatabaseClosedError(f"{self.path} is closed")
             self._require_no_failure()
             self._begin(transaction, write=True)
+
+    def has_stored(self, commit: int) -> bool:
+        """Whether the commit of a number has been made, by a group that has the right to write."""
+        return self._watch is not None and self._watch.newest_commit() >= commit
 
     def let_next_in(self, transaction: WriteTransaction, member: Member) -> None:
         """Let another one go on where a transaction ends, if one waits and cannot fill the map."""
