@@ -219,7 +219,7 @@ class Handle:
         self._pool: tuple[int, Pool] | None = None
         self._together = os.getpid(), Together()
         self._closed = False
-        user = User()
+        self._user = User()
         self._environment = environments.acquire(
             path,
             read_only=read_only,
@@ -227,11 +227,11 @@ class Handle:
             map_size=map_size,
             busy_timeout=busy_timeout,
             mode=mode,
-            user=user,
+            user=self._user,
         )
-        # Also when nobody has closed it.
-        self._give_back = weakref.finalize(self, environments.release, self._environment, user)
-        self._give_back.atexit = False
+        # When nobody has closed it.
+        given = self._environment, self._user
+        weakref.finalize(self, environments.give_up, *given).atexit = False
         self._uses: weakref.WeakSet[object] = weakref.WeakSet()
 
     def __reduce__(self) -> NoReturn:
@@ -313,4 +313,4 @@ class Handle:
         pool, self._pool = self._pool, None  # of several that close it one gets it
         if pool is not None and pool[0] == os.getpid():
             pool[1].close()
-        self._give_back()
+        environments.release(self._environment, self._user)

@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -20,10 +21,12 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError, DatabaseClosedError, DatabaseFullError, ReadOnlyError
 from simdb.storage.file import environment as environments
+from simdb.storage.file import preflight
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
 from tests.support.processes import Child, answer_of, ended
+from tests.support.threads import Call
 
 # -- creating --------------------------------------------------------------------------------------
 
@@ -342,3 +345,48 @@ def test_a_forgotten_snapshot_is_given_back(environment):
     gc.collect()
     put(environment, b"a")
     assert len(environment._live) == 0
+
+
+def test_what_the_collector_gives_up_waits_for_no_lock_and_is_closed_with_the_next(path):
+    """It runs amid anything, also where a lock is held that others want who have this one."""
+    database = simdb.open(path)
+    environment = database._handle.environment
+    cycle: list[Any] = [database]
+    cycle.append(cycle)
+    has_lock, is_done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with environments._registry_lock:
+            has_lock.set()
+            is_done.wait(20)
+
+    holder = Call(hold)
+    assert has_lock.wait(20)
+    del database, cycle
+    collecting = Call(gc.collect)
+    collecting.join(20)
+    assert not collecting.is_alive()
+    is_done.set()
+    holder.join(20)
+    assert not environment.is_finished
+    simdb.open(f"{path}-other").close()
+    assert environment.is_finished
+
+
+@pytest.mark.parametrize("amid", [preflight.identity_of, Path.resolve, preflight.parse_path])
+def test_what_the_handler_of_a_signal_raises_while_a_store_is_opened_is_raised(path, amid):
+    simdb.open(path).close()
+
+    def traced(frame: Any, event: str, _argument: Any) -> None:
+        if event == "call" and frame.f_code is amid.__code__:
+            sys.settrace(None)
+            raise TimeoutError("my time is over")
+
+    with simdb.open(path):
+        before = sys.gettrace()
+        try:
+            sys.settrace(traced)
+            with pytest.raises(TimeoutError, match=r"^my time is over$"):
+                simdb.open(path)
+        finally:
+            sys.settrace(before)

@@ -1454,8 +1454,11 @@ def acquire(
 def _require_not_replaced(path: Path) -> None:
     """Raise if this process has another file open that was at this path."""
     present = None
-    with suppress(OSError):
+    try:
         present = preflight.identity_of(path)
+    except OSError as error:
+        if not is_of_storage(error):  # raised by the handler of a signal, as TimeoutError
+            raise
     for known in _registry.values():
         if known.path == path and known.identity != present and not known.is_finished:
             raise StorageError(
@@ -1465,10 +1468,28 @@ def _require_not_replaced(path: Path) -> None:
 
 
 def release(environment: Environment, user: object = None) -> None:
-    """Give an environment back; the last user closes it. A second time does nothing."""
+    """Give an environment back; the last user closes it. A second time does nothing.
+
+    What others have given up is closed, too.
+    """
     with _registry_lock:
         environment.users.discard(user)
-        _close_if_unused(environment)
+        for known in [environment, *_registry.values()]:
+            _close_if_unused(known)
+
+
+def give_up(environment: Environment, user: object) -> None:
+    """Give an environment back, of which nobody else will: waits for no lock.
+
+    Python's collector calls it, amid anything, also where a lock is held that others wait for, who
+    have the one that closing takes. Then it is closed with the next that is opened or released.
+    """
+    environment.users.discard(user)
+    if _registry_lock.acquire(blocking=False):
+        try:
+            _close_if_unused(environment)
+        finally:
+            _registry_lock.release()
 
 
 def _close_if_unused(environment: Environment) -> None:

@@ -62,6 +62,8 @@ def parse_path(path: object) -> Path:
     try:
         os.stat(name)  # noqa: PTH116 - Path.exists passes over circles of links
     except OSError as error:
+        if error.errno is None:  # raised by the handler of a signal, as TimeoutError
+            raise
         if error.errno not in _ABSENT:
             raise StorageError(f"{name}: {error.strerror}") from error
         if name == ":memory:":  # as sqlite3 has it
@@ -78,6 +80,8 @@ def resolved_path(path: object) -> Path:
     try:
         resolved = found.resolve()
     except (OSError, RuntimeError) as error:  # the present folder is gone, or a circle of links
+        if isinstance(error, OSError) and error.errno is None:
+            raise
         raise StorageError(f"{found}: {error}") from error
     _require_unicode(str(resolved))
     return resolved
