@@ -392,6 +392,10 @@ class Database:
                 names = catalogue.names(transaction)
             except CorruptionError as error:
                 return CheckReport(0, (Problem("meta", "", str(error)),))
+            try:
+                catalogue.require_notes(transaction)
+            except CorruptionError as error:
+                problems.append(Problem("meta", "", str(error)))
             for name in names:
                 try:
                     view = CollectionView(self._handle, name, transaction)
@@ -482,15 +486,25 @@ class Database:
     def compact(
         self, *, progress: Callable[[Progress], None] | None = None
     ) -> dict[str, dict[str, Any]]:
-        """Compact every collection; see ``Collection.compact``."""
+        """Compact every collection; see ``Collection.compact``.
+
+        UnknownKindError: this process does not know the kind of one; all others are compacted.
+        """
         require_function("progress", progress)
         with self._handle.writing() as access:
             # What is left of removed collections has none that would do it.
             upkeep.rebuild.collect_garbage(access)
         done: dict[str, dict[str, Any]] = {}
+        unknown: UnknownKindError | None = None
         for name in self.collection_names():
-            with suppress(CollectionNotFoundError):  # dropped meanwhile
+            try:
                 done[name] = self[name].compact(progress=progress)
+            except CollectionNotFoundError:
+                continue  # dropped meanwhile
+            except UnknownKindError as error:
+                unknown = unknown or error
+        if unknown is not None:
+            raise unknown
         return done
 
 

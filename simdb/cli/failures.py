@@ -54,7 +54,8 @@ class CommandGroup(TyperGroup):
             code = result if isinstance(result, int) else 0
             sys.stdout.flush()
         except Exception as error:  # noqa: BLE001 - none is passed over: each is told
-            code = _reported(error)
+            # Before the command is known, of whose Ctrl-C ``invoke`` tells.
+            code = EXIT_INTERRUPTED if _is_interruption(error) else _reported(error)
         if standalone:
             sys.exit(code)
         return code

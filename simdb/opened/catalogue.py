@@ -235,6 +235,12 @@ def names(transaction: ReadTransaction) -> list[str]:
     return sorted(bytes(key[1:]).decode() for key, _ in found)
 
 
+def require_notes(transaction: ReadTransaction) -> None:
+    """Raise CorruptionError unless what is noted of all collections together can be read."""
+    _load(transaction, layout.NUMBERS_KEY)
+    garbage(transaction)
+
+
 def numbers(transaction: ReadTransaction) -> list[int]:
     """Return the numbers of all collections, also of kinds that are not known here."""
     manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)

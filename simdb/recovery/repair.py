@@ -23,7 +23,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simdb.database import Database, open_database
+from simdb.database import OWNER_MAY, Database, open_database
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
@@ -98,7 +98,7 @@ def repair(
         raise DatabaseNotFoundError(f"{source} does not exist")
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")
-    mode = file_mode(source)  # what was private stays private
+    mode = file_mode(source) | OWNER_MAY  # what was private stays private
     with creation.temporary_beside(target) as temporary:
         with translated(target):
             creation.create(temporary, mode)

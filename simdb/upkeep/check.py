@@ -254,7 +254,8 @@ class Checker:
         for places, items in chosen_items(self._collection, numbers, RECOMPUTED_BYTES):
             differs[places] = (self._signer.sign(items).signatures != rows[places]).any(axis=1)
         for number in numbers[differs].tolist():
-            self._note("signatures", str(number), "is not the signature of the item")
+            told = "is not the signature of the item: if an earlier version made it, rebuild"
+            self._note("signatures", str(number), f"{told} makes it anew")
 
     def _check_bands(self) -> None:
         if not self._settings.is_probable:

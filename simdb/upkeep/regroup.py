@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from simdb.answers.kept import ACTIONS, components_of, groups_of
 from simdb.answers.method import ProgressCallback, answered, keys_of_numbers
 from simdb.arrays import Float64s, UInt32s
 from simdb.batches.signer import Signer
+from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
 from simdb.ingest.grouping import Log
 from simdb.linkage.entities import Clustering, SimilarPairs, cluster
@@ -130,7 +133,13 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         for alias, label in plain["aliases"]:
             tables.add_alias(int(alias), int(label))
         changes = [
-            [range(len(ACTIONS))[action], str(bound), int(label), int(other), _encoded(keys)]
+            [
+                range(len(ACTIONS))[action],
+                _read_bound(bound),
+                int(label),
+                int(other),
+                _encoded(keys),
+            ]
             for action, bound, label, other, keys in plain["changes"]
         ]
         if len(changes) != next_change - 1:
@@ -153,6 +162,14 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         catalogue.write_settings(transaction, settings)
 
 
+def _read_bound(text: Any) -> str:
+    """Return the bound that a text spells; ValueError: it spells none."""
+    try:
+        return str(Fraction(text))
+    except ZeroDivisionError as error:
+        raise ValueError(f"{text!r} is no bound") from error
+
+
 def _encoded(keys: Iterable[Key]) -> list[bytes]:
     return list(map(encode_user_key, keys))
 
@@ -166,6 +183,7 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
     assert kept is not None
     tables = GroupReader(opened.reader.transaction, opened.reader.number)
     live = opened.reader.live_numbers()
+    yield from _problems_of_log(tables)
     for level, fraction in enumerate(kept.bounds):
         bound = str(fraction)
         labels: dict[int, dict[int, int]] = {}
@@ -190,6 +208,34 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
             found, _ = all_pairs(opened, opened.settings.kind.bound_of(fraction))
             if _parts(stars) != _groups_of(found, kept.method):
                 yield bound, 0, "groups are not those of all pairs that the index finds"
+
+
+def _problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
+    """Yield how many records tell what became of groups, and what is wrong with them."""
+    next_label, next_change = tables.state()
+    largest = max((label for alias in tables.aliases() for label in alias), default=0)
+    count = 0
+    for number, change in tables.changes(1):
+        count += 1
+        if not _is_change(change):
+            yield "", count, f"change {number:,} of the groups cannot be read"
+            return
+        largest = max(largest, *change[2:4])
+    if count != next_change - 1:
+        yield "", 0, f"{count:,} changes of the groups are logged, and not {next_change - 1:,}"
+    if largest >= next_label:
+        yield "", 0, f"there is a group {largest:,}, beyond the last number, {next_label - 1:,}"
+    yield "", 1 + count, ""
+
+
+def _is_change(change: Any) -> bool:
+    try:
+        action, bound, label, other, keys = change
+        deque(map(decode_user_key, keys), 0)
+        is_known = action in range(len(ACTIONS)) and label >= 1 and other >= 0
+        return bool(is_known and _read_bound(bound) == bound)
+    except (TypeError, ValueError, CorruptionError):
+        return False
 
 
 def _edges(tables: GroupReader, level: int, labels: Mapping[int, int]) -> SimilarPairs:

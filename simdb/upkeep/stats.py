@@ -134,7 +134,7 @@ def describe_exact(
         "postings": entries,
         "postings_bytes": size,
         "bytes_per_posting": size / entries if entries else 0.0,
-        "postings_per_item": exact.entries_per_item,
+        "postings_per_item": entries / manifest.live if manifest.live else 0.0,
         "scanned_per_probe": exact.scanned * manifest.live,
         "lowest_scanned_per_probe": exact.baseline * manifest.live,
         "next_epoch": None if building is None else building.number,

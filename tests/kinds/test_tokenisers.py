@@ -173,17 +173,22 @@ def test_a_store_whose_tokeniser_is_not_there_opens_and_refuses_the_collection(t
     path = tmp_path / "a.simdb"
     with simdb.open(path) as db:
         db.collection("c", simdb.Text(simdb.Tokens("stems"))).add(1, TEXTS[0])
-        db.collection("plain", simdb.Text()).add(1, TEXTS[0])
+        for number in range(3):  # each a run of its own
+            db.collection("plain", simdb.Text()).add(number, TEXTS[number])
     tokeniser("stems", "2")(stems)
     del tokenisers._TOKENISERS["stems", "1"]
     with simdb.open(path) as db:
-        assert len(db["plain"]) == 1
+        assert len(db["plain"]) == 3
+        assert db["plain"].stats()["index"]["runs"] == 3
         message = (
             "'c' cannot be used: the tokeniser 'stems', version '1', is not known here: import"
         )
         with pytest.raises(UnknownTokeniserError, match=message) as why:
             db["c"]
         assert (why.value.name, why.value.version) == ("stems", "1")
+        with pytest.raises(UnknownTokeniserError):
+            db.compact()  # of which the others are compacted
+        assert db["plain"].stats()["index"]["runs"] == 1
         with pytest.raises(UnknownTokeniserError):
             db.collection("new", simdb.Text(simdb.Tokens("other")))
         assert "new" not in db.collection_names()

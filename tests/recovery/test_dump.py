@@ -429,3 +429,18 @@ def test_what_a_killed_dump_has_left_goes_with_the_next(tmp_path):
     os.close(descriptor)
     assert held.exists()
     assert not left.exists()
+
+
+@pytest.mark.parametrize("bound", ["half", "1/0", None, []])
+def test_changes_of_groups_at_a_bound_that_is_none_are_refused(tmp_path, bound):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.5, groups="chain", seed=1)
+        collection.add_many([(1, [1, 2, 3]), (2, [1, 2, 3])])
+        db.dump(tmp_path / "dump")
+    without_digests(tmp_path / "dump")
+    (file,) = (tmp_path / "dump").glob("*groups.json")
+    groups = json.loads(file.read_text())
+    groups["changes"][0][1] = bound
+    file.write_text(json.dumps(groups))
+    with pytest.raises(simdb.StorageError, match="groups"):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")

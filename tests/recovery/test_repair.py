@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+import stat
 from fractions import Fraction
 
 import lmdb
@@ -142,6 +143,14 @@ def test_a_store_without_collections_is_repaired_unless_it_is_damaged(path):
         file.write(bytes(8_192))
     with pytest.raises(NotADatabaseError):
         simdb.repair(path, path.with_name("new.simdb"))
+
+
+def test_a_store_that_may_only_be_read_is_repaired_by_whoever_may_read_it(path):
+    filled(path)
+    path.chmod(0o440)
+    new = path.with_name("new.simdb")
+    assert simdb.repair(path, new, threads=1).complete
+    assert stat.S_IMODE(new.stat().st_mode) == 0o640
 
 
 def test_repair_waits_for_no_writer(path):

@@ -10,11 +10,19 @@ import pytest
 import simdb
 from simdb.batches.signer import Signer
 from simdb.opened import catalogue
+from simdb.storage.collection.groups import GroupWriter
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, collection_key, owner_prefix
+from simdb.storage.tables.layout import (
+    GARBAGE_KEY,
+    NUMBERS_KEY,
+    Table,
+    collection_key,
+    owner_prefix,
+)
 from simdb.upkeep import check
+from tests.support.damage import damage_behind
 from tests.support.strategies import SURE, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -136,7 +144,9 @@ def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
         writer.save()
     assert len(collection) == 51
     assert database.check().sound
-    assert problems(database, deep=True) == {("signatures", "is not the signature of the item")}
+    ((table, told),) = problems(database, deep=True)
+    assert (table, told[:36]) == ("signatures", "is not the signature of the item: if")
+    assert "rebuild makes it anew" in told
     collection.rebuild()
     assert database.check(deep=True).sound
 
@@ -174,3 +184,65 @@ def test_settings_that_cannot_be_read_are_a_problem_not_an_error(database, kind,
     assert [(problem.table, problem.record) for problem in report.problems] == [("meta", "c")]
     with pytest.raises(error, match="'c'"):
         database["c"]
+
+
+GROUPED = [(1, [1, 2, 3]), (2, [1, 2, 3]), (3, [7, 8, 9]), (4, [7, 8, 9]), (5, [1, 2, 3, 7, 8, 9])]
+
+
+def grouped(path: Any) -> Any:
+    """A collection whose groups have a log, an alias and a state; some garbage."""
+    with simdb.open(path, threads=1) as db:
+        made = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5, groups="chain")
+        for key, item in GROUPED:
+            made.add(key, item)
+        db.collection("gone", simdb.Set()).add(1, [1])
+        db.drop_collection("gone")
+        with db._handle.write() as transaction:
+            transaction._fold()
+        assert db.check(deep=True).sound
+    return path
+
+
+@pytest.mark.parametrize("tag", [b"s", b"a", b"l", b"e", b"i", b"m"])
+def test_every_record_of_groups_is_verified(tmp_path, tag):
+    path = grouped(tmp_path / "s.simdb")
+    damage_behind(path, Table.META, owner_prefix(1) + tag)
+    with simdb.open(path, threads=1) as db:
+        assert [problem.table for problem in db["c"].check().problems] == ["groups"]
+
+
+@pytest.mark.parametrize("key", [GARBAGE_KEY, NUMBERS_KEY])
+def test_what_is_noted_of_all_collections_is_verified(tmp_path, key):
+    path = grouped(tmp_path / "s.simdb")
+    damage_behind(path, Table.META, key)
+    with simdb.open(path, threads=1) as db:
+        assert [problem.table for problem in db.check().problems] == ["meta"]
+        assert db["c"].check().sound
+
+
+def _first(change: list[Any], place: int, value: Any) -> list[Any]:
+    return [*change[:place], value, *change[place + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        (lambda changes: [_first(changes[0], 0, 99), *changes[1:]], "change 1 of the groups"),
+        (lambda changes: [_first(changes[0], 1, "half"), *changes[1:]], "change 1 of the groups"),
+        (lambda changes: [_first(changes[0], 1, "1/0"), *changes[1:]], "change 1 of the groups"),
+        (lambda changes: [changes[0], _first(changes[1], 4, [b"?"]), *changes[2:]], "change 2"),
+        (lambda changes: changes[1:], "are logged, and not"),
+        (lambda changes: [_first(changes[0], 2, 77), *changes[1:]], "a group 77, beyond"),
+    ],
+)
+def test_a_log_of_groups_that_says_what_cannot_be_is_found(tmp_path, changed, problem):
+    path = grouped(tmp_path / "s.simdb")
+    with simdb.open(path, threads=1) as db:
+        with db._handle.write() as transaction:
+            tables = GroupWriter(transaction, 1)
+            known = [change for _, change in tables.changes(1)]
+            for key, _ in [*transaction.scan(Table.META, owner_prefix(1) + b"l")]:
+                transaction.delete(Table.META, bytes(key))
+            tables.log(1, changed(known))
+        (found,) = db.check().problems
+        assert problem in found.problem
