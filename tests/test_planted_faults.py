@@ -65,8 +65,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "            if not self.environment.has_stored(group.commit):\n                return failed\n",
-        "            return failed\n",
+        "            if not self.environment.has_stored(group.commit):\n    ",
+        "            if True:\n    ",
         "tests/storage/test_groups.py -k of_that_call_alone",
     ),
     Fault(
