@@ -375,8 +375,8 @@ def test_a_row_that_cannot_be_stored_is_named_where_settings_are_proposed(tmp_pa
         )
     lines[200] = "199,eve,9 low street,19700231,x"
     path.write_text("\n".join(lines) + "\n")
-    asked = ("dedupe", path, "-o", tmp_path / "kept.csv", "--kind", "record", "--id-field", "id")
-    asked = (*asked, "--compare", "born=date:31", "--threshold", "0.9")
+    named = ("dedupe", path, "-o", tmp_path / "kept.csv", "--kind", "record", "--id-field", "id")
+    asked = (*named, "--compare", "born=date:31", "--threshold", "0.9")
     assert "in.csv, line 201: the field 'born' is '19700231'" in failed(*asked)
     told = done(*asked, "--bad", bad).stderr
     assert "column '' is left out because it has no name" in told

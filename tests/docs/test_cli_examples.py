@@ -35,6 +35,9 @@ def printed_by(commands: str, folder: Path) -> str:
         if program == "python":
             runpy.run_path(arguments[0])
             continue
+        if program == "cat":
+            printed += Path(*arguments).read_text(encoding="utf-8")
+            continue
         assert program == "simdb"
         result = run(*arguments)
         assert result.exit_code == 0, (line, result.stderr, result.exception)

@@ -5,6 +5,7 @@ import io
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -206,7 +207,7 @@ def test_options_that_contradict_themselves_are_refused():
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_fields_of_records_are_those_of_nested_objects_and_nothing_is_lost(tmp_path, form):
     kind = simdb.Record([simdb.Field(name) for name in ("who.sur", "calls.to", "ssn")])
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": 1, "ssn": "77", "who": {"given": "Ann", "sur": "Lee"}, "calls": [{"to": "a"}]},
         {"id": 2, "ssn": "78", "who": {"given": "Bo", "sur": None}, "calls": [{"to": "b", "n": 1}]},
         {"id": 3, "ssn": None, "who": {"given": "Cy", "sur": "Ng"}, "calls": []},
@@ -220,7 +221,7 @@ def test_fields_of_records_are_those_of_nested_objects_and_nothing_is_lost(tmp_p
     else:
         parquet.write_table(pa.Table.from_pylist(rows), path)
     with open_rows(str(path), ReadingOptions(("who.sur", "calls.to", "ssn"), "id", kind=kind)) as r:
-        read = [(row.key, row.item, row.metadata) for row in r]
+        read = [(row.key, row.item, row.metadata or {}) for row in r]
     assert read[:3] == [
         (1, {"who.sur": "Lee", "calls.to": "a", "ssn": "77"}, read[0][2]),
         (2, {"who.sur": None, "calls.to": "b", "ssn": "78"}, read[1][2]),
