@@ -69,7 +69,7 @@ def test_what_goes_wrong_in_a_merge_changes_nothing(database):
         collection.delete("z")
     with pytest.raises(simdb.ConfigurationError, match="needs merge="):
         collection.add("b", {1, 2}, on_duplicate="merge")
-    with pytest.raises(simdb.ConfigurationError, match="needs merge="):
+    with pytest.raises(simdb.ConfigurationError, match="merge= needs on_duplicate='merge'"):
         collection.add("b", {1, 2}, merge=union)
     assert [*collection.items()] == [Entry("a", {1, 2})]
 
