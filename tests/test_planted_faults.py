@@ -79,6 +79,13 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
+        "is_finished and _registry.get(environment.identity) is environment:",
+        "is_finished and environment.identity in _registry:",
+        "tests/storage/test_environment.py -k closed_twice",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
         "    if _registry_lock.acquire(blocking=False):",
         "    if _registry_lock.acquire():",
         "tests/storage/test_environment.py -k collector_gives_up",

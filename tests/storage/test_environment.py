@@ -373,6 +373,18 @@ def test_what_the_collector_gives_up_waits_for_no_lock_and_is_closed_with_the_ne
     assert environment.is_finished
 
 
+def test_a_store_that_is_closed_twice_leaves_the_next_opening_known(path):
+    first = simdb.open(path)
+    first.close()
+    second = simdb.open(path)
+    first.close()
+    del first
+    gc.collect()
+    with simdb.open(path) as third:
+        assert third._handle.environment is second._handle.environment
+    second.close()
+
+
 @pytest.mark.parametrize("amid", [preflight.identity_of, Path.resolve, preflight.parse_path])
 def test_what_the_handler_of_a_signal_raises_while_a_store_is_opened_is_raised(path, amid):
     simdb.open(path).close()

@@ -1495,6 +1495,7 @@ def give_up(environment: Environment, user: object) -> None:
 def _close_if_unused(environment: Environment) -> None:
     if not environment.users.recount():
         environment.close()
-        # One whose iterators are still open stays mapped, and known, until they end.
-        if environment.is_finished:
-            _registry.pop(environment.identity, None)
+        # One whose iterators are still open stays mapped, and known, until they end; of one that
+        # was closed before, the file may be open anew.
+        if environment.is_finished and _registry.get(environment.identity) is environment:
+            del _registry[environment.identity]
