@@ -252,6 +252,8 @@ def link(
             given.append(data if isinstance(data, CollectionView) else _Table(data, own))
     if isinstance(given[1], _Table) and not isinstance(item, str):
         given[1] = given[1].called(columns[0].item_names())
+    if stored and kind is stored[0].kind:
+        given = [one.of_fields(kind) if isinstance(one, _Table) else one for one in given]
     tables = [one for one in given if isinstance(one, _Table)]
     if one_to_one:
         require("statistics", "one to one needs", "scipy")
@@ -554,7 +556,7 @@ class _Table:
         if missing:
             raise UsageError(
                 f"the records of the collection have the field {missing[0]!r}, which item= does "
-                "not name"
+                "not name; a table without it needs an empty column"
             )
         narrowed = copy(self)
         narrowed.columns = replace(self.columns, item=kind.field_names)

@@ -43,7 +43,7 @@ class Work(Struct):
         if self.budget is not None and pairs > self.budget:
             raise OperationInterruptedError(
                 f"budget of {self.budget:,} pairs exceeded: {pairs:,} or more have to be looked "
-                "at, each as often as it meets in a bucket; the answers given so far are right, "
-                "but not complete",
+                "at, each as often as it meets in a bucket or in postings; the answers given so "
+                "far are right, but not complete",
                 remedies=[Remedy("budget", ..., "permits more")],
             )

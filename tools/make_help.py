@@ -40,7 +40,9 @@ def page(name: str) -> Iterator[str]:
     places = []
     for kind, info, parameter in told:
         if not names_of(info):
-            place = spelled(kind, info, parameter) + "..." * takes_several(kind)
+            place = spelled(kind, info, parameter)
+            if takes_several(kind) and place != "COLLECTION" and not place.endswith("..."):
+                place += "..."
             optional = parameter.default is not inspect.Parameter.empty
             places.append(f"[{place}]" if optional else place)
     yield " ".join(["simdb", name, *places])

@@ -67,7 +67,7 @@ def add(
         sources = reading.sources(inputs, options)
         reading.require_key_field(sources, options)
         reading.require_keys(target, target.kind, sources)
-        options = replace(options, raw=reading.bad is not None, below=sources)
+        options = replace(options, raw=reading.bad is not None, below=sources, all_fields=True)
         feed = Feed(sources, options, on_bad=reading.when_bad)
         policy: dict[str, Any] = {
             "on_bad": reading.when_bad,

@@ -673,6 +673,7 @@ class _Job:
             raw=not only_tables,
             metadata=self._stays or reading.metadata_field is not None or _fields_of(order),
             below=sources,
+            all_fields=self._stays,
         )
         return Feed(
             sources,

@@ -166,7 +166,7 @@ def looked_at(
     if key is None:
         first = next(iter(columns)) if keyed else None
         key = next((column for column in columns if column in PROPOSED_KEYS), first)
-    elif key not in columns and key.partition(".")[0] not in columns:
+    elif key not in columns:
         raise UsageError(f"{name}: there is no column {key!r}; there are {', '.join(columns)}")
     others = [column for column in columns if column != key]
     if reading.make_keys is None:

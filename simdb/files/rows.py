@@ -122,6 +122,8 @@ class ReadingOptions(Struct, frozen=True):
             tell the columns of a table that is partitioned.
         whole_rows: the fields of the item are values of any type, and the item is a set that only
             the same values give, by ``whole_row`` in these forms.
+        all_fields: tables have all fields of records; else these may lack some, as those may that
+            are searched for.
         any_fields: which fields there are is not known yet: rows may lack those of the item, and
             ``RowReader.fields`` reads them all.
     """
@@ -146,6 +148,7 @@ class ReadingOptions(Struct, frozen=True):
     raw: bool = True
     metadata: bool | frozenset[str] = True
     below: Mapping[str, str] = field(default_factory=dict)
+    all_fields: bool = False
     any_fields: bool = False
     whole_rows: WholeRows | None = None
 
@@ -546,8 +549,8 @@ class NamedFieldsReader(StreamReader):
         if kind.field_names is not None:  # a record, which may lack some of them, but not all
             record = {name: fields[name] for name in names if name in fields}
             for name in names:
-                if name not in record and (values := _inside(fields, name)):
-                    record[name] = values[0] if len(values) == 1 else values
+                if "." in name and name not in record and _inside(fields, name):
+                    record[name] = _only(fields, name)
             if not record:
                 raise RowProblemError(f"all fields of the record are missing: {', '.join(names)}")
             return record
@@ -565,7 +568,7 @@ class NamedFieldsReader(StreamReader):
         others: dict[str, Any] = {name: fields[name] for name in fields if name not in taken}
         if not taken <= fields.keys():
             for name in taken.difference(fields):
-                if not _inside(fields, name):  # a field that a record lacks, or a part of it
+                if "." not in name or not _inside(fields, name):  # a field that a record lacks
                     continue
                 others = _without(others, name.split("."))
         wanted = self.options.metadata_field

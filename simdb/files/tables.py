@@ -235,7 +235,13 @@ class TableReader(JsonLinesReader):
             for name in (*self.options.text_fields, self.options.id_field)
             if name is not None
         }
-        missing = [name for name in taken if taken[name] not in names]
+        of_record = self.options.kind.field_names is not None
+        missing = [
+            name
+            for name in taken
+            if taken[name] not in names
+            and (name == self.options.id_field or not of_record or self.options.all_fields)
+        ]
         kept = self.options.columns
         missing += [name for name in kept or () if name not in names]
         if missing:

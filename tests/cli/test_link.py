@@ -389,14 +389,30 @@ def test_a_row_that_cannot_be_stored_is_named_where_settings_are_proposed(tmp_pa
     assert caught.value.row == 6
 
 
-def test_keys_in_a_nested_object_are_found_where_settings_are_proposed(tmp_path):
-    path = tmp_path / "in.jsonl"
-    rows = [
-        {"m": {"id": f"k{n}"}, "name": f"name {n // 2}", "town": f"town {n // 2}", "n": str(n % 9)}
-        for n in range(60)
-    ]
-    write_rows(path, rows)
-    done("dedupe", path, "-o", tmp_path / "kept.jsonl", "--kind", "record", "--id-field", "m.id")
-    assert "there is no column 'x.id'" in failed(
-        "dedupe", path, "-o", tmp_path / "kept.jsonl", "--kind", "record", "--id-field", "x.id"
-    )
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "jsonl"])
+def test_settings_are_proposed_for_tables_of_any_columns(tmp_path, ending):
+    rows = [{"pid": n, "name": f"n{n // 2} of x", "town": f"t{n // 2} at y"} for n in range(90)]
+    path = tmp_path / f"in.{ending}"
+    if ending == "jsonl":
+        write_rows(path, rows)
+    else:
+        with pa.OSFile(str(path), "wb") as file:
+            table = pa.Table.from_pylist(rows)
+            if ending == "parquet":
+                parquet.write_table(table, file)
+            else:
+                with pa.ipc.new_file(file, table.schema) as writer:
+                    writer.write_table(table)
+    kept = tmp_path / f"kept.{ending}"
+    asked = ("dedupe", path, "-o", kept, "--kind", "record", "--id-field", "pid")
+    assert "90 rows: 45 kept" in done(*asked, "--threshold", "0.9").stderr
+
+
+def test_a_table_of_which_no_row_can_be_stored_is_told_by_a_value(tmp_path):
+    for name, day in (("left", "19700231"), ("right", "19700105")):
+        lines = [f"{n},name {n},{n} high street,{day}" for n in range(50)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["id,name,street,born", *lines]) + "\n")
+    names = (tmp_path / "left.csv", tmp_path / "right.csv")
+    for one in (names, names[::-1]):
+        told = failed("link", *one, "-o", tmp_path / "pairs.csv", "--compare", "born=date:31")
+        assert "'born' is '19700231'" in told

@@ -928,3 +928,24 @@ def test_tables_in_files_have_all_columns_of_records(tmp_path):
     settings = '{"kind": "record", "fields": ["name", "phone", "town"], "candidates": ["phone"]}'
     done("create", store, "c", "--settings", settings)
     assert "there is no column 'town'" in failed("add", store, "c", path, "--id-field", "id")
+    kept = ("dedupe", path, "-o", tmp_path / "kept.parquet", "--id-field", "id")
+    assert "there is no column 'town'" in failed(*kept, "--store", store, "--collection", "c")
+    # What is searched for need not have all.
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "b", "name": "Ann", "phone": "555", "town": "York"}')
+    done("add", store, "c", rows, "--id-field", "id")
+    found = done("search", store, "c", "--input", path, "--id-field", "id", "--threshold", "0.1")
+    assert "b" in found.stdout.split()
+
+
+@pytest.mark.parametrize("made", [list, pa.Table.from_pylist, pd.DataFrame, pl.DataFrame])
+def test_a_table_is_linked_to_a_collection_by_the_fields_of_its_records(tmp_path, made):
+    names = ["name", "phone", "town"]
+    kind = simdb.Record([simdb.Field(name) for name in names], candidates=["phone"])
+    row = {"id": "a", "name": "Ann Lee", "phone": "555", "town": "York", "more": "x"}
+    with simdb.open(tmp_path / "s.simdb") as db:
+        stored = db.collection("c", kind, threshold=0.9)
+        stored.add("z", {name: row[name] for name in names})
+        assert len(simdb.link(stored, made([row]), item=[*names, "more"], key="id")) == 1
+        with pytest.raises(simdb.UsageError, match="have the field 'town', which item="):
+            simdb.link(stored, made([row]), item=names[:2], key="id")

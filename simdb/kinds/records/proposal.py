@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import random
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,13 +79,13 @@ class Proposal:
 
 def sampled(rows: Iterable[T], most: int = SAMPLED_ROWS) -> tuple[list[T], int]:
     """Return some rows drawn at random, of the same rows the same, and how many rows there are."""
-    chance = np.random.default_rng(0)
+    chance = random.Random(0)  # noqa: S311 - a draw that nobody can gain by
     drawn: list[T] = []
     count = 0
     for count, row in enumerate(rows, 1):
         if len(drawn) < most:
             drawn.append(row)
-        elif (place := int(chance.integers(count))) < most:
+        elif (place := chance.randrange(count)) < most:
             drawn[place] = row
     return drawn, count
 
@@ -117,8 +118,8 @@ def propose_record(
         ConfigurationError: the tables share no column, ``fields`` names another one, a column has
             both texts and fractional numbers or dates and others, or there are more columns than a
             record may have.
-        BadItemError: a row is no mapping; or each has a value that does not fit how its field is
-            compared (such rows count for nothing where others do).
+        BadItemError: a row is no mapping; or each of a table has a value that does not fit how its
+            field is compared (such rows count for nothing where others do).
         WrongTypeError: a table is no iterable of rows.
 
     >>> people = [{"name": f"name {n:x}{n * n}", "born": 1900 + n % 90} for n in range(500)]
@@ -140,7 +141,7 @@ def propose_record(
     left_out: dict[str, str] = {}
     for name in shared:
         sides = [[native(row[name]) for row in side if _is_there(row.get(name))] for side in tables]
-        problem = _problem(sides, is_chosen=name in chosen) if name else "has no name"
+        problem = _problem(sides, is_chosen=name in chosen) if name != "" else "has no name"
         if problem is not None:
             left_out[name] = problem
             continue
@@ -337,8 +338,14 @@ class _Estimate:
         self.most = PAIRS_A_ROW * self.rows
         # Any field may be looked at: all are scored.
         items = RecordItems(Record(fields))
-        samples = _fitting(items, samples)
-        self._features = items.features_of([*chain.from_iterable(samples)])
+        try:
+            self._features = items.features_of([*chain.from_iterable(samples)])
+        except BadItemError:
+            fitting = [[row for row in side if _fits(items, row)] for side in samples]
+            if not all(fitting):
+                raise
+            samples = fitting
+            self._features = items.features_of([*chain.from_iterable(samples)])
         self._ends = np.cumsum([*map(len, samples)])[:-1]
         self._times = rows[0] * rows[-1] / max(1, len(samples[0]) * len(samples[-1]))
 
@@ -362,16 +369,6 @@ class _Estimate:
         """Return the rules that propose few enough pairs, and any, with their number."""
         counted = zip(rules, self.of(rules), strict=True)
         return {rule: pairs for rule, (_, pairs) in counted if 0 < pairs <= self.most}
-
-
-def _fitting(items: RecordItems, samples: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-    """Return the rows that can be stored, or all where none can."""
-    try:
-        items.features_of([*chain.from_iterable(samples)])
-    except BadItemError:
-        fitting = [[row for row in side if _fits(items, row)] for side in samples]
-        return fitting if any(fitting) else samples
-    return samples
 
 
 def _fits(items: RecordItems, row: Row) -> bool:
