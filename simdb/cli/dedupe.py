@@ -1185,8 +1185,9 @@ class _Splitting:
             (self._feed.preambles.get(source, b""), copies, source in self._feed.arrays)
             for source, copies in written.items()
         ]
-        # An empty file may come before one with a header.
-        for preamble, copies, is_array in sorted(begun, key=lambda one: _is_empty(one[0])):
+        # An empty file may come before one with a header, or before an array.
+        begun.sort(key=lambda one: _is_empty(one[0]) and not one[2])
+        for preamble, copies, is_array in begun:
             copies.begin(preamble, is_array=is_array)
         for copies in set(written.values()):
             copies.finish()

@@ -14,11 +14,15 @@ from simdb.files.rows import BYTE_ORDER_MARK, ReadingOptions
 _AT_ONCE = 2**18
 _SPACE = re.compile(rb"[ \t\r\n]*+")
 _TEXT = re.compile(rb'[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+')  # up to its quote
-# Within an element: up to a bracket, a line end, or a text whose end is not there.
-_PLAIN = re.compile(rb'(?:[^][{}"\r\n]++|"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+")*+')
+# Within an element: up to a bracket, or a text whose end is not there.
+_PLAIN = re.compile(rb'(?:[^][{}"]++|"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+")*+')
+_LINE_END = re.compile(rb"[\r\n][ \t\r\n]*+")
 _SCALAR = re.compile(rb'[^][{}", \t\r\n]++')
 # A line of JSON is never a bracket alone.
-_OF_SEVERAL_LINES = re.compile(rb"[ \t\r\n]*+(?:\[[ \t\r\n]*+\{|[{\[][ \t\r]*+\n)")
+# Or one array of objects on one line, after which there is nothing.
+_OF_SEVERAL_LINES = re.compile(
+    rb"[ \t\r\n]*+(?:[{\[][ \t\r]*+\n|\[[ \t]*+\{[^\n]*+\n?+[ \t\r\n]*+\Z)"
+)
 _BEGINNING = re.compile(rb"[ \t\r\n]*+(?:(?P<first>\[)|\{[ \t\r]*+\n)")
 
 
@@ -43,7 +47,8 @@ class JsonReader(JsonLinesReader):
 
     The first characters tell which. In all but lines what is said of a line is said of an element
     or object: its place, from 1, is its number, and its bytes are put on one line. What is cut
-    short, or an array with an empty element, is no input at all.
+    short, or followed by something, or has an empty element or a line end within a text, is no
+    input at all.
     """
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
@@ -129,16 +134,16 @@ class _Lines(io.RawIOBase):
     def _inside(self, data: bytes, begin: int, made: list[bytes]) -> int:
         """Take a part of an element that has brackets of its own."""
         end = _end(_PLAIN, data, begin)
-        made.append(data[begin:end])
-        what = data[end : end + 1]
-        if what in (b"\r", b"\n"):
-            made.append(b" ")
-            return _end(_SPACE, data, end)
-        made.append(what)
+        part, what = data[begin:end], data[end : end + 1]
+        if b"\n" in part or b"\r" in part:
+            part = _LINE_END.sub(b" ", part)
+        made += part, what
         if what == b'"':
             self._in_text = True
         elif what:
             self._depth += 1 if what in b"{[" else -1
+            if self._depth == 1 and not self._is_array:
+                self._end_element(made)
         return end + len(what)
 
     def _between(self, data: bytes, begin: int, made: list[bytes]) -> int:

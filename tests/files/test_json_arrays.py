@@ -129,6 +129,30 @@ def test_elements_that_are_no_rows_are_bad_ones(tmp_path):
     assert f"{path}, row 2: " in failed("dedupe", path, "-o", tmp_path / "kept.jsonl")
 
 
+def test_what_is_no_object_among_objects_is_a_row_of_its_own(tmp_path):
+    path = tmp_path / "in.json"
+    path.write_text('{\n"text": "a b"\n}\n["junk"]\n7 {\n"text": "c d"}')
+    bad = tmp_path / "bad.jsonl"
+    done("dedupe", path, "-o", tmp_path / "kept.jsonl", "--bad", bad)
+    assert [json.loads(line)["line"] for line in bad.read_text().splitlines()] == [2, 3]
+    kept = (tmp_path / "kept.jsonl").read_text().splitlines()
+    assert [json.loads(line)["text"] for line in kept] == ["a b", "c d"]
+
+
+def test_lines_that_are_arrays_are_bad_rows_and_the_others_are_read(tmp_path):
+    path = tmp_path / "in.jsonl"
+    path.write_text('[{"text": "a b"}]\n{"text": "c d"}\n')
+    told = done("dedupe", path, "-o", tmp_path / "kept.jsonl", "--on-bad", "skip").stderr
+    assert "line 1: not a JSON object, but an array" in told
+
+
+def test_an_empty_file_may_come_before_an_empty_array(tmp_path):
+    (tmp_path / "a.json").write_text("")
+    (tmp_path / "b.json").write_text("[]")
+    done("dedupe", tmp_path / "a.json", tmp_path / "b.json", "-o", tmp_path / "kept.json")
+    assert json.loads((tmp_path / "kept.json").read_text()) == []
+
+
 def test_kept_elements_are_an_array_where_the_name_says_so_and_lines_elsewhere(tmp_path):
     path = tmp_path / "in.json"
     rows = [*ROWS, {**ROWS[0], "id": 4}]

@@ -77,12 +77,14 @@ def test_a_folder_that_is_missing_is_named_with_the_file_that_it_should_hold(tmp
 
 
 def test_an_error_about_the_temporary_file_names_the_one_that_it_becomes(tmp_path):
-    target = tmp_path / "s.simdb"
-    with (
-        pytest.raises(simdb.DatabaseFullError, match=re.escape(f"{target}: the disk is full")),
-        creation.temporary_beside(target) as temporary,
-    ):
-        raise simdb.DatabaseFullError(f"{temporary}: the disk is full")
+    (tmp_path / "link").symlink_to(tmp_path)
+    told = re.escape(f"{tmp_path / 's.simdb'}: the disk is full")
+    for target in (tmp_path / "s.simdb", tmp_path / "link" / "s.simdb"):
+        with (
+            pytest.raises(simdb.DatabaseFullError, match=told),
+            creation.temporary_beside(target) as temporary,
+        ):
+            raise simdb.DatabaseFullError(f"{temporary.resolve()}: the disk is full")
 
 
 def test_where_nothing_can_be_made_the_first_file_that_is_wanted_tells():

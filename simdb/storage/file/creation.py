@@ -304,7 +304,7 @@ def temporary_beside(target: Path) -> Iterator[Path]:
         try:
             yield temporary
         except StorageError as error:
-            told = str(error).replace(str(temporary), str(target))
+            told = str(error).replace(temporary.name, target.name)
             error.args = (told, *error.args[1:])
             raise
         finally:

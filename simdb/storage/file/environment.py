@@ -1479,10 +1479,10 @@ def release(environment: Environment, user: object = None) -> None:
 
 
 def give_up(environment: Environment, user: object) -> None:
-    """Give an environment back, of which nobody else will: waits for no lock.
+    """Give an environment back, which nobody else will; waits for nobody who opens one, or forks.
 
-    Python's collector calls it, amid anything, also where a lock is held that others wait for, who
-    have the one that closing takes. Then it is closed with the next that is opened or released.
+    Python's collector calls it, amid anything, also where the lock of a file is held for which such
+    a one waits. Then it is closed with the next that is opened or released.
     """
     environment.users.discard(user)
     if _registry_lock.acquire(blocking=False):
