@@ -65,9 +65,16 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "            if not self.environment.has_stored(group.commit):\n    ",
-        "            if True:\n    ",
+        "is_of_writing(failed) or not self.environment.has_stored(group.commit):",
+        "is_of_writing(failed) or failed:",
         "tests/storage/test_groups.py -k of_that_call_alone",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "is_of_writing(failed) or not self.environment",
+        "not self.environment",
+        "tests/storage/test_groups.py -k none_is_told",
     ),
     Fault(
         "storage",

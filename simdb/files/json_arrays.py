@@ -18,8 +18,7 @@ _TEXT = re.compile(rb'[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+')  # up to its quo
 _PLAIN = re.compile(rb'(?:[^][{}"]++|"[^"\\\r\n]*+(?:\\[^\r\n][^"\\\r\n]*+)*+")*+')
 _LINE_END = re.compile(rb"[\r\n][ \t\r\n]*+")
 _SCALAR = re.compile(rb'[^][{}", \t\r\n]++')
-# A line of JSON is never a bracket alone.
-# Or one array of objects on one line, after which there is nothing.
+# No line of JSON lines is a bracket alone, and none an array of objects, after which nothing comes.
 _OF_SEVERAL_LINES = re.compile(
     rb"[ \t\r\n]*+(?:[{\[][ \t\r]*+\n|\[[ \t]*+\{[^\n]*+\n?+[ \t\r\n]*+\Z)"
 )

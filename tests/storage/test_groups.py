@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -265,6 +266,31 @@ def test_what_is_raised_after_the_commit_is_of_that_call_alone(
     ]
     require_whole(collection, {"first", "0", "1", *["2"] * is_large})
     require_usable(collection)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_where_the_system_fails_to_write_none_is_told_of_a_commit(
+    collection, monkeypatch, is_large
+):
+    """Although the file may show it, as long as the system has not forgotten it."""
+    commit, raised = WriteTransaction.commit, [1]
+
+    def failing(self: WriteTransaction) -> None:
+        commit(self)
+        if raised and self.member is not None and self._is_direct >= is_large:
+            raised.pop()
+            raise OSError(errno.EIO, "the disk is gone")
+
+    large = list(range(10**6, 10**6 + 20_000))
+    with monkeypatch.context() as patched:
+        patched.setattr(WriteTransaction, "commit", failing)
+        calls = all_at_once(
+            collection,
+            adding(collection, "0", [1]),
+            adding(collection, "1", large if is_large else [2]),
+            adding(collection, "2", [3]),
+        )
+    assert [type(call.error) for call in calls] == [simdb.DatabaseFailedError] * 3
 
 
 def test_who_settles_a_group_keeps_nobody_from_writing(collection, monkeypatch):

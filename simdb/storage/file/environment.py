@@ -58,7 +58,7 @@ from simdb.errors import (
 )
 from simdb.storage.file import creation, log, preflight
 from simdb.storage.file.creation import Room
-from simdb.storage.file.errors import is_of_storage, translated
+from simdb.storage.file.errors import is_of_storage, is_of_writing, translated
 from simdb.storage.file.groups import Group, Lobby, Member
 from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
 from simdb.storage.file.log import Changed, Log
@@ -603,7 +603,7 @@ class WriteTransaction(ReadTransaction):
             with self.environment.failures_noted():
                 self._commit_noted(group.manifests | self.written_manifests)
         except Exception as failed:  # noqa: BLE001 - raised when the others' changes are durable
-            if not self.environment.has_stored(group.commit):
+            if is_of_writing(failed) or not self.environment.has_stored(group.commit):
                 return failed
             failure = failed
         self.environment.lobby.settle(group)
@@ -626,7 +626,8 @@ class WriteTransaction(ReadTransaction):
                     self._commit_noted(group.manifests)
         except Exception as error:
             # Raised by the handler of a signal, or after the commit: of this member alone.
-            if not is_of_storage(error) or self.environment.has_stored(group.commit):
+            is_stored = not is_of_writing(error) and self.environment.has_stored(group.commit)
+            if is_stored or not is_of_storage(error):
                 raise
             failure = error  # of all members
             # What was read of changes that are not stored may come again with other content.

@@ -41,6 +41,11 @@ def is_of_storage(error: BaseException) -> bool:
     return isinstance(error, SimdbError | lmdb.Error | MemoryError)
 
 
+def is_of_writing(error: BaseException) -> bool:
+    """Whether an error says that what was to be written may be lost; want of memory does not."""
+    return is_of_storage(error) and not isinstance(error, MemoryError)
+
+
 @contextlib.contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Turn LMDB's and the system's errors into simdb's."""
