@@ -237,28 +237,38 @@ def test_another_commits_for_one_that_is_interrupted(collection, monkeypatch, af
     require_usable(collection)
 
 
+@contextmanager
+def raised_after(
+    monkeypatch: pytest.MonkeyPatch, step: str, error: BaseException | type, *, is_large: bool
+) -> Iterator[pytest.MonkeyPatch]:
+    """Let the first shared commit, or the first of much, raise an error once that step is done."""
+    done, raised = getattr(WriteTransaction, step), [1]
+
+    def failing(self: WriteTransaction, *arguments: Any) -> None:
+        done(self, *arguments)
+        if raised and self.member is not None and self._is_direct >= is_large:
+            raised.pop()
+            raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(WriteTransaction, step, failing)
+        yield patched
+
+
+def little_and_much(collection: simdb.Collection, *, is_large: bool) -> list[Callable[[], Any]]:
+    """Two calls, of which the second may write more than a commit holds back."""
+    much = list(range(10**6, 10**6 + 20_000)) if is_large else [2]
+    return [adding(collection, "0", [1]), adding(collection, "1", much)]
+
+
 @pytest.mark.parametrize("error", [MemoryError, TimeoutError, KeyboardInterrupt])
 @pytest.mark.parametrize("is_large", [False, True])
 def test_what_is_raised_after_the_commit_is_of_that_call_alone(
     collection, monkeypatch, is_large, error
 ):
-    commit, raised = WriteTransaction._commit_noted, [1]
-
-    def failing(self: WriteTransaction, manifests: dict[int, Any]) -> None:
-        commit(self, manifests)
-        if raised and self.member is not None and self._is_direct >= is_large:
-            raised.pop()
-            raise error
-
-    large = list(range(10**6, 10**6 + 20_000))
-    with monkeypatch.context() as patched:
-        patched.setattr(WriteTransaction, "_commit_noted", failing)
-        calls = all_at_once(
-            collection,
-            adding(collection, "0", [1]),
-            adding(collection, "1", large if is_large else [2]),
-            *[adding(collection, "2", [3])] * is_large,
-        )
+    later = [adding(collection, "2", [3])] * is_large
+    with raised_after(monkeypatch, "_commit_noted", error, is_large=is_large):
+        calls = all_at_once(collection, *little_and_much(collection, is_large=is_large), *later)
     assert [type(call.error) for call in calls] == [
         type(None),
         error,
@@ -273,43 +283,24 @@ def test_where_the_system_fails_to_write_none_is_told_of_a_commit(
     collection, monkeypatch, is_large
 ):
     """Although the file may show it, as long as the system has not forgotten it."""
-    commit, raised = WriteTransaction.commit, [1]
-
-    def failing(self: WriteTransaction) -> None:
-        commit(self)
-        if raised and self.member is not None and self._is_direct >= is_large:
-            raised.pop()
-            raise OSError(errno.EIO, "the disk is gone")
-
-    large = list(range(10**6, 10**6 + 20_000))
-    with monkeypatch.context() as patched:
-        patched.setattr(WriteTransaction, "commit", failing)
-        calls = all_at_once(
-            collection,
-            adding(collection, "0", [1]),
-            adding(collection, "1", large if is_large else [2]),
-            adding(collection, "2", [3]),
-        )
+    later = adding(collection, "2", [3])
+    gone = OSError(errno.EIO, "the disk is gone")
+    with raised_after(monkeypatch, "commit", gone, is_large=is_large):
+        calls = all_at_once(collection, *little_and_much(collection, is_large=is_large), later)
     assert [type(call.error) for call in calls] == [simdb.DatabaseFailedError] * 3
 
 
 def test_who_settles_a_group_keeps_nobody_from_writing(collection, monkeypatch):
     """Which has the gate when it begins to write, and whoever settled must pass it."""
-    commit, settle, raised = WriteTransaction._commit_noted, groups.Lobby.settle, [1]
-
-    def interrupted(self: WriteTransaction, manifests: dict[int, Any]) -> None:
-        commit(self, manifests)
-        if raised and self.member is not None:
-            raised.pop()
-            raise KeyboardInterrupt
+    settle = groups.Lobby.settle
 
     def settled(self: groups.Lobby, *arguments: Any) -> None:
         settle(self, *arguments)
         time.sleep(0.2)
 
     monkeypatch.setattr(groups, "MOST_MEMBERS", 2)
-    with monkeypatch.context() as patched:
-        patched.setattr(WriteTransaction, "_commit_noted", interrupted)
+    interrupted = raised_after(monkeypatch, "_commit_noted", KeyboardInterrupt, is_large=False)
+    with interrupted as patched:
         patched.setattr(groups.Lobby, "settle", settled)
         calls = all_at_once(
             collection, *(adding(collection, str(number), [number]) for number in range(5))
