@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args, overload
 
 import numpy as np
@@ -27,6 +31,7 @@ from simdb.arguments import (
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
+    KeyExistsError,
     SimdbError,
     UsageError,
     WrongTypeError,
@@ -837,9 +842,11 @@ class CollectionView(Tabular):
 
     def join(
         self,
-        other: CollectionView,
+        other: CollectionView | Iterable[Any] | arrow.Table,
         threshold: ThresholdLike | None = None,
         *,
+        key: str | None = None,
+        item: str | Sequence[str] | None = None,
         max_distance: ThresholdLike | None = None,
         guarantee: AskedGuarantee = "auto",
         min_recall: float | None = None,
@@ -854,10 +861,12 @@ class CollectionView(Tabular):
         resume: str | None = None,
         budget: int | None = None,
     ) -> Pairs:
-        """Find all pairs of an item of this collection and a similar one of another.
+        """Find all pairs of an item of this collection and a similar one of another, or of a table.
 
         Pairs stream in bounded memory. Each comes once, ``left`` from this collection and ``right``
-        from the other. Both collections must have the same settings of their kind.
+        from the other. Both collections must have the same settings of their kind. Rows that are
+        no collection become one with the settings of this one, in a file that is deleted when the
+        pairs are let go of.
 
         By default texts, sets, bags and bits by Tanimoto similarity are joined exactly. This needs
         no index if the symbols of both collections fit into the memory setting; otherwise the other
@@ -866,8 +875,9 @@ class CollectionView(Tabular):
         collection; ``explain`` tells which.
 
         Args:
-            other: a collection of this or of another database; ``simdb.link`` joins a collection
-                and a table.
+            other: a collection of this or of another database; or rows, as ``add_many`` takes
+                them, of which none may be bad.
+            key, item: the names of these columns, if the rows are a table, as for ``add_many``.
             threshold, max_distance, min_recall: as for ``search`` in the other collection; its
                 bound if not given.
             guarantee: ``"auto"``, ``"exact"`` or ``"probable"``.
@@ -893,14 +903,16 @@ class CollectionView(Tabular):
                 ``since``, as after a restore; or, while iterating, the pairs for ``one_to_one`` do
                 not fit into memory, or a collection was rebuilt meanwhile, as for ``pairs``.
             KeyNotFoundError: while iterating: a key of ``apart`` is not stored.
-            WrongTypeError: the other is not a collection.
+            KeyExistsError, BadItemError: a row cannot be compared; ``row`` says which, from 0.
+            WrongTypeError: the other is neither a collection nor rows.
             OperationInterruptedError: while iterating: the budget is spent.
         """
         if not isinstance(other, CollectionView):
-            raise WrongTypeError(
-                f"join takes a collection, not {type(other).__name__}; simdb.link(collection, "
-                "table, item=...) joins a collection and a table"
-            )
+            if other_since is not None or other_where is not None:
+                raise UsageError("other_since= and other_where= need a collection, not rows")
+            other = self._collected(other, key, item)
+        elif key is not None or item is not None:
+            raise UsageError("key= and item= name columns of a table, but the other is stored")
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = [
             None if mark is None else answers.choose.read_since(mark)
@@ -931,6 +943,35 @@ class CollectionView(Tabular):
         kept = kept_apart if one_to_one else None
         kind = right.settings.kind
         return self._streamed(other, method, kind, budget, among, since=told, apart=kept)
+
+    def _collected(
+        self, rows: object, key: str | None, item: str | Sequence[str] | None
+    ) -> Collection:
+        """Return rows as a collection with the settings of this one, whose file goes with it."""
+        if not arrow.is_table(rows) and (
+            isinstance(rows, str | bytes) or not can_be_iterated(rows)
+        ):
+            told = f"other must be a collection, a table or rows, not {type(rows).__name__}"
+            raise WrongTypeError(told)
+        given = arrow.rows_of(rows, key, item, ())
+        folder = Path(late.module("tempfile").mkdtemp(prefix="simdb-"))  # mostly not needed
+        memory, threads = self._handle.memory, self._handle.threads
+        try:
+            handle = Handle.throwaway(folder / "rows.simdb", threads=threads, memory=memory)
+            weakref.finalize(handle, _remove, folder, os.getpid())
+            with handle.write() as transaction:
+                # Under the same name: what would mend an index of it would mend it here.
+                settings = CollectionSettings.made_by(self.recipe(), self._name)
+                catalogue.create(transaction, settings)
+            made = Collection(handle, self._name, None)
+            made.add_many(given)
+        except BaseException as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, KeyExistsError):  # none is stored that could be replaced
+                told = f"key {error.key!r} comes twice"
+                raise KeyExistsError(told, row=error.row, key=error.key) from error
+            raise
+        return made
 
     def score(self, pairs: GivenPairs, other: CollectionView | None = None) -> Pairs:
         """Compare given pairs of stored items, as candidates are compared.
@@ -2067,6 +2108,12 @@ class Collection(CollectionView):
             which = "old" if now == before else "new"
             told = f"interrupted; the collection has its {which} settings"
             raise KeyboardInterrupt(told) from None
+
+
+def _remove(folder: Path, process: int) -> None:
+    """Remove the folder of a file that is used no more, unless by the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _require_unclosed(handle: Handle, snapshot: ReadTransaction | None) -> None:

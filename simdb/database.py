@@ -587,16 +587,7 @@ def open_throwaway(path: Path, *, threads: int | None = None, memory: int = 2**3
     Nothing of it is synced; threads and memory are as for ``open_database``.
     """
     threads, memory = _resources(threads, memory)
-    handle = Handle(
-        path,
-        read_only=False,
-        sync="never",
-        busy_timeout=None,
-        threads=threads,
-        memory=memory,
-        map_size=None,
-    )
-    return Database(handle)
+    return Database(Handle.throwaway(path, threads=threads, memory=memory))
 
 
 def _resources(threads: int | None, memory: int) -> tuple[int, int]:

@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "database",
+        "collection.py",
+        "    if os.getpid() == process:\n",
+        "    if process:\n",
+        "tests/answers/test_join.py -k as_long_as",
+    ),
+    Fault(
+        "database",
         "database.py",
         "        with open_database(temporary, threads=threads, memory=memory) as database:\n",
         "        with open_database(temporary, threads=threads) as database:\n",

@@ -1,17 +1,23 @@
-"""Joins of two collections against brute force in fractions."""
+"""Joins of two collections, or one and a table, against brute force in fractions."""
 
 from __future__ import annotations
 
 import random
+import re
+import tempfile
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import simdb
 from simdb.answers.exact import memory as exact_memory
-from simdb.errors import ConfigurationError, ThresholdTooLowError
+from simdb.errors import ConfigurationError, ThresholdTooLowError, UsageError
 from tests.support import oracle
 from tests.support.exact_oracle import adversarial_sets, similar_across
 from tests.support.exact_stores import (
@@ -22,6 +28,7 @@ from tests.support.exact_stores import (
     pairs_found,
     small_epochs,
 )
+from tests.support.processes import answer_of
 
 
 def two_corpora(seed: int, threshold: Fraction) -> tuple[list[set[int]], list[set[int]]]:
@@ -60,6 +67,7 @@ def test_a_join_gives_each_similar_pair_of_a_left_and_a_right_item_once(
         assert pairs_found(other.join(one, threshold)) == {
             (b, a): similarity for (a, b), similarity in expected.items()
         }
+        assert pairs_found(one.join(enumerate(right), threshold)) == expected
         assert db.check(deep=True).sound
 
 
@@ -163,3 +171,81 @@ def test_what_does_not_fit_into_memory_needs_an_index_on_the_right(
         with pytest.raises(ThresholdTooLowError, match=r"rebuild\(exact_floor=0\.8\)"):
             list(one.join(other, 0.8))
         assert pairs_found(one.join(other, 0.9)) == {(1, 2): 1.0}
+
+
+TABLE = pa.table({"id": ["x", "y", "z"], "tags": [[1, 2, 3, 4], [7, 8], [2, 3, 4]]})
+
+
+@pytest.fixture
+def tags(tmp_path: Path) -> Iterator[simdb.Collection]:
+    with simdb.open(tmp_path / "s") as db:
+        made = db.collection("tags", simdb.Set(), threshold=0.7)
+        made.add_many([("a", {1, 2, 3, 4}), ("b", {7, 8})])
+        yield made
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of files that are soon deleted."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_table_is_joined_whatever_library_it_is_of(tags: simdb.Collection) -> None:
+    expected = {("a", "x"): 1.0, ("a", "z"): 0.75, ("b", "y"): 1.0}
+    for table in (TABLE, TABLE.to_pandas(), pl.DataFrame(TABLE), TABLE.to_reader()):
+        assert pairs_found(tags.join(table, key="id", item="tags")) == expected
+    assert pairs_found(tags.join(TABLE, 0.8, item="tags")) == {("a", 0): 1.0, ("b", 1): 1.0}
+    chosen = tags.join(TABLE, 0.5, key="id", item="tags", one_to_one=True).to_arrow().to_pydict()
+    assert [*zip(chosen["left"], chosen["right"], strict=True)] == [("a", "x"), ("b", "y")]
+    assert not tags.join([]).count()
+    later = tags.checkpoint()
+    tags.add("c", {7, 8, 9})
+    assert pairs_found(tags.join(TABLE, 0.6, key="id", item="tags", since=later)) == {
+        ("c", "y"): 2 / 3
+    }
+
+
+def test_a_table_is_kept_for_as_long_as_its_pairs(tags: simdb.Collection, temporary: Path) -> None:
+    pairs = tags.join(TABLE, key="id", item="tags")
+    for _ in range(2):
+        assert pairs.count() == 3
+        assert len([*temporary.iterdir()]) == 1
+    held = [pairs]
+    del pairs
+
+    def let_go_of() -> int:
+        held.clear()
+        return len([*temporary.iterdir()])
+
+    assert answer_of(let_go_of) == "1"  # a child that ends has no part in it
+    assert held[0].count() == 3
+    held.clear()
+    assert not [*temporary.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "told"),
+    [
+        (3, {}, "other must be a collection, a table or rows, not int"),
+        ("text", {}, "other must be a collection, a table or rows, not str"),
+        (TABLE, {}, "item= must name the column of the items"),
+        (TABLE, {"item": "tag"}, "the table has no column 'tag'; it has 'id', 'tags'"),
+        ([("a", {1}), ("a", {2})], {}, "key 'a' comes twice"),
+        ([("a", {1}), ("b", 3)], {}, "row 1: a set must be a collection of"),
+        (pa.table({"tags": [[1], None]}), {"item": "tags"}, "row 1: the column 'tags' is null"),
+        ([("a", {1})], {"item": "tags"}, "name columns of a table, but the rows are list"),
+        ([("a", {1})], {"other_since": 0}, "other_since= and other_where= need a collection"),
+        ([("a", {1})], {"other_where": {"n": 1}}, "other_since= and other_where= need a coll"),
+    ],
+)
+def test_rows_that_cannot_be_joined_are_told_of_and_nothing_is_left(
+    tags: simdb.Collection, temporary: Path, rows: Any, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(simdb.SimdbError, match=re.escape(told)):
+        tags.join(rows, **options)
+    with pytest.raises(UsageError, match="key= and item= name columns"):
+        tags.join(tags, item="tags")
+    assert not [*temporary.iterdir()]
