@@ -1596,9 +1596,9 @@ class Collection(CollectionView):
         all batches before are stored; with ``on_existing="skip"`` it can be run again.
 
         Args:
-            rows: any iterable of (key, item) or (key, item, metadata). Or a table: a frame of
-                pandas or polars, a table of pyarrow, a relation of DuckDB, a data set of Hugging
-                Face, or any object with ``__arrow_c_stream__``.
+            rows: any iterable of (key, item) or (key, item, metadata), or of entries, as ``items``
+                yields them. Or a table: a frame of pandas or polars, a table of pyarrow, a relation
+                of DuckDB, a data set of Hugging Face, or any object with ``__arrow_c_stream__``.
             key, item, metadata: the names of these columns in a table. Several columns for ``item``
                 make an object of each row, as for records. Without ``key`` the number of the row,
                 from 0, is the key. A row with a null is a bad row.

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kernels",
+        "kernels/kept.py",
+        "        and words(id(whole) + VALUE).value == whole\n",
+        "        and words(id(np.uint64(2**63 + 5)) + VALUE).value == whole\n",
+        "tests/database/test_public_api.py -k fills_memory",
+    ),
+    Fault(
         "database",
         "collection.py",
         "    if os.getpid() == process:\n",

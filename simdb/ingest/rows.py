@@ -18,7 +18,7 @@ from simdb.errors import BadItemError, KeyExistsError, UsageError
 from simdb.kinds import Items
 from simdb.kinds.base import Stored
 from simdb.ragged import ByteStrings, picked, slices_of
-from simdb.results import Key
+from simdb.results import Entry, Key
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import encode_user_key, encode_user_keys
 
@@ -306,6 +306,8 @@ def _read_row(row: Any, items: Items) -> tuple[Key, bytes, bytes, bytes]:
     if isinstance(row, BaseException):
         # A reader of files hands on what was wrong with a line.
         raise row
+    if isinstance(row, Entry):
+        row = row.key, row.item, row.metadata
     if isinstance(row, str | bytes | dict) or not hasattr(row, "__len__") or not 2 <= len(row) <= 3:
         raise BadItemError(
             f"a row must be (key, item) or (key, item, metadata), not {str(row)[:60]!r}"
@@ -382,7 +384,7 @@ def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
 
 def _key_of(row: Any) -> Key | None:
     try:
-        key = row.key if isinstance(row, BadItemError) else row[0]
+        key = row.key if isinstance(row, BadItemError | Entry) else row[0]
         encode_user_key(key)
     except (UsageError, TypeError, ValueError, IndexError, KeyError):
         return None

@@ -114,6 +114,7 @@ def _name(parts: list[bytes]) -> str:
 def _lies_as_expected() -> bool:
     """Whether arrays, numbers and tuples have their fields where kept code reads them."""
     array = np.arange(6, dtype=np.uint16).reshape(2, 3)
+    whole, real, pair = np.uint64(2**63 + 5), 1.5, (array, None)  # kept while they are looked at
     at = id(array)
     words, numbers = ctypes.c_uint64.from_address, ctypes.c_int32.from_address
     shape, strides = (words(at + place).value for place in (DIMENSIONS, STRIDES))
@@ -123,9 +124,9 @@ def _lies_as_expected() -> bool:
         and (words(shape).value, words(shape + 8).value) == (2, 3)
         and (words(strides).value, words(strides + 8).value) == (6, 2)
         and numbers(at + FLAGS).value & 0x503 == C_ORDER | ALIGNED | WRITEABLE
-        and words(id(np.uint64(2**63 + 5)) + VALUE).value == 2**63 + 5
-        and ctypes.c_double.from_address(id(1.5) + VALUE).value == 1.5
-        and words(id((array, None)) + TUPLE_SIZE).value == 2
+        and words(id(whole) + VALUE).value == whole
+        and ctypes.c_double.from_address(id(real) + VALUE).value == real
+        and words(id(pair) + TUPLE_SIZE).value == len(pair)
     )
 
 

@@ -220,9 +220,9 @@ def test_what_is_open_says_that_it_cannot_be_sent(tmp_path):
         assert pickle.loads(pickle.dumps(recipe)) == recipe == copy.deepcopy(recipe)
 
 
-def loaded_by(script: str) -> set[str]:
+def loaded_by(script: str, **variables: str) -> set[str]:
     command = f"{script}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
-    return set(json.loads(interpreted(command).stdout.splitlines()[-1]))
+    return set(json.loads(interpreted(command, variables=variables).stdout.splitlines()[-1]))
 
 
 def test_importing_loads_no_compiler_and_nothing_of_the_command_line():
@@ -244,6 +244,20 @@ with simdb.open({str(tmp_path / "s.simdb")!r}) as db:
     assert len(news) == 1 and "a" in news
     news.get("a"), list(news.items()), news.stats(), db.stats()
 """
+    )
+    assert not modules & {"numba", "llvmlite", "scipy"}
+
+
+def test_nothing_is_compiled_where_python_fills_memory_that_is_freed(tmp_path):
+    modules = loaded_by(
+        f"""
+import simdb
+with simdb.open({str(tmp_path / "s.simdb")!r}) as db:
+    news = db.collection("c", simdb.Text())
+    news.add("a", "some text")
+    assert len(news.search("some text")) == 1
+""",
+        PYTHONDEVMODE="1",
     )
     assert not modules & {"numba", "llvmlite", "scipy"}
 

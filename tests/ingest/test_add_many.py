@@ -251,13 +251,18 @@ def test_no_rows_are_no_work(collection):
     assert len(collection) == 0
 
 
-def test_rows_may_be_tuples_lists_arrays_and_named_tuples(collection):
+def test_rows_may_be_tuples_lists_arrays_named_tuples_and_entries(collection):
     collection.add_many([(1, "a"), [2, "b"], (3, "c", None), [4, "d", {"n": 1}]])
     collection.add_many(np.array([["x", "e"], ["y", "f"]]))
     collection.add_many({5: "g", 6: "h"}.items())
     collection.add_many(zip(range(7, 9), "ij", strict=True))
     assert list(contents(collection).values()) == list("abcdefghij")
     assert collection.get(4).metadata == {"n": 1}
+    stored = list(collection.items())
+    collection.delete_many([entry.key for entry in stored])
+    report = collection.add_many([simdb.Entry(20, 5), *stored], on_bad="skip")
+    assert [row for row, _ in report.bad_rows] == [0]
+    assert list(collection.items()) == stored
 
 
 @pytest.mark.parametrize(

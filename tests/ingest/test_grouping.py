@@ -252,10 +252,10 @@ DISTANCES: dict[str, tuple[simdb.kinds.Kind, dict[str, Any], Callable[[random.Ra
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", DISTANCES)
-def test_kept_groups_by_distance_are_those_computed_anew(tmp_path, name, method):
+def test_kept_groups_by_distance_are_those_computed_anew(tmp_path, long_form, name, method):
     """Also where the nearest centre decides, and where the index does not find all pairs."""
     kind, options, item = DISTANCES[name]
-    for seed in range(6):
+    for seed in range(6 if long_form else 3):
         generator = random.Random(f"{name} {seed}")
         with simdb.open(tmp_path / f"{seed}.simdb", sync="batch", threads=1) as db:
             collection = db.create_collection("c", kind, groups=method, seed=seed, **options)

@@ -431,13 +431,13 @@ def test_numbers_in_texts_keep_all_their_digits(tmp_path):
 @pytest.mark.parametrize("on_existing", ["replace", "keep"])
 @pytest.mark.parametrize("policy", [None, "n desc", "longest"])
 def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
-    tmp_path, monkeypatch, policy, on_existing
+    tmp_path, monkeypatch, long_form, policy, on_existing
 ):
     """Also where rows come again with other items, with other metadata, or with both."""
     generator = random.Random(f"{policy} {on_existing}")
     updated = 0
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
-        for trial in range(6):
+        for trial in range(6 if long_form else 3):
             options: dict[str, Any] = {"threshold": "0.5", "exact_floor": "0.5", "seed": trial}
             collection = db.create_collection(f"c{trial}", simdb.Set(), **options)
             items: dict[int, frozenset[int]] = {}
@@ -471,15 +471,17 @@ def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
                 told = [(one.key, one.action == "duplicate") for one in outcomes]
                 assert [(one.key, one.action == "duplicate") for one in outcomes_again] == told
             assert collection.check(deep=True).sound
-    assert updated > 20 or on_existing == "keep"
+    assert updated > 10 or on_existing == "keep"
 
 
 @pytest.mark.parametrize(
     "how", [{"on_existing": "replace"}, {"policy": "length(item) desc"}, {"on_existing": "keep"}]
 )
-def test_outcomes_come_in_the_order_of_the_input_however_rows_wait(tmp_path, monkeypatch, how):
+def test_outcomes_come_in_the_order_of_the_input_however_rows_wait(
+    tmp_path, monkeypatch, long_form, how
+):
     """Bad rows too, and where keys come again, which parts batches."""
-    for seed in range(20):
+    for seed in range(20 if long_form else 8):
         generator = random.Random(seed)
         monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([1, 2, 3, 5]))
         rows = [

@@ -257,8 +257,7 @@ def test_two_collections_are_joined(case, items, collection, tmp_path):
         probable = found_pairs(collection.join(other, guarantee="probable"))
         assert probable <= expected
         assert len(expected - probable) <= 2
-        rows = [(entry.key, entry.item) for entry in other.items()]
-        assert found_pairs(collection.join(rows, guarantee="exact")) == expected
+        assert found_pairs(collection.join(other.items(), guarantee="exact")) == expected
 
 
 def test_new_pairs_are_those_with_a_new_item(case, items, collection):

@@ -105,10 +105,13 @@ def test_nothing_overflows_or_vanishes_at_the_ends_of_float32():
 def test_limits_of_angles_at_both_ends():
     vectors = np.array([[1, 0], [-1, 0], [0, 1], [-1, 1e-4]], np.float32)
     measured = VectorMeasure("cosine")
-    assert measured.scan(vectors[0], vectors, 180)[0].tolist() == [0, 1, 2, 3]
-    assert measured.scan(vectors[0], vectors, 1e9)[0].tolist() == [0, 1, 2, 3]
-    assert measured.scan(vectors[0], vectors, 179.9999)[0].tolist() == [0, 2, 3]
-    assert measured.scan(vectors[0], vectors, 90)[0].tolist() == [0, 2]
-    assert measured.scan(vectors[0], vectors, 0)[0].tolist() == [0]
-    assert measured.scan(vectors[0], vectors, -1)[0].tolist() == []
-    assert measured.scan(vectors[0], vectors[:0], 90)[0].tolist() == []
+
+    def within(limit: float) -> list[int]:
+        return measured.scan(vectors[0], vectors, limit)[0].tolist()
+
+    assert within(180.0) == within(1e9) == [0, 1, 2, 3]
+    assert within(179.9999) == [0, 2, 3]
+    assert within(90.0) == [0, 2]
+    assert within(0.0) == [0]
+    assert within(-1.0) == []
+    assert measured.scan(vectors[0], vectors[:0], 90.0)[0].tolist() == []

@@ -216,7 +216,7 @@ def test_what_is_surely_a_match_takes_nothing_and_many_that_may_be_one_take_much
     assert clique.beside(np.array([3.0])).shares < 0.3
 
 
-@pytest.mark.parametrize("matches", [300, 1000, 1400])
+@pytest.mark.parametrize("matches", [300, pytest.param(1000, marks=pytest.mark.slow), 1400])
 def test_where_the_model_holds_probabilities_are_true(matches):
     """Fields that differ independently: m, how many match and each pattern's share are found."""
     generator = np.random.default_rng(matches)

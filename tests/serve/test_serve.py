@@ -747,7 +747,7 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_headers() -> No
     [
         (signal.SIGTERM, 2),
         (signal.SIGINT, 1),
-        (signal.SIGHUP, 1),
+        pytest.param(signal.SIGHUP, 1, marks=pytest.mark.slow),
         (signal.SIGHUP, 2),
         pytest.param(signal.SIGKILL, 2, marks=pytest.mark.slow),
     ],

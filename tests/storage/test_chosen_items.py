@@ -30,7 +30,7 @@ def texts(size):
 
 @pytest.mark.parametrize("compression", [None, "zstd"])
 @pytest.mark.parametrize("size", [60, 900, LARGE])
-@pytest.mark.parametrize("step", [1, 3, 97])
+@pytest.mark.parametrize("step", [1, pytest.param(3, marks=pytest.mark.slow), 97])
 def test_items_are_those_of_their_numbers(tmp_path, monkeypatch, compression, size, step):
     stored = texts(size)
     options = {} if compression is None else {"compression": compression}
