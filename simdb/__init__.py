@@ -244,136 +244,42 @@ __all__ = [
 
 # Where each name is from, imported when it is asked for: a command needs few of them.
 _NAMES = {
-    "simdb.collection": (
-        "Collection",
-        "CollectionView",
-    ),
-    "simdb.database": (
-        "Database",
-        "Snapshot",
-        "load",
-        "open",
-    ),
+    "simdb.collection": "Collection CollectionView",
+    "simdb.database": "Database Snapshot load open",
     "simdb.errors": (
-        "BadItemError",
-        "CollectionNotFoundError",
-        "ConfigurationError",
-        "CorruptionError",
-        "DatabaseBusyError",
-        "DatabaseClosedError",
-        "DatabaseFailedError",
-        "DatabaseFullError",
-        "DatabaseNotFoundError",
-        "FormatVersionError",
-        "GroupNotFoundError",
-        "KeyExistsError",
-        "KeyNotFoundError",
-        "MissingExtraError",
-        "NotADatabaseError",
-        "NothingAlikeError",
-        "OperationInterruptedError",
-        "ReadOnlyError",
-        "Remedy",
-        "SimdbError",
-        "StorageError",
-        "ThresholdTooLowError",
-        "UnknownKindError",
-        "UnknownTokeniserError",
-        "UsageError",
-        "WrongTypeError",
+        "BadItemError CollectionNotFoundError ConfigurationError CorruptionError "
+        "DatabaseBusyError DatabaseClosedError DatabaseFailedError DatabaseFullError "
+        "DatabaseNotFoundError FormatVersionError GroupNotFoundError KeyExistsError "
+        "KeyNotFoundError MissingExtraError NotADatabaseError NothingAlikeError "
+        "OperationInterruptedError ReadOnlyError Remedy SimdbError StorageError "
+        "ThresholdTooLowError UnknownKindError UnknownTokeniserError UsageError WrongTypeError"
     ),
-    "simdb.evidence": ("PairExplanation",),
-    "simdb.frames": (
-        "dedupe",
-        "link",
-        "pairs",
-    ),
+    "simdb.evidence": "PairExplanation",
+    "simdb.frames": "dedupe link pairs",
     "simdb.kinds": (
-        "Alike",
-        "Bag",
-        "Bits",
-        "CharacterShingles",
-        "Edits",
-        "Equal",
-        "Field",
-        "Fingerprint",
-        "Near",
-        "Record",
-        "Set",
-        "Signature",
-        "StopWordShingles",
-        "String",
-        "Text",
-        "Tokens",
-        "Vector",
-        "WeightedSet",
-        "Within",
-        "WordShingles",
+        "Alike Bag Bits CharacterShingles Edits Equal Field Fingerprint Near Record Set Signature "
+        "StopWordShingles String Text Tokens Vector WeightedSet Within WordShingles"
     ),
-    "simdb.kinds.records.proposal": (
-        "Proposal",
-        "propose_record",
-    ),
-    "simdb.lsh.amplification": (
-        "And",
-        "Or",
-    ),
-    "simdb.lsh.planning": ("Plan",),
-    "simdb.planning": (
-        "ExactPlan",
-        "RulePlan",
-        "plan",
-        "plan_exact",
-        "plan_rules",
-    ),
-    "simdb.recipe": ("Recipe",),
-    "simdb.recovery.repair": ("repair",),
-    "simdb.recovery.restore": ("restore",),
-    "simdb.reports": (
-        "report",
-        "tuning_report",
-    ),
+    "simdb.kinds.records.proposal": "Proposal propose_record",
+    "simdb.lsh.amplification": "And Or",
+    "simdb.lsh.planning": "Plan",
+    "simdb.planning": "ExactPlan RulePlan plan plan_exact plan_rules",
+    "simdb.recipe": "Recipe",
+    "simdb.recovery.repair": "repair",
+    "simdb.recovery.restore": "restore",
+    "simdb.reports": "report tuning_report",
     "simdb.results": (
-        "AddReport",
-        "Alternative",
-        "Answers",
-        "AuditBin",
-        "AuditReport",
-        "CheckReport",
-        "Entry",
-        "Explanation",
-        "Group",
-        "GroupChange",
-        "Groups",
-        "KeptGroup",
-        "Key",
-        "Match",
-        "Matches",
-        "Outcome",
-        "Outcomes",
-        "Pair",
-        "PairBatch",
-        "Pairs",
-        "Problem",
-        "Progress",
-        "RepairedCollection",
-        "RepairReport",
-        "RuleAudit",
-        "Stats",
+        "AddReport Alternative Answers AuditBin AuditReport CheckReport Entry Explanation Group "
+        "GroupChange Groups KeptGroup Key Match Matches Outcome Outcomes Pair PairBatch Pairs "
+        "Problem Progress RepairedCollection RepairReport RuleAudit Stats"
     ),
-    "simdb.tuning": (
-        "Tuning",
-        "tune",
-    ),
-    "simdb.upkeep.calibrate": ("Calibration",),
-    "simdb.upkeep.labelling": ("Labels",),
-    "simdb.upkeep.uncertain": ("UncertainPair",),
-    "simdb.upkeep.weigh": (
-        "PairEvidence",
-        "Weights",
-    ),
+    "simdb.tuning": "Tuning tune",
+    "simdb.upkeep.calibrate": "Calibration",
+    "simdb.upkeep.labelling": "Labels",
+    "simdb.upkeep.uncertain": "UncertainPair",
+    "simdb.upkeep.weigh": "PairEvidence Weights",
 }
-_MODULES = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _PARTS = ("errors", "evidence", "kernels", "kinds", "lsh", "results")
 
 if not TYPE_CHECKING:  # a type checker would take every name for one of these

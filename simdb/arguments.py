@@ -76,16 +76,16 @@ def require_whole(
     return number
 
 
-def number_within(name: str, value: Any, least: float, most: float = inf) -> float:
-    """Return a number of any type; ConfigurationError unless it is one within limits."""
+def number_within(name: str, value: Any, most: float) -> float:
+    """Return a number of any type; ConfigurationError unless it is one from 0 to a limit."""
     given = value.item() if isinstance(value, np.ndarray) and not value.ndim else value
     number = nan
     if type(given) is not bool and isinstance(given, Real | Decimal):
         # Beyond what a float holds; a time of NumPy; a signalling NaN.
         with suppress(OverflowError, TypeError, ValueError):
             number = float(given)
-    if not least <= number <= most:
-        limits = f"of at least {least:g}" if most == inf else f"between {least:g} and {most:g}"
+    if not 0 <= number <= most:
+        limits = "of at least 0" if most == inf else f"between 0 and {most:g}"
         raise ConfigurationError(f"{name} must be a number {limits}, not {short(value)}")
     return number
 

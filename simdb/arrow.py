@@ -1071,11 +1071,12 @@ def _in_iso_form(scalar: Any) -> str:
     if arrow.types.is_time(kind) and scalar.value % 1_000 == 0:
         return cast("time", scalar.as_py()).isoformat()
     if arrow.types.is_date(kind):
-        return _day(scalar.value // (1 if arrow.types.is_date32(kind) else _DAY_IN_MILLISECONDS))
+        days = scalar.value // (1 if arrow.types.is_date32(kind) else _DAY_IN_MILLISECONDS)
+        return _moment(days, "D")
     if arrow.types.is_timestamp(kind):
         a_second = 10**9 // _NANOSECONDS[kind.unit]
         if not _FIRST_SECOND <= scalar.value // a_second < _END_SECOND:
-            return _moment(scalar.value, a_second) + ("+00:00" if kind.tz else "")
+            return _moment(scalar.value, kind.unit) + ("+00:00" if kind.tz else "")
     try:
         told = scalar.cast(arrow.string())
     except arrow.ArrowInvalid:  # the zone is not known
@@ -1088,29 +1089,14 @@ def _in_iso_form(scalar: Any) -> str:
     return f"{day}T{re.sub(_NO_FRACTION, '', zoned)}"
 
 
-def _moment(value: int, a_second: int) -> str:
-    """Return a point in time in ISO's form, given by parts of a second since 1970."""
-    seconds, part = divmod(value, a_second)
-    day, seconds = divmod(seconds, 86_400)
-    minutes, second = divmod(seconds, 60)
-    fraction = f".{str(a_second + part)[1:]}" if part else ""
-    return f"{_day(day)}T{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}{fraction}"
+def _moment(value: int, unit: Any) -> str:
+    """Return a day or a point in time in ISO's form, given by how many units since 1970.
 
-
-def _day(number: int) -> str:
-    """Return a day since 1970-01-01 in ISO's form, by the Gregorian calendar of all times.
-
-    Years are counted from March here, in eras of 400 of them (Hinnant, "chrono-Compatible Low-Level
-    Date Algorithms", civil from days): no library knows all the days that Arrow holds.
+    By the Gregorian calendar of all times. NumPy writes the year -1 with three digits.
     """
-    era, day = divmod(number + 719_468, 146_097)
-    year = (day - day // 1_460 + day // 36_524 - day // 146_096) // 365
-    day -= 365 * year + year // 4 - year // 100
-    month = (5 * day + 2) // 153
-    day -= (153 * month + 2) // 5
-    year += 400 * era + (month >= 10)
-    month += 3 if month < 10 else -9
-    return f"{'-' if year < 0 else ''}{abs(year):04d}-{month:02d}-{day + 1:02d}"
+    text = str(np.datetime64(value, unit))
+    text = re.sub("^-([0-9]+)", lambda year: f"-{year[1]:0>4}", text)
+    return re.sub(_NO_FRACTION, "", text)
 
 
 def _duration(nanoseconds: int) -> str:

@@ -925,7 +925,7 @@ class CollectionView(Tabular):
                     _require_reached(side, mark)
             method = _method(right, "join", asked, resume, left=left)
             _require_candidates(right, method, left)
-        if one_to_one:
+        if one_to_one := require_truth("one_to_one", one_to_one):
             require("statistics", "one to one needs", "scipy")
         kept_apart = _listed(apart)
         if kept_apart and not one_to_one:
@@ -957,7 +957,7 @@ class CollectionView(Tabular):
         folder = Path(late.module("tempfile").mkdtemp(prefix="simdb-"))  # mostly not needed
         memory, threads = self._handle.memory, self._handle.threads
         try:
-            handle = Handle.throwaway(folder / "rows.simdb", threads=threads, memory=memory)
+            handle = Handle(folder / "rows.simdb", sync="never", threads=threads, memory=memory)
             weakref.finalize(handle, _remove, folder, os.getpid())
             with handle.write() as transaction:
                 # Under the same name: what would mend an index of it would mend it here.
@@ -1920,9 +1920,7 @@ class Collection(CollectionView):
             KeyNotFoundError: the key is not stored.
         """
         encode_user_key(key)  # says what is wrong with one that cannot be stored
-        policy = ingest.add.AddPolicy(
-            on_existing="require", bound=None, drop_duplicates=False, skip_bad=False
-        )
+        policy = ingest.add.AddPolicy("require")
         try:
             self._load(self._known, policy, [(key, item, metadata)])
         except BadItemError as error:
@@ -1957,6 +1955,7 @@ class Collection(CollectionView):
             KeyNotFoundError: a key is not stored; nothing of its batch is deleted.
         """
         require_choice("missing", missing, "error", "skip")
+        at_once = require_truth("at_once", at_once)
         deleted = 0
         for batch in _distinct_batches(keys, sys.maxsize if at_once else DELETED_AT_ONCE):
             with self._handle.writing() as access:
@@ -2050,6 +2049,10 @@ class Collection(CollectionView):
         present = self._present.settings
         if compression is not None:
             require_compression(present.kind, compression)
+        drop_exact = require_truth("drop_exact", drop_exact)
+        drop_probable = require_truth("drop_probable", drop_probable)
+        drop_groups = require_truth("drop_groups", drop_groups)
+        drop_compression = require_truth("drop_compression", drop_compression)
         if compression is not None and drop_compression:
             raise ConfigurationError("drop_compression=True contradicts a compression")
         if drop_groups and (groups is not None or groups_at is not None):

@@ -238,30 +238,19 @@ class Database:
         asked = IndexRequest(
             threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
         )
-        asked_groups = groups, None if groups_at is None else answers.kept.listed(groups_at)
-        if recipe is not None:
-            if kind is not None or asked != replace(UNASKED, compression=compression):
-                raise ConfigurationError(
-                    "a recipe contains the kind and all settings: leave the other "
-                    "arguments out, or make "
-                    "another recipe for other settings (simdb.Recipe.of)"
-                )
-            wanted = settings_by(require_recipe(recipe), name, compression)
-            wanted = _grouped(wanted, *asked_groups)
-            require_same(self._present_or_created(wanted), wanted, seeded=True)
-            return self[name]
-        if kind is None:
+        how = groups, None if groups_at is None else answers.kept.listed(groups_at), recipe
+        if kind is None and recipe is None:
             with self._handle.read() as transaction:
                 kind = catalogue.require_settings(transaction, name).kind
-            if asked == UNASKED and asked_groups == (None, None):
+            if asked == UNASKED and how == (None, None, None):
                 return self[name]
-        wanted = _grouped(new_settings(name, kind, asked), *asked_groups)
+        wanted = _wanted(name, kind, asked, how)
         present = self._present_or_created(wanted)
-        if recall is None and present.recall == USUAL_RECALL != wanted.recall:
+        if recipe is None and recall is None and present.recall == USUAL_RECALL != wanted.recall:
             # Also where a new collection of the kind would have another one.
             plan = replace(plan, is_usual=False)
-            wanted = _grouped(new_settings(name, kind, replace(asked, plan=plan)), *asked_groups)
-        require_same(present, wanted, seeded=seed is not None)
+            wanted = _wanted(name, kind, replace(asked, plan=plan), how)
+        require_same(present, wanted, seeded=seed is not None or recipe is not None)
         return self[name]
 
     def _present_or_created(self, wanted: CollectionSettings) -> CollectionSettings:
@@ -278,7 +267,7 @@ class Database:
     def create_collection(
         self,
         name: str,
-        kind: kinds.Kind,
+        kind: kinds.Kind | None = None,
         *,
         threshold: ThresholdLike | None = "default",
         max_distance: ThresholdLike | None = None,
@@ -295,6 +284,7 @@ class Database:
         compression: Literal["zstd"] | None = None,
         groups: GroupMethod | None = None,
         groups_at: Iterable[ThresholdLike] | None = None,
+        recipe: Recipe | None = None,
     ) -> Collection:
         """Create a collection; see ``collection``.
 
@@ -307,7 +297,7 @@ class Database:
         asked = IndexRequest(
             threshold, max_distance, plan, sketch, seed, exact_floor, containment, compression
         )
-        wanted = _grouped(new_settings(name, kind, asked), groups, groups_at)
+        wanted = _wanted(name, kind, asked, (groups, groups_at, recipe))
         with self._handle.read() as transaction:
             require_absent(transaction, name)  # without waiting for who writes
         with self._handle.write() as transaction:
@@ -488,7 +478,8 @@ class Database:
     ) -> dict[str, dict[str, Any]]:
         """Compact every collection; see ``Collection.compact``.
 
-        UnknownKindError: this process does not know the kind of one; all others are compacted.
+        Raises:
+            UnknownKindError: this process does not know the kind of one; all others are compacted.
         """
         require_function("progress", progress)
         with self._handle.writing() as access:
@@ -587,7 +578,7 @@ def open_throwaway(path: Path, *, threads: int | None = None, memory: int = 2**3
     Nothing of it is synced; threads and memory are as for ``open_database``.
     """
     threads, memory = _resources(threads, memory)
-    return Database(Handle.throwaway(path, threads=threads, memory=memory))
+    return Database(Handle(path, sync="never", threads=threads, memory=memory))
 
 
 def _resources(threads: int | None, memory: int) -> tuple[int, int]:
@@ -651,9 +642,7 @@ def load(
                 with one.signatures_refused() if given is not None else nullcontext():
                     filled._load(
                         filled._known,
-                        ingest.add.AddPolicy(
-                            on_existing="error", bound=None, drop_duplicates=False, skip_bad=False
-                        ),
+                        ingest.add.AddPolicy(),
                         one.rows(given),
                         progress=progress,
                         given=given,
@@ -669,12 +658,26 @@ def load(
         creation.link_into_place(temporary, target)
 
 
-def _grouped(
-    settings: CollectionSettings,
-    groups: GroupMethod | None,
-    bounds: Iterable[ThresholdLike] | None,
+def _wanted(
+    name: str,
+    kind: kinds.Kind | None,
+    asked: IndexRequest,
+    how: tuple[GroupMethod | None, Iterable[ThresholdLike] | None, Recipe | None],
 ) -> CollectionSettings:
-    """Let a new collection keep groups, if that is asked for."""
+    """Return the settings of a new collection: those asked for, or those of a recipe.
+
+    ``how``: which groups it keeps, at which bounds, and that recipe.
+    """
+    groups, bounds, recipe = how
+    if recipe is None:
+        made = new_settings(name, kind, asked)
+    elif kind is not None or asked != replace(UNASKED, compression=asked.compression):
+        raise ConfigurationError(
+            "a recipe contains the kind and all settings: leave the other arguments out, or make "
+            "another recipe for other settings (simdb.Recipe.of)"
+        )
+    else:
+        made = settings_by(require_recipe(recipe), name, asked.compression)
     if groups is None and bounds is None:
-        return settings
-    return replace(settings, groups=answers.kept.kept_groups_of(settings, groups, bounds))
+        return made
+    return replace(made, groups=answers.kept.kept_groups_of(made, groups, bounds))

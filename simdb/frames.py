@@ -322,6 +322,8 @@ def _records_of(
         if not bound:
             kind, bound = _learnt(read, kind, on_bad, one_to_one=one_to_one)
     except NothingAlikeError as error:
+        # One that sets cannot have, records could not have either.
+        Set().parse_bound(bound.get("threshold"), bound.get("max_distance"))
         if is_stored:
             raise
         told = f"{error.problem}; only rows that are equal in all columns count as the same"

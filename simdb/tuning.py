@@ -202,7 +202,7 @@ def tune(
     if not every:
         raise ConfigurationError(f"thresholds must be some to try, not {short(thresholds)}")
     sample = require_whole("sample", sample, 2, optional=False)
-    thresholds = [number_within("thresholds", threshold, 0, 1) for threshold in every]
+    thresholds = [number_within("thresholds", threshold, 1) for threshold in every]
     if (least := min(thresholds)) <= LOWEST:
         raise ConfigurationError(f"thresholds must be above 0.5 and at most 1, not {short(least)}")
     settings = _settings(TRIED if tried is None else tried)

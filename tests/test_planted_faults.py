@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/tune.py",
+        "    require_no_input([page], inputs, reading.pattern)\n",
+        "",
+        "tests/cli/test_tune.py -k does_not_overwrite",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        '        Set().parse_bound(bound.get("threshold"), bound.get("max_distance"))\n',
+        "",
+        "tests/frames/test_one_call.py -k bound_that_cannot_be",
+    ),
+    Fault(
         "kernels",
         "kernels/kept.py",
         "        and words(id(whole) + VALUE).value == whole\n",

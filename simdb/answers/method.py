@@ -1,8 +1,8 @@
 """What every way of answering does, and its answers as callers see them: their values, their keys.
 
-There are three: ``buckets`` (probable), ``exact`` (an index of symbols, or memory) and ``scan``
-(everything with everything). ``choose`` says which one answers a question; each says of itself what
-that would cost.
+They are in ``buckets`` (by the probable index), ``exact`` (an index of symbols, or memory) and
+``scan`` (everything with everything). ``choose`` says which one answers a question; each says of
+itself what that would cost.
 """
 
 from __future__ import annotations
@@ -109,7 +109,8 @@ class Method(Struct, frozen=True):
         """Find the groups of items connected by similar pairs."""
         forest = Forest(opened.reader.manifest.next_number)
         for batch, _ in self.pairs(opened):
-            forest.connect(batch.left, batch.right)
+            chosen = _chosen(batch, opened, opened)
+            forest.connect(chosen.left, chosen.right)
             if progress is not None:
                 progress(Progress("comparing", opened.work.looked_at, None))
         return forest.groups()
@@ -253,13 +254,7 @@ def connected(
     """Find the groups of items connected by similar pairs of those that the question is about."""
     if opened.only is None:
         return method.groups(opened, progress)
-    forest = Forest(opened.reader.manifest.next_number)
-    for batch, _ in method.pairs(opened):
-        chosen = _chosen(batch, opened, opened)
-        forest.connect(chosen.left, chosen.right)
-        if progress is not None:
-            progress(Progress("comparing", opened.work.looked_at, None))
-    return forest.groups()
+    return Method.groups(method, opened, progress)  # no quicker way, which would connect others
 
 
 def metadata_of_groups(

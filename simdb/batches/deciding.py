@@ -108,13 +108,13 @@ class BatchDecider:
 
     def decide_among_each_other(self) -> Decisions:
         """Find which earlier row each row duplicates; similarities are exact."""
-        self._decisions = Decisions.none(len(self._items))
         self._decide_by_batch()
         return self._decisions
 
     def _decide_by_batch(self) -> None:
         items, comparable, decisions = self._items, self._signed.comparable, self._decisions
-        # Equal rows of which only some duplicate a stored item are no class: see decide_by_store.
+        # Where a store has decided about some before (``ingest.dedupe``), equal rows of which only
+        # some duplicate a stored item are no class.
         open_rows = comparable & (decisions.stored < 0)
         settled = comparable & ~open_rows
         if self._order is None:

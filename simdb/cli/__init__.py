@@ -1,4 +1,4 @@
-"""The ``simdb`` command. Each of its commands is a thin wrapper of a method of the Python API."""
+"""The ``simdb`` command. Each of its commands is a module, over the Python API."""
 
 from __future__ import annotations
 

@@ -73,45 +73,29 @@ def create(
             raise UsageError(
                 "--recipe contains the kind and all settings: leave the other options out"
             )
-        made = simdb.Recipe.from_json(Path(recipe).read_bytes())
-        with stored.opened(create=True) as database:
-            if stored.name in database.collection_names():
-                raise UsageError(f"collection {stored.name!r} already exists")
-            created = database.collection(
-                stored.name,
-                recipe=made,
-                compression=compression,
-                groups=groups,
-                groups_at=groups_at or None,
-            )
-            _tell(telling, stored, created)
-        return
-    kind = described.new()
-    if exact_only and index.exact_floor is None:
-        raise UsageError("--exact-only needs --exact-floor")
-    if containment and index.exact_floor is None:
-        raise UsageError("--containment needs --exact-floor")
-    if exact_only and bound.given():
-        raise UsageError("--exact-only contradicts --threshold and --max-distance")
-    settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
+        settings: dict[str, Any] = {"recipe": simdb.Recipe.from_json(Path(recipe).read_bytes())}
+    else:
+        kind = described.new()
+        if exact_only and index.exact_floor is None:
+            raise UsageError("--exact-only needs --exact-floor")
+        if containment and index.exact_floor is None:
+            raise UsageError("--containment needs --exact-floor")
+        if exact_only and bound.given():
+            raise UsageError("--exact-only contradicts --threshold and --max-distance")
+        settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
+        settings |= {"kind": kind, "containment": containment}
     with stored.opened(create=True) as database:
         stored.about(stored.name)
         created = database.create_collection(
             stored.name,
-            kind,
-            containment=containment,
             compression=compression,
             groups=groups,
             groups_at=groups_at or None,
             **settings,
         )
-        _tell(telling, stored, created)
+        told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
+        telling.tell(report_of(created), told)
         _warn_of_weight(created, containment=containment)
-
-
-def _tell(telling: Telling, stored: NamedCollection, created: simdb.Collection) -> None:
-    told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
-    telling.tell(report_of(created), told)
 
 
 def report_of(collection: simdb.CollectionView) -> dict[str, Any]:

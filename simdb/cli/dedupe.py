@@ -37,6 +37,7 @@ from simdb.cli.inputs import (
 from simdb.cli.options import Bound, SyncMode, rational
 from simdb.cli.output import FACETS_TOLD, ProgressBar, Working, counted, note
 from simdb.cli.proposing import (
+    ANY_RECORD,
     AS_THEY_ARE,
     RuleChoices,
     looked_at,
@@ -433,7 +434,7 @@ def _proposed(
     """Return the proposed settings of records as if they had been given."""
     require_again(*inputs, advice="give a file, or --settings")
     require_there(*inputs)
-    given: Fraction | None = bound.given().get("threshold")
+    given: Fraction | None = bound.of(ANY_RECORD).get("threshold")
     if given is None:
         extras.require("statistics", "learning weights needs", "scipy")
     side = looked_at(inputs, reading, keyed=False)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.output import Telling, counted
-from simdb.cli.stores import NamedCollection, existing
+from simdb.cli.stores import NamedCollection
 from simdb.errors import UsageError
 
 
@@ -26,7 +26,7 @@ def drop(
     Example: simdb drop corpus.simdb drafts --yes
     """
     with stored.opened() as database:
-        items = len(existing(database, stored.name))
+        items = len(database[stored.name])
         if not yes:
             held = counted(items, "item", "items")
             raise UsageError(f"{stored.name!r} holds {held}: --yes removes it permanently")

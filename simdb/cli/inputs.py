@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import stat
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
 import simdb
-from simdb.cli.feed import without_lasting_keys
+from simdb.cli.feed import Feed, without_lasting_keys
 from simdb.cli.options import IntegerKeys
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM
@@ -36,6 +36,7 @@ from simdb.kinds.base import Format
 from simdb.kinds.whole import WholeRows
 from simdb.results import source_of_keys
 
+T = TypeVar("T")
 PROPOSED_KEYS = ("id", "ID", "Id", "iD")  # the column that has the keys if nothing else tells which
 
 _LOOKED_AT = 1_000  # stored sets, of which most may be empty
@@ -280,6 +281,19 @@ class InputOptions(Struct, frozen=True):
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} does nothing for {', '.join(names)}: {words}")
         return found
+
+    def measured(
+        self, names: Sequence[str], kind: Kind, most: int, measure: Callable[[Iterator[Any]], T]
+    ) -> T:
+        """Return what is made of the first items of inputs; errors name the place of their row."""
+        options = self.of(kind)
+        sources = self.sources(names, options)
+        options = replace(options, raw=False, metadata=False, below=sources)
+        feed = Feed(sources, options, on_bad="error")
+        try:
+            return measure(row[1] for row in islice(feed, most))
+        except UsageError as error:
+            raise feed.placed(error) from error
 
     def require_key_field(self, sources: Collection[str], options: ReadingOptions) -> None:
         """Raise if keys shall be read as numbers, and none is read: of texts it is their path."""

@@ -138,7 +138,7 @@ def _ask(
             chance = "" if probability is None else f", probability {probability:.3f}"
             print(f"{place} of {len(asked)}: {shown_key(left)} and {shown_key(right)}{chance}")
             _print_side_by_side(one.item, other.item)
-        answer = _answer()
+        answer = answered()
         if answer == "end":
             counts["left"] = counts["left"] + len(asked) - place + 1
             break
@@ -150,7 +150,7 @@ def _ask(
     return counts
 
 
-def _answer() -> bool | Literal["end"] | None:
+def answered() -> bool | Literal["end"] | None:
     """Read an answer: None if the person cannot tell, "end" if no more follow."""
     answers = standard_input()
     while True:

@@ -137,10 +137,10 @@ class Answering(Working, frozen=True):
         for name in self.require_files(self.output):
             require_fitting_name(name, "jsonl", *TABLES)
 
-    def require_lines(self, option: str) -> None:
-        """Raise UsageError if the answer goes to a table, which has no column for an option."""
+    def require_lines(self) -> None:
+        """Raise UsageError if the answer goes to a table, which has no column for reasons."""
         if self.output is not None and promised_form(self.output) in TABLES:
-            raise UsageError(f"{option} writes lines: --output must be .jsonl, not a table")
+            raise UsageError("--explain writes lines: --output must be .jsonl, not a table")
 
     def _fills_terminal(self) -> bool:
         return self.output in (None, STANDARD_STREAM) and sys.stdout.isatty()

@@ -100,7 +100,7 @@ def show_pairs(
     If an answer ends early, the message says how to continue. ``why`` explains a pair, by its keys.
     """
     if why is not None:
-        telling.require_lines("--explain")
+        telling.require_lines()
     lines = (_told(pair, why) for pair in found)
     count = telling.write(
         bar.each("pairs", lines), found.to_reader, told=lambda count: bar.advance("pairs", count)

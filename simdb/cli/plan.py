@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import partial
-from itertools import islice
 from math import isnan
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -15,12 +14,10 @@ import numpy as np
 import numpy.typing as npt
 import typer
 from msgspec import Struct, structs
-from msgspec.structs import replace
 
 import simdb
 from simdb.cli.create import index_in_words
-from simdb.cli.feed import Feed
-from simdb.cli.inputs import InputOptions, UnstoredInputs
+from simdb.cli.inputs import UnstoredInputs
 from simdb.cli.options import Bound, rational
 from simdb.cli.output import AsJson, print_json, print_table
 from simdb.cli.pictures import picture
@@ -106,6 +103,12 @@ def plan(
     Example: simdb plan --threshold 0.7 --recall 0.95
     """
     chosen = described.new()
+    is_bound_unused = bool(bound.given()) and not exact
+    if (inputs or exact) and (wanted != PlanOptions() or plot is not None or is_bound_unused):
+        raise UsageError(
+            "thresholds, --plot, and options of bands and rows are for a probable index without "
+            "inputs; --exact takes a threshold"
+        )
     if items is not None and exact:
         raise UsageError(
             "--items is for buckets and rules: leave it out with --exact, whose index grows evenly"
@@ -114,7 +117,10 @@ def plan(
         raise UsageError("--other is for a join of records: give the inputs of its left table")
     if other is None and other_items is not None:
         raise UsageError("--other-items needs --other, the table that has so many records")
-    measured = partial(_measured, options=reading, kind=chosen, sample=sample)
+
+    def measured(names: list[str], measure: Callable[[Iterator[Any]], Measured]) -> Measured:
+        return reading.measured(names, chosen, sample, measure)
+
     if not exact:
         if inputs and not chosen.has_rules:
             raise UsageError("inputs are only measured with --exact, or for records")
@@ -140,8 +146,6 @@ def plan(
             _draw(Path(plot), planned)
         _show_planned(planned, points, items, as_json=as_json)
         return
-    if plot is not None:
-        raise UsageError("--plot draws the curve of a probable index: leave out --exact")
     if not chosen.has_symbols:
         raise UsageError(f"{chosen.plural} of this measure have no exact index")
     bound.of(chosen)
@@ -154,24 +158,6 @@ def plan(
             inputs, lambda rows: simdb.plan_exact(rows, chosen, exact_floor=floor.fraction)
         )
     _show_exact(chosen, floor, size, as_json=as_json)
-
-
-def _measured(
-    inputs: list[str],
-    measure: Callable[[Iterator[Any]], Measured],
-    *,
-    options: InputOptions,
-    kind: Kind,
-    sample: int,
-) -> Measured:
-    """Return the measurements of the first items of the inputs."""
-    reading = options.of(kind)
-    sources = options.sources(inputs, reading)
-    feed = Feed(sources, replace(reading, raw=False, metadata=False, below=sources), on_bad="error")
-    try:
-        return measure(row[1] for row in islice(feed, sample))
-    except UsageError as error:
-        raise feed.placed(error) from error
 
 
 def _show_rules(rules: list[RulePlan], *, as_json: bool) -> None:

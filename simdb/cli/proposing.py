@@ -26,6 +26,7 @@ from simdb.kinds.records.proposal import SAMPLED_ROWS, Proposal, propose_record,
 from simdb.kinds.whole import whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
+ANY_RECORD = simdb.Record([simdb.Field("id")])
 AS_THEY_ARE = "with --threshold the weights are used as they are"
 
 
@@ -141,8 +142,7 @@ def looked_at(
     Raises:
         UsageError: it has no column so named, or no row of it can be read.
     """
-    any_record = simdb.Record([simdb.Field("id")])
-    options = replace(reading, id_field=None).of(any_record)
+    options = replace(reading, id_field=None).of(ANY_RECORD)
     name = " and ".join(inputs)
     sources = reading.sources(inputs, options)
     columns: dict[str, None] = {}

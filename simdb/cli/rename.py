@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from simdb.cli.output import Telling
-from simdb.cli.stores import NamedCollection, existing
+from simdb.cli.stores import NamedCollection
 
 
 def rename(
@@ -21,6 +21,5 @@ def rename(
     Example: simdb rename corpus.simdb documents articles
     """
     with stored.opened() as database:
-        existing(database, stored.name)
         database.rename_collection(stored.name, new)
     telling.tell({"renamed": stored.name, "to": new}, f"{stored.name} is now {new}")

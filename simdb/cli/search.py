@@ -179,7 +179,7 @@ def search(
     if show and (telling.as_json or telling.output is not None):
         raise UsageError("--show prints for people: leave out --json and --output")
     if explain:
-        telling.require_lines("--explain")
+        telling.require_lines()
     require_no_input([telling.output], [] if given.file is None else [given.file])
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -81,7 +82,7 @@ class Store(Struct, frozen=True):
     def view(self, name: str | None) -> Iterator[simdb.CollectionView]:
         """Hold one state of an existing collection, for several consistent reads."""
         with self.opened(read_only=True) as database, database.snapshot() as state:
-            source = state[existing(database, name).name]
+            source = state[meant(state, name)]
             self.about(source.name)
             yield source
 
@@ -91,7 +92,7 @@ class Store(Struct, frozen=True):
     ) -> Iterator[simdb.Collection]:
         """Open an existing collection for writing."""
         with self.opened(sync=sync) as database:
-            target = existing(database, name)
+            target = database[meant(database, name)]
             self.about(target.name)
             yield target
 
@@ -115,17 +116,15 @@ class NamedCollection(Store, frozen=True):
 
     name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The name of the collection.")]
 
-    @contextlib.contextmanager
-    def viewed(self) -> Iterator[simdb.CollectionView]:
+    def viewed(self) -> AbstractContextManager[simdb.CollectionView]:
         """Hold one state of it."""
-        with self.view(self.name) as source:
-            yield source
+        return self.view(self.name)
 
-    @contextlib.contextmanager
-    def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
+    def changed(
+        self, sync: Literal["full", "batch"] = "full"
+    ) -> AbstractContextManager[simdb.Collection]:
         """Open it for writing."""
-        with self.change(self.name, sync) as target:
-            yield target
+        return self.change(self.name, sync)
 
 
 class StoredCollection(Store, frozen=True):
@@ -150,17 +149,15 @@ class StoredCollection(Store, frozen=True):
             raise UsageError(f"name at most one collection, not {' and '.join(given)}")
         return given[0] if given else None
 
-    @contextlib.contextmanager
-    def viewed(self) -> Iterator[simdb.CollectionView]:
+    def viewed(self) -> AbstractContextManager[simdb.CollectionView]:
         """Hold one state of it."""
-        with self.view(self.name) as source:
-            yield source
+        return self.view(self.name)
 
-    @contextlib.contextmanager
-    def changed(self, sync: Literal["full", "batch"] = "full") -> Iterator[simdb.Collection]:
+    def changed(
+        self, sync: Literal["full", "batch"] = "full"
+    ) -> AbstractContextManager[simdb.Collection]:
         """Open it for writing."""
-        with self.change(self.name, sync) as target:
-            yield target
+        return self.change(self.name, sync)
 
 
 class OneOrTwo(StoredCollection, frozen=True):
@@ -205,7 +202,7 @@ class OneOrTwo(StoredCollection, frozen=True):
                 return
             others = Store(self.context, self.right_store or self.path)
             with others.opened(read_only=True) as database:
-                yield left, existing(database, self.right or left.name)
+                yield left, database[self.right or left.name]
 
 
 class StoreOrCollection(Store, frozen=True):
@@ -219,18 +216,15 @@ class StoreOrCollection(Store, frozen=True):
     def chosen(self, *, read_only: bool) -> Iterator[simdb.Database | simdb.Collection]:
         """Open it."""
         with self.opened(read_only=read_only) as database:
-            yield existing(database, self.name) if self.name else database
+            yield database[self.name] if self.name else database
 
 
-def existing(database: simdb.Database, name: str | None) -> simdb.Collection:
-    """Return a collection, or the only one for None; an error lists those in the store."""
+def meant(database: simdb.Database | simdb.Snapshot, name: str | None) -> str:
+    """Return the name of a collection; of the only one for None, an error lists those there are."""
+    if name is not None:
+        return name
     names = database.collection_names()
-    if name is None and len(names) != 1:
+    if len(names) != 1:
         told = f"has several: name one of {', '.join(names)}" if names else "has none"
         raise CollectionNotFoundError(f"no collection is named, and the store {told}")
-    chosen = names[0] if name is None else name
-    if chosen not in database:
-        raise CollectionNotFoundError(
-            f"no collection {chosen!r} in the store; it has: {', '.join(names) or 'none'}"
-        )
-    return database[chosen]
+    return names[0]

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from msgspec import structs
 
 import simdb
 from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_side
-from simdb.cli.feed import Feed
-from simdb.cli.inputs import Inputs, UnstoredInputs
+from simdb.cli.inputs import Inputs, UnstoredInputs, require_no_input
+from simdb.cli.label import answered
 from simdb.cli.output import Working, console, counted, note, print_json, print_table
 from simdb.cli.report import require_page, write_page
 from simdb.errors import UsageError
@@ -83,7 +80,9 @@ def tune(
         require("statistics", "--ask needs", "scipy")
     if page is not None:
         require_page(page)
-    texts = list(_texts(inputs, reading, sample))
+    require_there(*inputs)
+    require_no_input([page], inputs, reading.pattern)
+    texts = reading.measured(inputs, Text(), sample, list)
     with telling.bar() as bar:
         found = tuned(texts, sample=sample, progress=bar.callback)
     command = _command(inputs, reading, found)
@@ -101,19 +100,6 @@ def tune(
     if ask is not None:
         _print_judged(judge(found.proposed, _asked(found.proposed, texts, ask)))
     print(f"\n{found.reason}\nproposed:\n  {command}")
-
-
-def _texts(inputs: list[str], reading: UnstoredInputs, sample: int) -> Iterator[str]:
-    options = reading.of(Text())
-    require_there(*inputs)
-    sources = reading.sources(inputs, options)
-    options = structs.replace(options, raw=False, metadata=False, below=sources)
-    feed = Feed(sources, options, on_bad="error")
-    try:
-        for row in islice(feed, sample):
-            yield row[1]
-    except UsageError as error:
-        raise feed.placed(error) from error
 
 
 def _command(inputs: list[str], reading: UnstoredInputs, found: Tuning) -> str:
@@ -195,14 +181,12 @@ def _asked(trial: Trial, texts: list[str], count: int) -> dict[tuple[int, int], 
     pairs = to_judge(trial, count)
     for number, pair in enumerate(pairs, 1):
         _print_pair(pair, texts)
-        answer = ""
-        while answer not in ("y", "n", "s", "q"):
-            words = f"{number} of {len(pairs)}: the same? (y, n, s skips, q ends)"
-            answer = typer.prompt(words).strip().lower()[:1]
-        if answer == "q":
+        print(f"{number} of {len(pairs)}: the same?")
+        answer = answered()
+        if answer == "end":
             break
-        if answer != "s":
-            answers[pair.left, pair.right] = answer == "y"
+        if answer is not None:
+            answers[pair.left, pair.right] = answer
     return answers
 
 

@@ -85,10 +85,10 @@ class AddPolicy(Struct, frozen=True):
     # the key must be stored), or the row itself if the content is equal, and else an error
     # ("same"), a duplicate ("leave") or an item to replace ("update"); it stays an error where the
     # key came in the same input.
-    on_existing: OnExisting
-    bound: Bound | None  # find what rows duplicate within it; None does not look
-    drop_duplicates: bool  # do not store rows that duplicate something
-    skip_bad: bool  # leave a row whose key is stored, where that is an error, out; else end there
+    on_existing: OnExisting = "error"
+    bound: Bound | None = None  # find what rows duplicate within it; None does not look
+    drop_duplicates: bool = False  # do not store rows that duplicate something
+    skip_bad: bool = False  # leave a row out whose key is stored, where that is an error
     # Rows come in an order, and stored items that come after one that is kept go for it.
     standing: Standing | None = None
     leaving: ItemNumbers | None = None  # stored items that rows of the input update

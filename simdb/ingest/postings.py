@@ -9,6 +9,7 @@ the old one are removed by the commits that follow.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import chain
 
@@ -201,7 +202,7 @@ def post_older(
     signer: Signer,
     building: EpochManifest,
     *,
-    most_items: int = REPOSTED_AT_ONCE,
+    most_items: int = sys.maxsize,
     most_bytes: int = REPOSTED_AT_ONCE,
 ) -> bool:
     """Post some of the items that a new epoch has not yet; return whether it has them all."""

@@ -150,7 +150,7 @@ class Plan(Brief, Tabular, Struct, frozen=True):
     def _value(self, value: Any) -> float:
         """Return what is a number that a similarity, or a distance, can be; else raise."""
         name, most = ("a distance", inf) if self.family.falls else ("a similarity", 1)
-        return number_within(name, value, 0, most)
+        return number_within(name, value, most)
 
     def _require_sketches(self, union: int) -> None:
         if self.cascade is not None or type(self.family) not in (JaccardCurve, SumCurve):
@@ -209,7 +209,7 @@ class Plan(Brief, Tabular, Struct, frozen=True):
                 is not the larger.
         """
         most = inf if self.family.falls else 1
-        distances = [number_within("a distance", distance, 0, most) for distance in (near, far)]
+        distances = [number_within("a distance", distance, most) for distance in (near, far)]
         return self.family.sensitivity(*distances).amplified(self.construction)
 
     def chance_meetings(self, items: int) -> float:

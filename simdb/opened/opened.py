@@ -203,12 +203,12 @@ class Handle:
         self,
         path: Path,
         *,
-        read_only: bool,
         sync: AnySync,
-        busy_timeout: float | None,
         threads: int,
         memory: int,
-        map_size: int | None,
+        read_only: bool = False,
+        busy_timeout: float | None = None,
+        map_size: int | None = None,
         mode: int | None = None,
     ) -> None:
         self.path = path
@@ -233,19 +233,6 @@ class Handle:
         given = self._environment, self._user
         weakref.finalize(self, environments.give_up, *given).atexit = False
         self._uses: weakref.WeakSet[object] = weakref.WeakSet()
-
-    @classmethod
-    def throwaway(cls, path: Path, *, threads: int, memory: int) -> Handle:
-        """Open a new file that is deleted before long: after a power cut it may be unreadable."""
-        return cls(
-            path,
-            read_only=False,
-            sync="never",  # nothing of it is synced
-            busy_timeout=None,
-            threads=threads,
-            memory=memory,
-            map_size=None,
-        )
 
     def __reduce__(self) -> NoReturn:
         """Raise, for all that hold one: the state of an open file is of its process alone."""

@@ -35,7 +35,7 @@ class IndexRequest(Struct, frozen=True):
 UNASKED = IndexRequest("default", plan=PlanRequest(is_usual=True), containment=False)
 
 
-def new_settings(name: str, kind: Kind, request: IndexRequest) -> CollectionSettings:
+def new_settings(name: str, kind: Kind | None, request: IndexRequest) -> CollectionSettings:
     """Return the settings of a new collection; ConfigurationError if it cannot be so."""
     name, kind = catalogue.check_name(name), require(kind)
     recipe = planned(

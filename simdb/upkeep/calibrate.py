@@ -287,7 +287,7 @@ class Calibration:
         Raises:
             ConfigurationError: the precision is not in (0, 1].
         """
-        precision = number_within("the precision", precision, 0, 1)
+        precision = number_within("the precision", precision, 1)
         if not precision:
             raise ConfigurationError("the precision must be above 0 and at most 1, not 0")
         lowest: float | None = None
@@ -367,7 +367,7 @@ def require_edges(edges: Sequence[float] | Float64s) -> Float64s:
 
 def require_confidence(confidence: float) -> float:
     """Return a confidence of intervals; ConfigurationError unless it is between 0 and 1."""
-    number = number_within("the confidence", confidence, 0, 1)
+    number = number_within("the confidence", confidence, 1)
     if not 0 < number < 1:
         raise ConfigurationError(f"the confidence must be between 0 and 1, not {number:g}")
     return number
@@ -487,13 +487,13 @@ class Wanted:
         if isinstance(matched, str):
             require_choice("matched", matched, "labelled")
         elif matched is not None:
-            matched = number_within("matched", matched, 0, _LARGEST)
+            matched = number_within("matched", matched, _LARGEST)
         return replace(
             self,
             edges=None if self.edges is None else require_edges(self.edges).tolist(),
-            certain=number_within("certain", self.certain, 0, _LARGEST),
+            certain=number_within("certain", self.certain, _LARGEST),
             matched=matched,
-            random=None if random is None else number_within("random", random, 0, _LARGEST),
+            random=None if random is None else number_within("random", random, _LARGEST),
             confidence=require_confidence(self.confidence),
         )
 

@@ -148,7 +148,7 @@ class Weights:
         Raises:
             ConfigurationError: the probability is not between 0 and 1, or no pair reaches it.
         """
-        wanted = number_within("the probability", probability, 0, 1)
+        wanted = number_within("the probability", probability, 1)
         if wanted in (0, 1):
             raise ConfigurationError(
                 f"the probability must be above 0 and below 1, not {short(probability)}"

@@ -161,7 +161,7 @@ def test_a_collection_is_renamed_and_dropped(store):
 
     done("rename", store, "news", "papers")
     assert lines_of("pairs", store, "papers") == pairs
-    assert "it has: other, papers" in run("stats", store, "news").stderr
+    assert "there are: 'other', 'papers'" in run("stats", store, "news").stderr
     assert done("list", store).stdout == "other\npapers\n"
     assert json.loads(done("list", store, "--json").stdout) == {"collections": ["other", "papers"]}
 
@@ -169,7 +169,7 @@ def test_a_collection_is_renamed_and_dropped(store):
     assert asked.exit_code == 2
     assert "--yes" in asked.stderr
     assert json.loads(done("drop", store, "papers", "--yes", "--json").stdout)["items"]
-    assert "it has: other" in run("stats", store, "papers").stderr
+    assert "there are: 'other'" in run("stats", store, "papers").stderr
 
 
 def test_rebuild_changes_only_what_is_named(store):
@@ -229,7 +229,7 @@ def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
         result = run(*arguments)
         assert result.exit_code == 2, result.exception
         assert result.stderr.count("\n") == 1
-    assert "it has: news" in run("pairs", store, "absent").stderr
+    assert "there are: 'news'" in run("pairs", store, "absent").stderr
 
 
 def test_the_only_collection_of_a_store_need_not_be_named(store):

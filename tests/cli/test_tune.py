@@ -178,11 +178,22 @@ def test_the_command_proposes_another_and_asks(
     by_profile = done("tune", source).stdout.splitlines()[-1].split()
     assert by_profile[-6:-4] == ["--profile", "chat"]
     assert done(*by_profile[1:-1], tmp_path / "chat.jsonl").exit_code == 0
-    asked = done("tune", source, "--ask", 4, stdin="maybe\ny\nn\ns\nq\n").stdout
+    asked = done("tune", source, "--ask", 4, stdin="maybe\ny\nn\n?\nq\n").stdout
     assert "precision" in asked
     assert "to " in asked
     assert "not known" in run("tune", source, "--ask", 4, stdin="q\n").stderr
     assert "asks questions" in failed("tune", source, "--ask", 4, "--json")
+    ended = done("tune", source, "--ask", 4, stdin="y\nn\n").stdout  # no more to be read
+    assert "precision" in ended
+    assert "proposed:" in ended
+
+
+def test_a_report_does_not_overwrite_the_input(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "page.html", [{"text": text} for text in corpus()])
+    before = source.read_bytes()
+    told = failed("tune", source, "--format", "jsonl", "--report", source)
+    assert "is an input" in told
+    assert source.read_bytes() == before
 
 
 def test_texts_that_are_all_empty_are_tried(

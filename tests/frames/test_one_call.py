@@ -444,6 +444,22 @@ UNEQUAL: list[dict[str, list[Any]]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    "bound",
+    [
+        {"threshold": 7},
+        {"threshold": "x"},
+        {"max_distance": 3},
+        {"threshold": 1, "max_distance": 1},
+    ],
+)
+def test_a_bound_that_cannot_be_is_refused_also_where_nothing_is_alike(bound):
+    rows = [{"a": "x", "b": "z"}]
+    for call in (simdb.dedupe, simdb.pairs, partial(simdb.link, rows)):
+        with pytest.raises(simdb.ConfigurationError):
+            call(rows, item=("a", "b"), **bound)
+
+
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
 @pytest.mark.parametrize("columns", UNEQUAL)
 def test_where_nothing_is_learnt_no_unequal_row_is_lost(made, columns):

@@ -107,7 +107,7 @@ def test_limits_of_angles_at_both_ends():
     measured = VectorMeasure("cosine")
 
     def within(limit: float) -> list[int]:
-        return measured.scan(vectors[0], vectors, limit)[0].tolist()
+        return [*map(int, measured.scan(vectors[0], vectors, limit)[0])]
 
     assert within(180.0) == within(1e9) == [0, 1, 2, 3]
     assert within(179.9999) == [0, 2, 3]
