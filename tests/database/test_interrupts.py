@@ -105,6 +105,48 @@ def interrupted(path: Path, what: str, number: int) -> str:
     return f"{interrupt.where}: {'; '.join(left_behind(database))}"
 
 
+class Handled(Interrupt):
+    """Calls a function at the n-th line in place of raising anything, as handlers of signals do."""
+
+    def __init__(self, number: int, handler: Callable[[], object]) -> None:
+        super().__init__(number)
+        self._handler = handler
+
+    def _line(self, frame: FrameType, event: str, argument: Any) -> Any:
+        try:
+            return super()._line(frame, event, argument)
+        except KeyboardInterrupt:
+            self._handler()
+            return None
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_handler_that_writes_amid_a_write_is_told_so_at_once(tmp_path: Path, batch: bool) -> None:
+    told = []
+    with simdb.open(tmp_path / "s.simdb", busy_timeout=0.2, threads=1, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5)
+        collection.add("first", [1, 2])
+
+        def handler() -> None:
+            try:
+                told.append(collection.add(f"handler {number}", [number]).action)
+            except simdb.UsageError as error:
+                told.append("refused" if "in the middle of a write" in str(error) else str(error))
+
+        for number in range(0, 2_000, 3):
+            with Handled(number, handler) as handled:
+                if batch:
+                    collection.add_many([(number, [number, -1])])
+                else:
+                    collection.add(number, [number, -1])
+            if not handled.where:
+                break
+        assert number < 1_999
+        assert not collection.check().problems
+        assert len(collection) == 1 + (number // 3 + 1) + told.count("added")
+    assert {*told} == {"added", "refused"}
+
+
 def looked_at(database: simdb.Database) -> None:
     with database.snapshot() as state:
         state["c"].get("a")

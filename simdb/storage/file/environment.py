@@ -702,6 +702,8 @@ class Environment:
         self._turn_began = 0.0
         self._live: weakref.WeakSet[ReadTransaction] = weakref.WeakSet()
         self._waiting: weakref.WeakSet[User] = weakref.WeakSet()
+        # From before their wait to after the last that others wait for: a thread has one at most.
+        self._writers: weakref.WeakSet[WriteTransaction] = weakref.WeakSet()
         self._reservations: weakref.WeakSet[Reservation] = weakref.WeakSet()
         self.lobby = Lobby(self._gate)
         self._refused_size = 0
@@ -890,14 +892,15 @@ class Environment:
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
         since = time.monotonic() if since is None else since
-        member = Member() if shares else None
-        transaction = WriteTransaction(self, member)
         with self._gate:
             self._require_open(timeout)
             self._require_no_failure()
-            self._require_not_writing(transaction.thread)
+            self._require_not_writing(threading.get_ident())
             queue = self._queue
             assert queue is not None
+            member = Member() if shares else None
+            transaction = WriteTransaction(self, member)
+            self._writers.add(transaction)
             self._waiting.add(member or transaction.lock_owner)
         try:
             if member is None:
@@ -1071,6 +1074,7 @@ class Environment:
             with self._gate:
                 if isinstance(transaction, WriteTransaction):
                     self._leave_writing(transaction)
+                    self._writers.discard(transaction)
                 self._live.discard(transaction)
                 self._ended.notify_all()
                 self._close_if_unused()
@@ -1150,8 +1154,7 @@ class Environment:
             raise DatabaseFailedError(str(self._failure))
 
     def _require_not_writing(self, thread: int) -> None:
-        live = (one for one in self._live if isinstance(one, WriteTransaction))
-        if any(one.thread == thread for one in live):
+        if any(one.thread == thread for one in self._writers):
             raise UsageError(
                 f"{self.path}: this thread is in the middle of a write; what it calls meanwhile, "
                 "as merge= or a handler of signals, must not write to the store"
@@ -1317,6 +1320,7 @@ class Environment:
             self._environment = None
         self._live.clear()
         self._waiting.clear()
+        self._writers.clear()
         self.lobby = Lobby(self._gate)
         # Locks that the parent holds would outlive it in this child's descriptors.
         self._close_handles()
