@@ -43,6 +43,20 @@ class Fault:
 FAULTS = (
     Fault(
         "storage",
+        "storage/tables/views.py",
+        "            if run.offset >= first:",
+        "            if False:",
+        "tests/recovery/test_untrusted.py -k offset",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "            if run.entries != present.get(run.number, 0):\n",
+        "            if False:\n",
+        "tests/recovery/test_untrusted.py -k entries",
+    ),
+    Fault(
+        "storage",
         "storage/file/environment.py",
         "            self._writers.add(transaction)\n",
         "",

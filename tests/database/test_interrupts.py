@@ -122,7 +122,7 @@ class Handled(Interrupt):
 
 @pytest.mark.parametrize("batch", [False, True])
 def test_a_handler_that_writes_amid_a_write_is_told_so_at_once(tmp_path: Path, batch: bool) -> None:
-    told = []
+    told: list[str] = []
     with simdb.open(tmp_path / "s.simdb", busy_timeout=0.2, threads=1, sync="batch") as database:
         collection = database.collection("c", simdb.Set(), threshold=0.5)
         collection.add("first", [1, 2])

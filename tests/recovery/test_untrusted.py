@@ -20,7 +20,10 @@ from simdb.errors import (
     StorageError,
 )
 from simdb.recovery import untrusted as distrusting
+from simdb.storage.collection.manifest import Manifest
 from simdb.storage.file import creation
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table
 from tests.support.processes import ended
 
 
@@ -149,3 +152,61 @@ def test_a_file_of_another_format_is_not_called_damaged(
             with pytest.raises(error) as told:
                 simdb.open(path, untrusted=is_untrusted)
             assert str(path) in str(told.value)
+
+
+def put_run(part: str, value: object) -> Callable[[Manifest], None]:
+    """Return a change of the first run of the probable index."""
+    return lambda state: setattr(state.index.bands.runs[0], part, value)
+
+
+def run_out(state: Manifest) -> None:
+    state.index.bands.next_number = state.index.bands.runs[-1].number
+
+
+# What is changed in the state of a sound store, and what is told of it.
+FORGED: dict[str, tuple[Callable[[Manifest], object], str]] = {
+    "tombstones": (lambda state: setattr(state, "tombstones", 1), "2 for 1 deleted items"),
+    "next run": (run_out, "the next run would have the number"),
+    "merge": (put_run("merge", 99), "is of a merge that is not there"),
+    "output": (put_run("is_output", True), "a merge that is not there"),
+    "entries": (put_run("entries", 1), "entries, 1 expected"),
+    "offset": (put_run("offset", 2**31), "begins past its first chunk"),
+    "items": (put_run("last_item", 2**31), "is of items 0 to 2147483648"),
+    "chunks": (put_run("end_chunk", 2**40), "an index chunk is missing"),
+    "next item": (lambda state: setattr(state, "next_number", 2**33), "manifest cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_state_that_simdb_would_not_have_written_is_refused(
+    tmp_path: Path, name: str, forked_reader: None
+) -> None:
+    """Also where every record has the checksum of what it holds."""
+    path = tmp_path / "s.simdb"
+    change, problem = FORGED[name]
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5, seed=1)
+        collection.add_many((key, [key, key + 1, key + 2]) for key in range(2_000))
+        collection.delete_many([7, 8])
+        key = layout.manifest_key(1)
+        with collection._handle.write() as transaction:
+            record = transaction.get(Table.META, key)
+            assert record is not None
+            state = Manifest.decode(layout.unseal(Table.META, key, record))
+            change(state)
+            transaction.put(Table.META, key, layout.seal(Table.META, key, state.encode()))
+    with pytest.raises(CorruptionError, match=problem):
+        simdb.open(path, untrusted=True)
+
+
+def test_a_record_of_another_form_is_a_problem_and_no_fault(store: Path) -> None:
+    with simdb.open(store, threads=1) as database:
+        with database["c"]._handle.write() as transaction:
+            for key, value in [*transaction.scan(Table.KEYS, b"")]:
+                sealed = layout.seal(Table.KEYS, bytes(key), b"")
+                assert len(sealed) < len(value)
+                transaction.put(Table.KEYS, bytes(key), sealed)
+        told = database.check().problems
+    assert any("a record has another form" in one.problem for one in told), told
+    with pytest.raises(CorruptionError, match="a record has another form"):
+        simdb.open(store, untrusted=True)

@@ -13,7 +13,7 @@ epochs are never compared.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -25,14 +25,12 @@ from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Tail
 from simdb.storage.tables.layout import Table, pack_numbered
-from simdb.storage.tables.runs import POSTING_COLUMNS, Fields, RunDirectory, RunWriter
+from simdb.storage.tables.runs import POSTING_COLUMNS, Count, Fields, RunDirectory, RunWriter
 from simdb.storage.tables.views import RunView
 
 LARGEST_WIDTH = 2**30  # bytes of an item; far past any kind's
 COLUMNS = POSTING_COLUMNS
 SIZE, POSITION, ITEM = range(COLUMNS)
-
-Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class EpochManifest(Fields):
@@ -146,7 +144,7 @@ class IndexManifest(Fields):
 class Manifest(Fields):
     """What changes with every commit of a collection; one small record."""
 
-    next_number: Count  # the item number that the next item gets
+    next_number: Annotated[int, Meta(ge=0, le=2**32)]  # the item number that the next item gets
     live: Count  # items stored
     tombstones: Count  # items that have one
     item_bytes: Count  # of all live items in canonical form

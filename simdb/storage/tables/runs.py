@@ -39,10 +39,10 @@ deleted; smaller ones may share a page with other records and are copied before 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from operator import attrgetter
-from typing import Self, TypeAlias
+from typing import Annotated, Self, TypeAlias
 
 import msgspec
 import numpy as np
@@ -113,6 +113,9 @@ DEAD_SHARE = 0.3  # a run with more dead entries is rewritten
 Tombstones: TypeAlias = Callable[[], UInt8s]
 
 
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**48)]
+
+
 class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=True):
     """A manifest, or a part of one, stored as the list of its fields."""
 
@@ -132,15 +135,15 @@ class Fields(msgspec.Struct, array_like=True, eq=False, forbid_unknown_fields=Tr
 class Run(Fields):
     """One run: chunks ``first_chunk`` to ``end_chunk``, of the first one from ``offset`` on."""
 
-    number: int
-    first_chunk: int
-    offset: int
-    end_chunk: int
-    entries: int
-    dead: int
-    first_item: int
-    last_item: int
-    merge: int = 0  # number of its merge, 0 when idle
+    number: Count
+    first_chunk: Count
+    offset: Count
+    end_chunk: Count
+    entries: Count
+    dead: Count
+    first_item: Count
+    last_item: Count
+    merge: Count = 0  # number of its merge, 0 when idle
     is_output: bool = False
 
     @property
@@ -167,6 +170,23 @@ class RunDirectory(Fields):
     def entries(self) -> int:
         """Entries in all runs, those of deleted items included."""
         return sum(run.entries for run in self.runs)
+
+    def problems(self, items: int) -> Iterator[str]:
+        """Yield what cannot be so of runs of items below a number, without reading the runs."""
+        merges = {merge.number for merge in self.merges}
+        numbers = [run.number for run in self.runs] + [merge.number for merge in self.merges]
+        if len({*numbers}) < len(numbers):
+            yield "two runs have one number"
+        if max(numbers, default=0) >= self.next_number:
+            yield f"the next run would have the number {self.next_number} of one that is there"
+        for run in self.runs:
+            if run.merge not in (merges if run.is_output else {0, *merges}):
+                yield f"run {run.number} is of a merge that is not there"
+            if not run.first_item <= run.last_item < items:
+                yield f"run {run.number} is of items {run.first_item} to {run.last_item}"
+        outputs = [run.merge for run in self.runs if run.is_output]
+        if sorted(outputs) != sorted(merges):
+            yield "a merge has no run to write to, or several"
 
     def take_number(self) -> int:
         """Return a number for a new run or merge."""

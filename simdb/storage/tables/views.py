@@ -184,6 +184,11 @@ class RunView:
             )
             verified = np.concatenate([known.verified[part] for known, part in used])
         keys, columns, counts, fences = places
+        for run, first in zip(runs, counts[run_starts[:-1]].tolist(), strict=True):
+            if run.offset >= first:  # a merge would have taken the chunk away
+                raise CorruptionError(
+                    f"run {run.number} of an index begins past its first chunk; rebuild the index"
+                )
         where = (keys, columns, counts, fences.view(np.uint64))
         return _Addresses(directory, runs, cached, starts, run_starts, verified, *where)
 
@@ -313,6 +318,18 @@ class RunView:
             cached = self._addresses.cached[run.number]
             first, *others = cached.owners[_chunks_within(cached, run)]
             yield [first.keys[run.offset :], *(chunk.keys for chunk in others)]
+
+    def entries_present(self) -> dict[int, int]:
+        """Count the entries of each run in its chunks, by its number; of dead items, too."""
+        addresses = self._addresses
+        ends = np.cumsum(addresses.counts)
+        found = {}
+        for run, begin, end in zip(
+            addresses.runs, addresses.run_starts[:-1], addresses.run_starts[1:], strict=True
+        ):
+            before = int(ends[begin - 1]) if begin else 0
+            found[run.number] = int(ends[end - 1]) - before - run.offset
+        return found
 
     def verify_chunk(self, key: bytes) -> None:
         """Compare a chunk with its checksum, whether or not this process has; CorruptionError."""
