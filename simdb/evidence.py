@@ -25,6 +25,7 @@ class Facet(Struct, frozen=True):
             the text as it was given, how often it has an element, the value of a field.
         share: how far the two agree in it, from 0 to 1.
         weight: what it counts beside other facets.
+        is_frequent: they agree wholly, in a value that counts less because many have it.
     """
 
     what: Any
@@ -32,6 +33,12 @@ class Facet(Struct, frozen=True):
     right: Any
     share: float
     weight: float = 1.0
+    is_frequent: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the two agree in it wholly."""
+        return self.share == 1 or self.is_frequent
 
 
 class Evidence(Struct, frozen=True):
@@ -100,12 +107,12 @@ class PairExplanation:
     @property
     def common(self) -> tuple[Facet, ...]:
         """The facets in which the two agree at all."""
-        return tuple(facet for facet in self.facets if facet.share > 0)
+        return tuple(facet for facet in self.facets if facet.share > 0 or facet.is_frequent)
 
     @property
     def differing(self) -> tuple[Facet, ...]:
         """The facets in which they do not wholly agree."""
-        return tuple(facet for facet in self.facets if facet.share < 1 and facet.weight)
+        return tuple(facet for facet in self.facets if not facet.agrees and facet.weight)
 
     def texts(self) -> tuple[str, str]:
         """Return both items as text for people."""
@@ -139,7 +146,7 @@ class PairExplanation:
             if (facet.left is None) != (facet.right is None):
                 counts["only_right" if facet.left is None else "only_left"] += 1
             else:
-                counts["common" if facet.share == 1 else "different"] += 1
+                counts["common" if facet.agrees else "different"] += 1
         return counts
 
     def __repr__(self) -> str:
@@ -165,6 +172,8 @@ class PairExplanation:
         yield from (f"  {_told(facet)}" for facet in some)
         if len(self.differing) > len(some):
             yield f"  and {len(self.differing) - len(some):,} more that differ"
+        frequent = [facet for facet in self.facets if facet.is_frequent][:most]
+        yield from (f"  {_told(facet)}" for facet in frequent)
         if self.met is not None:
             shares = any(not name.startswith(RARE) for name in self.met_by)
             why = ": what it has of both is not enough" if shares and not self.met else ""
@@ -185,6 +194,8 @@ def _told(facet: Facet) -> str:
         side = "right" if facet.left is None else "left"
         return f"only {side}: {facet.what!r}"
     earned = f"{facet.share * facet.weight:.2f} of {facet.weight:g}"
+    if facet.is_frequent:
+        return f"{facet.what!r}: both {_side(facet.left)}, which many have ({earned})"
     share = f" ({earned})" if facet.weight != 1 or facet.share else ""
     return f"{facet.what!r}: {_side(facet.left)} and {_side(facet.right)}{share}"
 

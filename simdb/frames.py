@@ -433,10 +433,13 @@ def _collection_for(
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
     with open_database(store) as database:
-        if kind is None and name in database:
-            target = database[name]
-        else:
-            target = database.collection(name, kind or Text(), **bound)
+        is_stored = name in database
+        target = database[name] if is_stored else database.collection(name, kind or Text(), **bound)
+        if is_stored and not bound:
+            measure = "max_distance" if target.kind.is_distance else "threshold"
+            bound = _bound(**{measure: getattr(target, measure)})
+        if is_stored and kind is not None:
+            target = database.collection(name, kind, **bound)
         stored = target.key_types()
         others = table.key_types() - stored
         if stored and others:

@@ -17,6 +17,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, TypeVar
 
+from simdb.errors import UsageError
+
 T_co = TypeVar("T_co", covariant=True)
 
 LONGEST_WAIT = 5.0  # seconds of a fork, or an import: each may wait for what the other holds
@@ -51,7 +53,10 @@ os.register_at_fork(
 
 
 def module(name: str) -> ModuleType:
-    """Import a module, which forks of other threads wait for."""
+    """Import a module, which forks of other threads wait for.
+
+    UsageError: a handler of signals asks for it, and has interrupted the import of it.
+    """
     own = threading.get_ident()
     try:
         _importing.append(own)
@@ -59,10 +64,17 @@ def module(name: str) -> ModuleType:
             _importing.remove(own)
             _wait_for(_forking)
             _importing.append(own)
-        return import_module(name)
+        is_within_another = _importing.count(own) > 1
+        made = import_module(name)
     finally:
         with suppress(ValueError):
             _importing.remove(own)
+    if is_within_another and getattr(made.__spec__, "_initializing", False):
+        raise UsageError(
+            "a handler of signals used simdb while simdb was loading code that this needs: let the "
+            "handler note what happened, and use simdb afterwards"
+        )
+    return made
 
 
 def modules_of(package: str, names: Sequence[str]) -> Callable[[str], ModuleType]:

@@ -33,7 +33,7 @@ ALLOWED_IMPORTS = {
     "policies": {"errors", "results"},
     "work": {"errors"},
     "arrays": set(),
-    "late": set(),
+    "late": {"errors"},
     "metadata": set(),
     "threads": set(),
     "differences": set(),

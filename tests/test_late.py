@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from simdb import late
+from simdb.errors import UsageError
 from tests.support.processes import ended
 
 FORK = """
@@ -116,4 +118,30 @@ def test_an_import_waits_for_a_fork_but_not_for_ever(monkeypatch: pytest.MonkeyP
         assert done == ["json"] * 2
     finally:
         late._forking.clear()
+    assert late._importing == []
+
+
+def test_a_handler_that_needs_what_it_interrupts_the_import_of_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "half_imported"
+    (tmp_path / f"{name}.py").write_text(
+        "import signal\nsignal.raise_signal(signal.SIGUSR1)\nA = 7"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    told: list[str] = []
+
+    def handler(*_: object) -> None:
+        with pytest.raises(UsageError) as caught:
+            late.module(name)
+        told.append(str(caught.value))
+
+    usual = signal.signal(signal.SIGUSR1, handler)
+    try:
+        assert late.module(name).A == 7
+    finally:
+        signal.signal(signal.SIGUSR1, usual)
+        sys.modules.pop(name, None)
+    assert len(told) == 1
+    assert "a handler of signals used simdb" in told[0]
     assert late._importing == []

@@ -43,10 +43,10 @@ class Fault:
 FAULTS = (
     Fault(
         "storage",
-        "storage/tables/views.py",
-        "            if run.offset >= first:",
-        "            if False:",
-        "tests/recovery/test_untrusted.py -k offset",
+        "storage/tables/runs.py",
+        "        if max(numbers, default=0) >= self.next_number:\n",
+        "        if max(numbers, default=0) > self.next_number:\n",
+        "tests/recovery/test_untrusted.py -k next",
     ),
     Fault(
         "upkeep",

@@ -95,9 +95,9 @@ def facets(told: PairExplanation, names: tuple[str, str], *, longest: int) -> Ta
     table = Table(box=None, pad_edge=False, padding=(0, 1))
     for name in (told.unit, "", *names):
         table.add_column(Text(printable(name)), overflow="fold")
-    ordered = [*told.differing, *(facet for facet in told.facets if facet.share == 1)]
+    ordered = [*told.differing, *(facet for facet in told.facets if facet.agrees)]
     for facet in ordered[:longest]:
-        equal = facet.share == 1
+        equal = facet.agrees
         styles = ("dim", "dim") if equal else ("bold red", "bold green")
         mark = " " if equal else "<" if facet.right is None else ">" if facet.left is None else "|"
         cells = (

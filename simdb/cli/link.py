@@ -205,7 +205,12 @@ def link(
             names = None if choices.settings is None else _settings(sides, choices)[0].field_names
             made = _stored_whole(database, of_whole_rows(sides, error, names), bar)
         own, other = made.tables
-        found = own.join(other, threshold=made.least, one_to_one=one_to_one, apart=apart.pairs())
+        never = apart.pairs()
+        for side, table, keys in zip(sides, made.tables, zip(*never, strict=True), strict=False):
+            unknown = next((key for key in keys if key not in table), None)
+            if unknown is not None:
+                raise UsageError(f"{apart.apart}: {unknown!r} is no key of {side.name}")
+        found = own.join(other, threshold=made.least, one_to_one=one_to_one, apart=never)
         count = _write(outputs, found, made, bar)
     fields = {"output": output, "pairs": count, "threshold": float(made.least)}
     where = "" if output == STANDARD_STREAM else f" in {output}"

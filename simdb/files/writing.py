@@ -10,6 +10,7 @@ import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedWriter, FileIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,6 +58,19 @@ def _belongs_to_a_store(path: Path) -> bool:
         return False
 
 
+class _Named(FileIO):
+    """A new file whose errors name another one, in whose place it is to be."""
+
+    def __init__(self, path: Path, target: str) -> None:
+        super().__init__(path, "xb")
+        self._target = target
+
+    def write(self, content: Any) -> int:
+        """Write bytes; an error names the target."""
+        with named_by(self._target):
+            return super().write(content)
+
+
 class Output:
     """A file that appears under its name only when it is complete, or standard output.
 
@@ -96,7 +110,7 @@ class Output:
         while True:
             temporary = self._final.with_name(f"{beginning}{os.urandom(8).hex()}.part")
             with named_by(self.target):
-                stored = temporary.open("xb")
+                stored = BufferedWriter(_Named(temporary, self.target))
             if held(stored.fileno()):
                 break
             stored.close()  # another run took it for abandoned before it was held
@@ -121,8 +135,9 @@ class Output:
         if self._stream is not self._stored:
             self._stream.close()
         self._stored.flush()
-        if self._temporary is not None:
-            os.fsync(self._stored.fileno())  # closed, and so no longer held, when it is published
+        if self._temporary is not None:  # closed, and so no longer held, when it is published
+            with named_by(self.target):
+                os.fsync(self._stored.fileno())
         elif self.target != STANDARD_STREAM:
             self._stored.close()
 

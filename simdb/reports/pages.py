@@ -115,13 +115,13 @@ def texts_beside(
 
 def _facets(told: PairExplanation) -> Iterable[Line]:
     """Yield what two items are compared by, what differs first."""
-    ordered = [*told.differing, *(facet for facet in told.facets if facet.share == 1)]
+    ordered = [*told.differing, *(facet for facet in told.facets if facet.agrees)]
     # That a set has an element once, or a vector a bit, is said by naming it.
     amounts = any(
         side not in (None, 1) for facet in told.facets for side in (facet.left, facet.right)
     )
     for facet in ordered[:LINES_SHOWN]:
-        equal = facet.share == 1
+        equal = facet.agrees
         sides = [
             [(_of_side(facet, side, amounts=amounts), not equal)]
             for side in (facet.left, facet.right)

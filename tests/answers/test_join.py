@@ -249,3 +249,13 @@ def test_rows_that_cannot_be_joined_are_told_of_and_nothing_is_left(
     with pytest.raises(UsageError, match="key= and item= name columns"):
         tags.join(tags, item="tags")
     assert not [*temporary.iterdir()]
+
+
+def test_what_no_longer_fits_into_memory_is_said_to(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        made = db.collection("c", simdb.Set(), threshold=0.8)
+        made.add_many((key, range(key, key + 100_000)) for key in range(8))
+        told = r"do not fit into the memory setting \(16 MiB\), and collection 'c' has no exact"
+        for pairs in (made.pairs(guarantee="exact"), made.join(made, guarantee="exact")):
+            with pytest.raises(ConfigurationError, match=told):
+                list(pairs)

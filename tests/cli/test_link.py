@@ -108,6 +108,12 @@ def test_a_row_is_in_one_pair_and_no_two_that_are_apart_are(tables, tmp_path):
     found = found_in(tmp_path / "m.csv")
     assert MATCHES - found == {("100", "r100")}
     assert len({left for left, _ in found}) == len({right for _, right in found}) == len(found)
+    (tmp_path / "apart.tsv").write_text("100\tr100\nzz\tr1\n")
+    told = run("link", tables / "left.csv", tables / "right.csv", "-o", tmp_path / "n.csv",
+               "--rule", "town", "--threshold", "0.3", "--one-to-one",
+               "--apart", tmp_path / "apart.tsv")  # fmt: skip
+    assert told.exit_code == 2
+    assert f"apart.tsv: 'zz' is no key of {tables / 'left.csv'}" in told.stderr
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import os
+import resource
 import signal
 import stat
 import sys
@@ -15,7 +16,7 @@ from simdb.errors import UsageError
 from simdb.files import open_rows
 from simdb.files.writing import Output, json_line, written_together
 from simdb.zstandard import library as zstandard
-from tests.support.processes import interpreted
+from tests.support.processes import answer_of, interpreted
 
 
 def names_in(folder: Path) -> list[str]:
@@ -241,3 +242,18 @@ def test_what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not(t
 
     assert target.read_bytes() == b"living"
     assert names_in(tmp_path) == [".out1.jsonl.0123.part", "out[1].jsonl"]
+
+
+def test_what_cannot_be_written_names_the_output(tmp_path):
+    def limited() -> str:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        try:
+            with written_together(str(tmp_path / "a"), str(tmp_path / "b.gz")) as (_, other):
+                other.write(os.urandom(200_000))
+        except OSError as error:
+            return Path(error.filename).name
+        return "nothing"
+
+    assert answer_of(limited) == "b.gz"
+    assert names_in(tmp_path) == []

@@ -631,11 +631,6 @@ def test_pairs_of_new_items_tell_the_side_that_is_new(texts):
     assert (promise["since"], promise["new"]) == (since, "right")
 
 
-def test_join_names_the_call_that_takes_a_table(texts):
-    with pytest.raises(simdb.WrongTypeError, match=r"simdb\.link\(collection, table"):
-        texts.join(pa.table({"text": [A]}))
-
-
 def test_structs_with_a_name_twice_are_refused(texts, tmp_path):
     twice = pa.StructArray.from_arrays([pa.array(["x"]), pa.array(["y"])], names=["a", "a"])
     listed = pa.ListArray.from_arrays([0, 1], twice)

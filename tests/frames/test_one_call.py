@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -186,6 +187,17 @@ def test_a_store_remembers_the_rows_of_earlier_calls(made, tmp_path):
     again = simdb.dedupe(make(ROWS[1:]), item="text", key="id", store=store)
     assert rows_of(first) == ROWS[:1]
     assert rows_of(second) == rows_of(again) == ROWS[1:2]
+
+
+def test_a_store_keeps_its_bound_where_only_the_kind_is_given_again(tmp_path):
+    store = tmp_path / "s.simdb"
+    asked: dict[str, Any] = {"item": "text", "key": "id", "store": store}
+    assert len(simdb.dedupe(ROWS, **asked, threshold=0.6)) == 2
+    assert len(simdb.dedupe(ROWS, **asked, kind=simdb.Text())) == 2
+    with simdb.open(store) as database:
+        assert database["documents"].threshold == Fraction(3, 5)
+    with pytest.raises(simdb.ConfigurationError, match="shingles is character:9, not word:2"):
+        simdb.dedupe(ROWS, **asked, kind=simdb.Text(simdb.WordShingles(2)))
 
 
 def test_keys_of_another_type_than_those_stored_are_refused(made, tmp_path):

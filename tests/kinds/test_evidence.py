@@ -214,6 +214,20 @@ def test_a_field_that_both_lack_differs_only_where_that_counts(tmp_path, missing
     assert len(explained.differing) == differing
 
 
+def test_a_value_that_many_have_is_common_though_it_earns_less(tmp_path):
+    town = simdb.Field("town", weight=100, compare="exact", frequent={"york": 50})
+    kind = simdb.Record([simdb.Field("name", weight=100), town], ["name"])
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind, threshold=0.4)
+        collection.add_many((key, {"name": "ann", "town": key[:4]}) for key in ("york", "york2"))
+        collection.add("bath", {"name": "ann", "town": "bath"})
+        alike, unlike = (collection.explain_pair("york", key) for key in ("york2", "bath"))
+    assert alike.similarity == 0.75
+    assert (alike.counts()["common"], alike.differing) == (2, ())
+    assert "'town': both 'york', which many have (50.00 of 100)" in str(alike)
+    assert [facet.what for facet in unlike.differing] == ["town"]
+
+
 @pytest.mark.parametrize("sketch", ["fast", "classical"])
 def test_the_probability_of_a_pair_is_that_of_being_a_candidate(
     tmp_path: Path, sketch: Any

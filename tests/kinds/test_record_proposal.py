@@ -56,6 +56,7 @@ def test_a_column_is_compared_by_what_it_holds_and_has_a_rule_that_is_not_too_la
         "empty": "has no value in the left and the right table",
         "same": "is the same everywhere",
         "left only": "is the same everywhere",
+        "right only": "is only in the right table",
     }
     assert {"phone", "born"} <= found.pairs.keys()
     assert "state" not in found.pairs  # half of all pairs

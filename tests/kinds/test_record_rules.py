@@ -211,6 +211,7 @@ def test_a_pair_beyond_what_the_rules_cannot_miss_is_certain():
         (Within("age", 3), "names the field 'age', but the fields are name"),
         ((Alike("name"), Edits("town", 3), Edits("name")), "up to 3,105 keys of a record"),
         ({"by": "magic"}, "by 'magic', which is none of within, edits, alike, near"),
+        ({"field": "born", "within": 2}, r'by \'within\' is written as {"by": "within"'),
     ],
 )
 def test_rules_that_do_not_fit_their_fields_are_refused(rule, message):

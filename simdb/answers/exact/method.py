@@ -240,7 +240,7 @@ class Exact(Method, frozen=True):
             return way
         if token is not None:
             raise _no_longer_fits()
-        require_index(opened.settings, self.criterion)
+        require_index(opened.settings, self.criterion, _too_large(opened))
         return sweep or self._sweep(opened)
 
     def _sweep(self, opened: Opened, room: int | None = None) -> Sweep:
@@ -263,7 +263,8 @@ class Exact(Method, frozen=True):
 
     def _prober(self, opened: Opened, probes: Opened | None = None) -> Prober:
         """What looks items up; the work counts for the collection whose items they are."""
-        require_index(opened.settings, self.criterion)
+        joins = probes is not None and probes is not opened
+        require_index(opened.settings, self.criterion, _too_large(opened) if joins else "")
         work = (probes or opened).work
         return Prober(replace(opened, work=work), self.criterion)
 
@@ -289,8 +290,17 @@ def serves_exactly(settings: CollectionSettings, criterion: Criterion) -> bool:
     return floor is None or (needed is not None and floor <= needed)
 
 
-def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
-    """Raise, with the remedy, unless the collection has an exact index that serves a criterion."""
+def _too_large(opened: Opened) -> str:
+    """Say why an index is needed where items could be compared in memory."""
+    memory = opened.resources.memory >> 20
+    return f"the symbols of all items do not fit into the memory setting ({memory:,} MiB), and "
+
+
+def require_index(settings: CollectionSettings, criterion: Criterion, because: str = "") -> None:
+    """Raise, with the remedy, unless the collection has an exact index that serves a criterion.
+
+    ``because`` begins the message: why it needs one.
+    """
     needed = criterion.floor
     shown = needed
     if needed is not None and criterion.measure is SetSimilarity.JACCARD:
@@ -298,7 +308,7 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
     if not settings.is_exact:
         floor = shown or criterion.threshold
         raise ConfigurationError(
-            f"collection {settings.name!r} has no exact index",
+            f"{because}collection {settings.name!r} has no exact index",
             remedies=[Remedy("exact_floor", floor, "adds one", "rebuild")],
         )
     if serves_exactly(settings, criterion):
@@ -315,8 +325,8 @@ def require_index(settings: CollectionSettings, criterion: Criterion) -> None:
         else f" ({criterion.measure}: floor {shown})"
     )
     raise ThresholdTooLowError(
-        f"threshold {criterion.threshold}{at} is below the floor {settings.posted_floor} of the "
-        f"exact index of collection {settings.name!r}",
+        f"{because}threshold {criterion.threshold}{at} is below the floor "
+        f"{settings.posted_floor} of the exact index of collection {settings.name!r}",
         remedies=[Remedy("exact_floor", shown, "lowers it", "rebuild")],
     )
 

@@ -131,11 +131,18 @@ def propose_record(
     shared = _shared(tables)
     chosen = {field.name: field for field in fields}
     unknown = next((name for name in chosen if name not in shared), None)
+    alone = _alone(tables)
     if unknown is not None:
         known = ", ".join(map(repr, shared)) or "none"
-        told = "the table has" if right is None else "both tables have"
+        told = (
+            f"column {unknown!r} {alone[unknown]}"
+            if unknown in alone
+            else (
+                f"{'the table has' if right is None else 'both tables have'} no column {unknown!r}"
+            )
+        )
         there = "it has" if right is None else "they share"
-        raise ConfigurationError(f"{told} no column {unknown!r}; {there} {known}")
+        raise ConfigurationError(f"{told}; {there} {known}")
     made: list[Field] = []
     reasons: dict[str, str] = {}
     left_out: dict[str, str] = {}
@@ -157,6 +164,7 @@ def propose_record(
             raise ConfigurationError(f"{which} no column to compare")
         which = "the table" if right is None else "both tables"
         raise NothingAlikeError(f"no column of {which} tells rows apart: {told}")
+    left_out |= alone
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
             f"there are {len(made)} columns to compare, more than the {MOST_FIELDS} of a record"
@@ -187,6 +195,17 @@ def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
     """Return the names of columns that all have, in the order of the first."""
     names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
     return [name for name in names[0] if name in names[-1]]
+
+
+def _alone(tables: Sequence[Sequence[Row]]) -> dict[str, str]:
+    """Return the columns that one of two tables has alone, each with what to tell of it."""
+    names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
+    return {
+        name: f"is only in the {side} table"
+        for side, own, others in zip(("left", "right"), names, reversed(names), strict=False)
+        for name in own
+        if name not in others
+    }
 
 
 def _is_there(value: Any) -> bool:

@@ -541,6 +541,11 @@ def _restored(plain: Mapping[str, Any]) -> Part:
             f"a part of a rule is by {by!r}, which is none of {', '.join(PARTS)}; without 'by' it "
             "is of equal fields"
         )
+    named = next((name for name in PARTS if name in settings), None)
+    if by is None and named is not None:
+        raise ConfigurationError(
+            f'a part of a rule that is by {named!r} is written as {{"by": "{named}", ...}}'
+        )
     return (Equal if by is None else PARTS[by]).restored(settings)
 
 
