@@ -19,7 +19,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from copy import copy
 from itertools import compress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -118,12 +118,15 @@ def dedupe(
         MissingExtraError: pyarrow is not installed, and the data are not a list.
     """
     require_choice("show", show, "kept", "all")
+    require_choice("on_bad", on_bad, "error", "skip")
+    require_choice("measure", measure, *get_args(DedupeMeasure))
     bound = _bound(threshold, max_distance)
     order = None if policy is None else Policy(policy)
     table = _Table(data, Columns.named(key, item, ()), order)
     order = table.read_by(order)
     if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
         if not table.count:
+            _require_of_records(bound)
             return _kept(table, _Marks(), show, "similarity")
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
         order = table.for_whole_rows(order)
@@ -177,10 +180,12 @@ def pairs(
         UsageError, NothingAlikeError, BadItemError, KeyExistsError, MissingExtraError: as for
             ``dedupe``.
     """
+    require_choice("on_bad", on_bad, "error", "skip")
     bound = _bound(threshold, max_distance)
     table = _Table(data, Columns.named(key, item, ()))
     if kind is None and not isinstance(item, str) and not _is_stored(store, collection):
         if not table.count:
+            _require_of_records(bound)
             return table.no_pairs(table, table)
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
     with _collection_for(table, kind, bound, store, collection) as target:
@@ -259,6 +264,7 @@ def link(
         require("statistics", "one to one needs", "scipy")
     if kind is None and not any(isinstance(one.item, str) for one in columns):
         if not all(table.count for table in tables):
+            _require_of_records(bound)
             return tables[0].no_pairs(*given)
         tables, kind, bound = _records_of(tables, bound, on_bad, one_to_one=one_to_one)
         given = list(tables)
@@ -322,8 +328,7 @@ def _records_of(
         if not bound:
             kind, bound = _learnt(read, kind, on_bad, one_to_one=one_to_one)
     except NothingAlikeError as error:
-        # One that sets cannot have, records could not have either.
-        Set().parse_bound(bound.get("threshold"), bound.get("max_distance"))
+        _require_of_records(bound)
         if is_stored:
             raise
         told = f"{error.problem}; only rows that are equal in all columns count as the same"
@@ -385,6 +390,12 @@ def _bound(
     """Return the bound that is given, if one is."""
     given = {"threshold": threshold, "max_distance": max_distance}
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _require_of_records(bound: dict[str, Any]) -> None:
+    """Raise ConfigurationError for a bound that records cannot have: as sets, no distance."""
+    if bound:
+        Set().parse_bound(bound.get("threshold"), bound.get("max_distance"))
 
 
 def _created(database: Database, name: str, kind: Kind, **settings: Any) -> Collection:

@@ -72,8 +72,8 @@ FAULTS = (
     Fault(
         "frames",
         "frames.py",
-        '        Set().parse_bound(bound.get("threshold"), bound.get("max_distance"))\n',
-        "",
+        "    if bound:\n        Set().parse_bound(",
+        "    if not bound:\n        Set().parse_bound(",
         "tests/frames/test_one_call.py -k bound_that_cannot_be",
     ),
     Fault(

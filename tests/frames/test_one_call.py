@@ -467,9 +467,13 @@ UNEQUAL: list[dict[str, list[Any]]] = [
 )
 def test_a_bound_that_cannot_be_is_refused_also_where_nothing_is_alike(bound):
     rows = [{"a": "x", "b": "z"}]
+    call: Any
     for call in (simdb.dedupe, simdb.pairs, partial(simdb.link, rows)):
-        with pytest.raises(simdb.ConfigurationError):
-            call(rows, item=("a", "b"), **bound)
+        for table in (rows, []):
+            with pytest.raises(simdb.ConfigurationError):
+                call(table, item=("a", "b"), **bound)
+            with pytest.raises(simdb.ConfigurationError, match="on_bad must be"):
+                call(table, item=("a", "b"), on_bad="ignore")
 
 
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
