@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from simdb import kernels
-from simdb.arrays import Int64s, UInt16s, UInt64s
+from simdb.arrays import Bools, Int64s, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.late import cached_property
 from simdb.lsh.curves import WithinCurve
@@ -143,10 +143,15 @@ class Chunks(BandedFamily):
         own = signatures.reshape(probes, 1, self.bands, self.band_words)
         near = own ^ flips[np.newaxis, :, np.newaxis, :]
         keys = self.band_keys(near.reshape(probes * len(flips), self.words))
+        chosen = keys.reshape(probes, len(flips), self.bands)[:, self._within]
+        return BucketKeys(chosen.ravel(), np.arange(probes + 1) * chosen.shape[1])
+
+    @cached_property
+    def _within(self) -> Bools:
+        """Which of these are within the radius of which chunk: (values, chunks)."""
         counts = [_values_within(self.rows, radius) for radius in self.radii]
-        within = np.arange(len(flips))[:, np.newaxis] < np.array(counts)
-        chosen = keys.reshape(probes, len(flips), self.bands)[:, within]
-        return BucketKeys(chosen.ravel(), np.arange(probes + 1) * sum(counts))
+        within: Bools = np.arange(len(self._flips))[:, np.newaxis] < np.array(counts)
+        return within
 
     @cached_property
     def _flips(self) -> UInt16s:
