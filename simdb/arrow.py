@@ -1072,7 +1072,7 @@ def _in_iso_form(scalar: Any) -> str:
         return cast("time", scalar.as_py()).isoformat()
     if arrow.types.is_date(kind):
         days = scalar.value // (1 if arrow.types.is_date32(kind) else _DAY_IN_MILLISECONDS)
-        return _moment(days, "D")
+        return _day(days)
     if arrow.types.is_timestamp(kind):
         a_second = 10**9 // _NANOSECONDS[kind.unit]
         if not _FIRST_SECOND <= scalar.value // a_second < _END_SECOND:
@@ -1090,13 +1090,19 @@ def _in_iso_form(scalar: Any) -> str:
 
 
 def _moment(value: int, unit: Any) -> str:
-    """Return a day or a point in time in ISO's form, given by how many units since 1970.
+    """Return a point in time in ISO's form, given by how many units since 1970."""
+    day, rest = divmod(value, 86_400 * 10**9 // _NANOSECONDS[unit])
+    within = str(np.datetime64(rest, unit)).partition("T")[2]  # of whatever day
+    return f"{_day(day)}T{re.sub(_NO_FRACTION, '', within)}"
 
-    By the Gregorian calendar of all times. NumPy writes the year -1 with three digits.
+
+def _day(number: int) -> str:
+    """Return a day since 1970-01-01 in ISO's form, by the Gregorian calendar of all times.
+
+    NumPy writes the year -1 with three digits.
     """
-    text = str(np.datetime64(value, unit))
-    text = re.sub("^-([0-9]+)", lambda year: f"-{year[1]:0>4}", text)
-    return re.sub(_NO_FRACTION, "", text)
+    day = str(np.datetime64(number, "D"))
+    return re.sub("^-([0-9]+)", lambda year: f"-{year[1]:0>4}", day)
 
 
 def _duration(nanoseconds: int) -> str:

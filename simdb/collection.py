@@ -907,17 +907,33 @@ class CollectionView(Tabular):
             WrongTypeError: the other is neither a collection nor rows.
             OperationInterruptedError: while iterating: the budget is spent.
         """
-        if not isinstance(other, CollectionView):
-            if other_since is not None or other_where is not None:
-                raise UsageError("other_since= and other_where= need a collection, not rows")
-            other = self._collected(other, key, item)
-        elif key is not None or item is not None:
-            raise UsageError("key= and item= name columns of a table, but the other is stored")
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = [
             None if mark is None else answers.choose.read_since(mark)
             for mark in (since, other_since)
         ]
+        one_to_one = require_truth("one_to_one", one_to_one)
+        if one_to_one:
+            require("statistics", "one to one needs", "scipy")
+        kept_apart = _listed(apart)
+        if kept_apart and not one_to_one:
+            raise ConfigurationError("apart= needs one_to_one=True")
+        if one_to_one and resume is not None:
+            raise ConfigurationError("one-to-one pairs depend on all pairs: leave out resume=")
+        among = (
+            _Among.read(where, metadata=metadata),
+            _Among.read(other_where, metadata=metadata),
+        )
+        if not isinstance(other, CollectionView):
+            if any(one is not None for one in (other_since, other_where, resume)):
+                raise UsageError(
+                    "other_since=, other_where= and resume= need a collection, not rows"
+                )
+            with self._opened() as own:  # whose settings the rows will have: before they are read
+                _method(own, "join", asked, left=own)
+            other = self._collected(other, key, item)
+        elif key is not None or item is not None:
+            raise UsageError("key= and item= name columns of a table, but the other is stored")
         with self._sides(other) as (left, right):
             answers.choose.require_alike(left.settings, right.settings)
             for side, mark in zip((left, right), given, strict=True):
@@ -925,21 +941,10 @@ class CollectionView(Tabular):
                     _require_reached(side, mark)
             method = _method(right, "join", asked, resume, left=left)
             _require_candidates(right, method, left)
-        if one_to_one := require_truth("one_to_one", one_to_one):
-            require("statistics", "one to one needs", "scipy")
-        kept_apart = _listed(apart)
-        if kept_apart and not one_to_one:
-            raise ConfigurationError("apart= needs one_to_one=True")
-        if one_to_one and resume is not None:
-            raise ConfigurationError("one-to-one pairs depend on all pairs: leave out resume=")
         marks = [MOST_ITEMS if mark is None else mark for mark in given]
         told = None
         if since is not None or other_since is not None:
             told = Since(marks[0], marks[1], of_one=False)
-        among = (
-            _Among.read(where, metadata=metadata),
-            _Among.read(other_where, metadata=metadata),
-        )
         kept = kept_apart if one_to_one else None
         kind = right.settings.kind
         return self._streamed(other, method, kind, budget, among, since=told, apart=kept)

@@ -120,12 +120,16 @@ class PairExplanation:
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
         """Return it as plain values, as JSON has them, and at most so many facets that differ."""
-        told = [
-            {"what": plain(facet.what), "left": plain(facet.left), "right": plain(facet.right)}
-            | ({} if facet.share in (0, 1) else {"share": facet.share})
-            | ({} if facet.weight == 1 else {"weight": facet.weight})
-            for facet in self.differing[:most]
-        ]
+        frequent = [facet for facet in self.facets if facet.is_frequent]
+        differing, equal = (
+            [
+                {"what": plain(facet.what), "left": plain(facet.left), "right": plain(facet.right)}
+                | ({} if facet.share in (0, 1) else {"share": facet.share})
+                | ({} if facet.weight == 1 else {"weight": facet.weight})
+                for facet in facets[:most]
+            ]
+            for facets in (self.differing, frequent)
+        )
         return {
             self.measured: self.value,
             "similar": self.similar,
@@ -134,7 +138,8 @@ class PairExplanation:
             "met_by": list(self.met_by),
             "met": self.met,
             "probability": self.probability,
-            "differing": told,
+            "differing": differing,
+            **({"frequent": equal} if equal else {}),
         }
 
     def counts(self) -> dict[str, int]:
@@ -195,7 +200,8 @@ def _told(facet: Facet) -> str:
         return f"only {side}: {facet.what!r}"
     earned = f"{facet.share * facet.weight:.2f} of {facet.weight:g}"
     if facet.is_frequent:
-        return f"{facet.what!r}: both {_side(facet.left)}, which many have ({earned})"
+        both = dict.fromkeys((_side(facet.left), _side(facet.right)))  # written alike, or not
+        return f"{facet.what!r}: {' and '.join(both)} in both, which many have ({earned})"
     share = f" ({earned})" if facet.weight != 1 or facet.share else ""
     return f"{facet.what!r}: {_side(facet.left)} and {_side(facet.right)}{share}"
 

@@ -41,6 +41,7 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
 from simdb.kinds import Kind, Set, Text
+from simdb.kinds.contrast import contrast
 from simdb.kinds.records.proposal import Proposal, propose_record, sampled
 from simdb.kinds.whole import WholeRows, whole_row, whole_rows
 from simdb.policies import OF_ROWS, Policy, PolicyLike
@@ -446,10 +447,10 @@ def _collection_for(
     with open_database(store) as database:
         is_stored = name in database
         target = database[name] if is_stored else database.collection(name, kind or Text(), **bound)
-        if is_stored and not bound:
-            measure = "max_distance" if target.kind.is_distance else "threshold"
-            bound = _bound(**{measure: getattr(target, measure)})
-        if is_stored and kind is not None:
+        if is_stored and kind is not None and kind != target.kind:
+            told = contrast(target.kind, kind)
+            raise ConfigurationError(f"collection {name!r} has other settings: {told}")
+        if is_stored and kind is not None and bound:
             target = database.collection(name, kind, **bound)
         stored = target.key_types()
         others = table.key_types() - stored

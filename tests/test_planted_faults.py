@@ -58,7 +58,7 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "            self._writers.add(transaction)\n",
+        "                self._writers.add(transaction)\n",
         "",
         "tests/database/test_interrupts.py -k handler_that_writes",
     ),

@@ -95,7 +95,7 @@ def create(
         )
         told = f"created collection {created.name} in {stored.path}: {indexes_of(created)}"
         telling.tell(report_of(created), told)
-        _warn_of_weight(created, containment=containment)
+        _warn_of_weight(created, containment=created.recipe().containment)
 
 
 def report_of(collection: simdb.CollectionView) -> dict[str, Any]:

@@ -209,7 +209,11 @@ def link(
         for side, table, keys in zip(sides, made.tables, zip(*never, strict=True), strict=False):
             unknown = next((key for key in keys if key not in table), None)
             if unknown is not None:
-                raise UsageError(f"{apart.apart}: {unknown!r} is no key of {side.name}")
+                is_number = isinstance(unknown, str) and unknown.isdecimal()
+                is_there = is_number and int(unknown) in table
+                remedy = ", but the number is: --integer-keys reads keys as numbers"
+                told = f"{unknown!r} is no key of {side.name}{remedy if is_there else ''}"
+                raise UsageError(f"{apart.apart}: {told}")
         found = own.join(other, threshold=made.least, one_to_one=one_to_one, apart=never)
         count = _write(outputs, found, made, bar)
     fields = {"output": output, "pairs": count, "threshold": float(made.least)}

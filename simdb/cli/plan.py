@@ -103,12 +103,7 @@ def plan(
     Example: simdb plan --threshold 0.7 --recall 0.95
     """
     chosen = described.new()
-    is_bound_unused = bool(bound.given()) and not exact
-    if (inputs or exact) and (wanted != PlanOptions() or plot is not None or is_bound_unused):
-        raise UsageError(
-            "thresholds, --plot, and options of bands and rows are for a probable index without "
-            "inputs; --exact takes a threshold"
-        )
+    _require_used(inputs, chosen, wanted, bound, plot, exact=exact)
     if items is not None and exact:
         raise UsageError(
             "--items is for buckets and rules: leave it out with --exact, whose index grows evenly"
@@ -122,8 +117,6 @@ def plan(
         return reading.measured(names, chosen, sample, measure)
 
     if not exact:
-        if inputs and not chosen.has_rules:
-            raise UsageError("inputs are only measured with --exact, or for records")
         if inputs:
             require_there(*inputs, *([] if other is None else [other]))
             planned_rules = partial(
@@ -158,6 +151,28 @@ def plan(
             inputs, lambda rows: simdb.plan_exact(rows, chosen, exact_floor=floor.fraction)
         )
     _show_exact(chosen, floor, size, as_json=as_json)
+
+
+def _require_used(
+    inputs: list[str] | None,
+    kind: Kind,
+    wanted: PlanOptions,
+    bound: Bound,
+    plot: str | None,
+    *,
+    exact: bool,
+) -> None:
+    """Raise UsageError for inputs that nothing is measured of, and options that do nothing."""
+    if inputs and not exact and not kind.has_rules:
+        raise UsageError("inputs are only measured with --exact, or for records")
+    if plot is not None and exact:
+        raise UsageError("--plot draws the curve of a probable index: leave out --exact")
+    is_bound_unused = bool(bound.given()) and not exact
+    if (inputs or exact) and (wanted != PlanOptions() or plot is not None or is_bound_unused):
+        raise UsageError(
+            "thresholds, --plot, and options of bands and rows are for a probable index without "
+            "inputs; --exact takes a threshold"
+        )
 
 
 def _show_rules(rules: list[RulePlan], *, as_json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -22,7 +23,13 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.files import open_rows
 from simdb.files.tables import TableReader
 from simdb.kinds import Kind
-from simdb.kinds.records.proposal import SAMPLED_ROWS, Proposal, propose_record, sampled
+from simdb.kinds.records.proposal import (
+    OF_ONE_TABLE,
+    SAMPLED_ROWS,
+    Proposal,
+    propose_record,
+    sampled,
+)
 from simdb.kinds.whole import whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
@@ -205,13 +212,21 @@ def require_rows(sides: Sequence[Side]) -> None:
 
 def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
     """Return the settings that are proposed for one table or two."""
-    return propose_record(
+    proposal = propose_record(
         *(side.fields() for side in sides),
         rows=tuple(side.count for side in sides),
         fields=choices.fields(),
         candidates=choices.rules(),
         dates={name for side in sides for name in side.dates},
     )
+    # A key, or what rows have that were not drawn.
+    held = set.intersection(*({*side.columns, side.key} for side in sides))
+    left_out = {
+        name: problem
+        for name, problem in proposal.left_out.items()
+        if name not in held or not problem.startswith(OF_ONE_TABLE)
+    }
+    return dataclasses.replace(proposal, left_out=left_out)
 
 
 def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | None) -> None:

@@ -86,8 +86,8 @@ class Output:
         self._on_terminal = target == STANDARD_STREAM and sys.stdout.buffer.isatty()
         self._temporary: Path | None = None
         self._final = Path(os.path.realpath(target))
-        self._stored = self._stream = self._opened()
         try:
+            self._stored = self._stream = self._opened()
             self._stream = compressing(self._stored, target)
         except BaseException:
             self.discard()
@@ -109,12 +109,12 @@ class Output:
         remove_abandoned(self._final.parent, f"{glob.escape(beginning)}*.part")
         while True:
             temporary = self._final.with_name(f"{beginning}{os.urandom(8).hex()}.part")
+            self._temporary = temporary  # before it is there: an interrupt may come at once
             with named_by(self.target):
                 stored = BufferedWriter(_Named(temporary, self.target))
             if held(stored.fileno()):
                 break
             stored.close()  # another run took it for abandoned before it was held
-        self._temporary = temporary
         if mode is not None:
             os.fchmod(stored.fileno(), stat.S_IMODE(mode))
         return stored
@@ -154,9 +154,11 @@ class Output:
         """Remove what was written; the target stays as it was."""
         if self.target != STANDARD_STREAM:
             # What compresses first: left open, it would write its end into a closed file.
-            for stream in (self._stream, self._stored):
+            streams = (getattr(self, name, None) for name in ("_stream", "_stored"))
+            for stream in streams:  # one that was not opened is not there
                 with contextlib.suppress(OSError):
-                    stream.close()
+                    if stream is not None:
+                        stream.close()
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None

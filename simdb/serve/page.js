@@ -146,6 +146,8 @@ function facets(evidence) {
     line.append(made("del", JSON.stringify(one.left)), " ", made("ins", JSON.stringify(one.right)));
     whole.append(line);
   }
+  for (const one of evidence.frequent || [])
+    whole.append(made("p", `${JSON.stringify(one.what)}: ${JSON.stringify(one.left)} in both, which many have`, "quiet"));
   return whole;
 }
 

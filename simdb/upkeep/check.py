@@ -67,6 +67,7 @@ class Checker:
         self._collection = CollectionReader(transaction, opened.reader.number)
         self._deep = deep
         self._progress = progress
+        self._of_caller: Exception | None = None  # what that has raised
         self._records = 0
         self._problems: list[Problem] = []
         self._entries_expected = 0
@@ -89,6 +90,8 @@ class Checker:
             except (BadItemError, CorruptionError) as error:  # such as a tokeniser that fails
                 self._note(table, "", str(error))
             except (struct.error, ValueError, TypeError, LookupError) as error:
+                if isinstance(error, SimdbError) or error is self._of_caller:
+                    raise
                 # What has a right checksum, but not the form that simdb writes.
                 told = f"a record has another form ({type(error).__name__}: {error})"
                 self._note(table, "", told)
@@ -101,7 +104,11 @@ class Checker:
     def _advance(self, records: int) -> None:
         self._records += records
         if self._progress is not None:
-            self._progress(Progress(f"checking {self._settings.name}", self._records, None))
+            try:
+                self._progress(Progress(f"checking {self._settings.name}", self._records, None))
+            except Exception as error:
+                self._of_caller = error
+                raise
 
     def _live_blocks(self, table: str, blocks: BlockReader) -> Iterator[tuple[Block, Bools]]:
         """Yield every block with which of its records are live; note what is wrong with numbers."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pyarrow as pa
@@ -237,8 +237,8 @@ def test_a_table_is_kept_for_as_long_as_its_pairs(tags: simdb.Collection, tempor
         ([("a", {1}), ("b", 3)], {}, "row 1: a set must be a collection of"),
         (pa.table({"tags": [[1], None]}), {"item": "tags"}, "row 1: the column 'tags' is null"),
         ([("a", {1})], {"item": "tags"}, "name columns of a table, but the rows are list"),
-        ([("a", {1})], {"other_since": 0}, "other_since= and other_where= need a collection"),
-        ([("a", {1})], {"other_where": {"n": 1}}, "other_since= and other_where= need a coll"),
+        ([("a", {1})], {"other_since": 0}, "other_since=, other_where= and resume= need a coll"),
+        ([("a", {1})], {"other_where": {"n": 1}}, "other_since=, other_where= and resume= nee"),
     ],
 )
 def test_rows_that_cannot_be_joined_are_told_of_and_nothing_is_left(
@@ -246,6 +246,11 @@ def test_rows_that_cannot_be_joined_are_told_of_and_nothing_is_left(
 ) -> None:
     with pytest.raises(simdb.SimdbError, match=re.escape(told)):
         tags.join(rows, **options)
+    for wrong in ({"guarantee": "x"}, {"threshold": 7}, {"one_to_one": "yes"}, {"apart": [(1, 2)]}):
+        given = iter([("a", {1})])
+        with pytest.raises(UsageError):
+            tags.join(given, **cast("Any", wrong))
+        assert list(given)  # nothing is read before
     with pytest.raises(UsageError, match="key= and item= name columns"):
         tags.join(tags, item="tags")
     assert not [*temporary.iterdir()]

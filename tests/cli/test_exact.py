@@ -221,11 +221,13 @@ def test_the_plan_without_inputs_shows_prefixes(tmp_path):
     assert run("plan", tmp_path).exit_code == 2
     assert run("plan", "--exact", tmp_path / "absent").exit_code == 2
     assert run("plan", "--exact", "--threshold", 0).exit_code == 2
-    for unused in (["--bands", 3], ["--recall", 0.5], ["--plot", tmp_path / "curve.svg"]):
+    plot = ["--plot", tmp_path / "curve.svg"]
+    assert "leave out --exact" in failed("plan", "--exact", *plot)
+    for unused in (["--bands", 3], ["--recall", 0.5]):
         assert "for a probable index without inputs" in failed("plan", "--exact", *unused)
     records = tmp_path / "records.json"
     records.write_text(json.dumps(simdb.Record([simdb.Field("name")]).describe()))
-    for unused in (["--max-distance", 3], ["--plot", tmp_path / "curve.svg"]):
+    for unused in (["--max-distance", 3], plot):
         told = failed("plan", records, "--kind", "record", "--settings", records, *unused)
         assert "for a probable index without inputs" in told
     (tmp_path / "bad.jsonl").write_text('{"set": [1]}\n\n{"set": [1, "x"]}\n')

@@ -116,6 +116,29 @@ def test_a_row_is_in_one_pair_and_no_two_that_are_apart_are(tables, tmp_path):
     assert f"apart.tsv: 'zz' is no key of {tables / 'left.csv'}" in told.stderr
 
 
+def test_a_key_of_digits_is_told_how_numbers_are_read(tmp_path):
+    for name in ("left", "right"):
+        rows = [{"id": number, "name": f"name {number * 7}"} for number in range(9)]
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    (tmp_path / "apart.tsv").write_text("0\t0\n")
+    told = failed("link", tmp_path / "left.jsonl", tmp_path / "right.jsonl", "--threshold", 0.9,
+                  "-o", tmp_path / "m.jsonl", "--one-to-one",
+                  "--apart", tmp_path / "apart.tsv")  # fmt: skip
+    assert "--integer-keys reads keys as numbers" in told
+
+
+def test_columns_of_one_table_are_told_and_no_others(tmp_path):
+    left = [{"id": n, "name": f"name {n * 7}", "city": f"c{n % 3}"} for n in range(40)]
+    right = [{"ref": n, "id": n + 1, "name": f"name {n * 7}", "tel": n} for n in range(40)]
+    right[39]["city"] = "here"  # not among the rows that are drawn
+    for name, rows in (("left", left), ("right", right)):
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    told = done("link", tmp_path / "left.jsonl", tmp_path / "right.jsonl", "--threshold", 0.9,
+                "--right-id-field", "ref", "--sample", 5, "-o", tmp_path / "m.jsonl")  # fmt: skip
+    assert "column 'tel' is left out because it is only in the right table" in told.stderr
+    assert told.stderr.count("is only in the") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -147,6 +147,41 @@ def test_a_handler_that_writes_amid_a_write_is_told_so_at_once(tmp_path: Path, b
     assert {*told} == {"added", "refused"}
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_an_error_of_a_handler_that_is_kept_refuses_no_later_write(
+    tmp_path: Path, number: int
+) -> None:
+    """Raised where a write is noted, before it waits for others."""
+    calls = 0
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        code, caller = frame.f_code, frame.f_back
+        if (
+            event == "call"
+            and code.co_name == "add"
+            and caller
+            and caller.f_code.co_name == "write"
+        ):
+            calls += 1
+            if calls == number:
+                sys.setprofile(None)
+                raise TimeoutError
+
+    with simdb.open(tmp_path / "s.simdb", threads=1, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5)
+        collection.add("first", [1])
+        kept = None
+        sys.setprofile(profile)
+        try:
+            collection.add("a", [1])
+        except TimeoutError as error:
+            kept = error
+        sys.setprofile(None)
+        assert kept is not None
+        assert collection.add("b", [2]).action == "added"
+
+
 def looked_at(database: simdb.Database) -> None:
     with database.snapshot() as state:
         state["c"].get("a")

@@ -339,6 +339,24 @@ def test_days_far_from_ours_are_written_by_the_gregorian_calendar(texts):
             assert told == (epoch + datetime.timedelta(number)).isoformat()
 
 
+@pytest.mark.parametrize(
+    ("unit", "least"),
+    [
+        ("s", "-292277022657-01-27T08:29:52"),
+        ("ms", "-292275055-05-16T16:47:04.192"),
+        ("us", "-290308-12-21T19:59:05.224192"),
+    ],
+)
+def test_the_least_time_is_written_as_one(texts, unit, least):
+    """Which NumPy takes for no time."""
+    times = pa.array([-(2**63), -(2**63) + 1, -1], pa.timestamp(unit))
+    texts.add_many(pa.table({"text": [A, B, A + B], "at": times}), item="text", metadata=["at"])
+    found = [entry.metadata["at"] for entry in texts.items() if entry.metadata is not None]
+    assert found[0] == least
+    assert found[1][:-3] == least[:-3] < found[1][:-3] + "z"
+    assert found[2].startswith("1969-12-31T23:59:59")
+
+
 def test_a_stream_of_several_batches_is_read_as_it_comes(texts):
     batches = [pa.record_batch({"text": [f"{A} {i}", f"{B} {i}"]}) for i in range(50)]
     reader = pa.RecordBatchReader.from_batches(batches[0].schema, iter(batches))

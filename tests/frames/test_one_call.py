@@ -196,6 +196,11 @@ def test_a_store_keeps_its_bound_where_only_the_kind_is_given_again(tmp_path):
     assert len(simdb.dedupe(ROWS, **asked, kind=simdb.Text())) == 2
     with simdb.open(store) as database:
         assert database["documents"].threshold == Fraction(3, 5)
+    with simdb.open(store) as database:
+        made = database.create_collection("planned", simdb.Text(), threshold=0.6, bands=30, rows=3)
+        made.add_many((row["id"], row["text"]) for row in ROWS)
+    asked["collection"] = "planned"  # settings that these calls cannot name
+    assert len(simdb.dedupe(ROWS, **asked, kind=simdb.Text())) == 4
     with pytest.raises(simdb.ConfigurationError, match="shingles is character:9, not word:2"):
         simdb.dedupe(ROWS, **asked, kind=simdb.Text(simdb.WordShingles(2)))
 

@@ -224,7 +224,10 @@ def test_a_value_that_many_have_is_common_though_it_earns_less(tmp_path):
         alike, unlike = (collection.explain_pair("york", key) for key in ("york2", "bath"))
     assert alike.similarity == 0.75
     assert (alike.counts()["common"], alike.differing) == (2, ())
-    assert "'town': both 'york', which many have (50.00 of 100)" in str(alike)
+    assert "'town': 'york' in both, which many have (50.00 of 100)" in str(alike)
+    (frequent,) = alike.to_dict()["frequent"]
+    assert (frequent["left"], frequent["share"]) == ("york", 0.5)
+    assert "frequent" not in unlike.to_dict()
     assert [facet.what for facet in unlike.differing] == ["town"]
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -248,3 +249,15 @@ def test_a_log_of_groups_that_says_what_cannot_be_is_found(tmp_path, changed, pr
             tables.log(1, changed(known))
         (found,) = db.check().problems
         assert problem in found.problem
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, simdb.ConfigurationError])
+def test_what_a_caller_raises_ends_a_check_and_is_no_problem(path: Path, error: Any) -> None:
+    def raises(_: object) -> None:
+        raise error("of the caller")
+
+    with simdb.open(path, threads=1) as database:
+        database.collection("c", simdb.Set(), threshold=0.5).add(1, [1, 2])
+        with pytest.raises(error, match="of the caller"):
+            database.check(progress=raises)
+        assert not database.check().problems

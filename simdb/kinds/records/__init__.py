@@ -558,20 +558,20 @@ class Record(Kind, frozen=True):
         one, other = items.decode(left), items.decode(right)
         features = items.features([left, right])
         places = np.zeros(1, np.int64), np.ones(1, np.int64)
-        of_any_value = self.changed(fields=[own.changed(frequent=()) for own in self.fields])
-        found = RecordMeasure(self).shares(features, features, *places)
-        plain = RecordMeasure(of_any_value).shares(features, features, *places)
         facets = []
-        for (own, present, shares), (_, _, whole) in zip(found, plain, strict=True):
+        for own, present, shares in RecordMeasure(self).shares(features, features, *places):
             given = one.get(own.name), other.get(own.name)
-            agrees = bool(present[0] and whole.numerators[0] == whole.denominators[0])
             if present[0]:
                 share = float(shares.numerators[0] / shares.denominators[0])
             else:  # a field that is ignored counts nothing
                 share = 0.0 if own.missing == "ignore" else float(own.missing / own.weight)
             weight = 0 if own.missing == "ignore" and not present[0] else own.weight
-            frequent = agrees and share < 1
-            facets.append(Facet(own.name, *given, share, float(weight), is_frequent=frequent))
+            column = features.columns[own.name]
+            first, second = column.codes.tolist()
+            frequent = share < 1 and present[0] and first == second and bool(own.frequent)
+            if frequent:
+                frequent = column.values[first] in dict(own.frequent)
+            facets.append(Facet(own.name, *given, share, float(weight), is_frequent=bool(frequent)))
         return Evidence("fields", tuple(facets))
 
     @classmethod

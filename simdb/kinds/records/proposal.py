@@ -42,6 +42,7 @@ from simdb.kinds.records.items import PLAIN, RecordItems, as_float, native, read
 Row: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
 
+OF_ONE_TABLE = "is only in the"  # left or right table: how what is told of such a column begins
 SAMPLED_ROWS = 5_000  # of each table, by which settings are proposed
 PAIRS_A_ROW = 20  # that a rule may propose
 PAIRS_OF_ALL = 10  # a row, that rules may propose together, from the third on
@@ -66,7 +67,7 @@ class Proposal:
     Attributes:
         kind: the settings, with the word counts of the rows that were looked at.
         reasons: why each field is compared as it is.
-        left_out: why a common column is not a field.
+        left_out: why a column is not a field.
         pairs: about how many pairs of the tables each rule proposes, by the rule in words; one that
             shares several keys counts as often.
     """
@@ -201,7 +202,7 @@ def _alone(tables: Sequence[Sequence[Row]]) -> dict[str, str]:
     """Return the columns that one of two tables has alone, each with what to tell of it."""
     names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
     return {
-        name: f"is only in the {side} table"
+        name: f"{OF_ONE_TABLE} {side} table"
         for side, own, others in zip(("left", "right"), names, reversed(names), strict=False)
         for name in own
         if name not in others

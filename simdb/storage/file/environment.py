@@ -892,29 +892,32 @@ class Environment:
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
         since = time.monotonic() if since is None else since
-        with self._gate:
-            self._require_open(timeout)
-            self._require_no_failure()
-            self._require_not_writing(threading.get_ident())
-            queue = self._queue
-            assert queue is not None
-            member = Member() if shares else None
-            transaction = WriteTransaction(self, member)
-            self._writers.add(transaction)
-            self._waiting.add(member or transaction.lock_owner)
+        transaction = None
         try:
+            with self._gate:
+                self._require_open(timeout)
+                self._require_no_failure()
+                self._require_not_writing(threading.get_ident())
+                queue = self._queue
+                assert queue is not None
+                member = Member() if shares else None
+                transaction = WriteTransaction(self, member)
+                self._writers.add(transaction)
+                self._waiting.add(member or transaction.lock_owner)
             if member is None:
                 queue.acquire(timeout, transaction.lock_owner, since)
                 self._begin_writing(transaction)
             else:
                 self._begin_sharing(queue, transaction, member, timeout, since)
         except BaseException:
-            transaction.close()
+            if transaction is not None:
+                transaction.close()
             raise
         finally:
-            with self._gate:
-                self._waiting.discard(member or transaction.lock_owner)
-                self._close_if_unused()
+            if transaction is not None:
+                with self._gate:
+                    self._waiting.discard(transaction.member or transaction.lock_owner)
+                    self._close_if_unused()
         return transaction
 
     def _begin_sharing(
