@@ -62,7 +62,7 @@ def add(
     if duplicates is not None:
         require_fitting_name(duplicates, "jsonl")
     require_no_input(outputs, inputs, reading.pattern)
-    with stored.changed(sync) as target:
+    with stored.change(stored.name, sync) as target:
         options = reading.of(target.kind, target)
         sources = reading.sources(inputs, options)
         reading.require_key_field(sources, options)

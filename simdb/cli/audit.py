@@ -31,7 +31,7 @@ def audit(
 
     Example: simdb audit corpus.simdb documents --sample 500
     """
-    with stored.viewed() as source, telling.bar() as bar:
+    with stored.view(stored.name) as source, telling.bar() as bar:
         kind = source.kind
         report = source.self_audit(
             sample=sample, seed=seed, progress=bar.callback, **bound.of(kind)

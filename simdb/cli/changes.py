@@ -27,7 +27,7 @@ def changes(
 
     Example: simdb changes corpus.simdb documents --since 120
     """
-    with stored.viewed() as source:
+    with stored.view(stored.name) as source:
         for change in source.changes(since):
             bound = float(change.bound)
             if telling.as_json:

@@ -45,7 +45,7 @@ def delete(
     if keys_file is not None:
         texts += (line for _, line in lines_of(keys_file))
     chosen = [key_from(text, integer_keys=integer_keys) for text in texts]
-    with stored.changed() as target:
+    with stored.change(stored.name) as target:
         deleted = target.delete_many(chosen, missing=missing)
     told = {"keys": len(chosen), "deleted": deleted}
     text = f"deleted {deleted:,} of {counted(len(chosen), 'key', 'keys')}"

@@ -56,7 +56,7 @@ def export(
     """
     if telling.output is None:
         telling = replace(telling, output=STANDARD_STREAM)
-    with stored.viewed() as source, telling.bar() as bar:
+    with stored.view(stored.name) as source, telling.bar() as bar:
         total = len(source)
         item_field: str | None = text_field or source.kind.name
         if source.kind.field_names is not None:

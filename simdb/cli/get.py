@@ -29,7 +29,7 @@ def get(
 
     Example: simdb get corpus.simdb documents a17
     """
-    with stored.viewed() as source:
+    with stored.view(stored.name) as source:
         for text in keys:
             record = source.get(key_from(text, integer_keys=integer_keys))
             if as_json:

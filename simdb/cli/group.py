@@ -37,7 +37,7 @@ def group(
     """
     if key is not None and identity is not None:
         raise UsageError("give a key or --id, not both")
-    with stored.viewed() as source:
+    with stored.view(stored.name) as source:
         bound = at.of(source.kind)
         if bound and identity is not None:
             raise UsageError("an id is of one threshold's groups: leave out the threshold")

@@ -69,7 +69,7 @@ def groups(
         )
     require_no_input(telling.require_files(telling.output, state), apart.files())
     require_no_input([telling.output], [] if state is None else [state])
-    with stored.viewed() as source, telling.bar() as bar:
+    with stored.view(stored.name) as source, telling.bar() as bar:
         kind = source.kind
         earlier = Path(state).read_bytes() if state and Path(state).exists() else None
         asked = {**question.of(kind), **among.given()}

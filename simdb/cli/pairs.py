@@ -77,7 +77,7 @@ def pairs(
 
     Example: simdb pairs corpus.simdb documents --threshold 0.9 --json
     """
-    with stored.viewed() as source, telling.bar() as bar:
+    with stored.view(stored.name) as source, telling.bar() as bar:
         asked = {**question.of(source.kind), **among.given()}
         found = source.pairs(measure=measure, since=since, resume=resume, budget=budget, **asked)
         within = question.of_reasons(measure, telling.note) if explain else {}

@@ -75,7 +75,7 @@ def rebuild(
         raise UsageError("--drop-compression contradicts --compression")
     if drop_groups and (groups is not None or groups_at):
         raise UsageError("--drop-groups contradicts --groups and --groups-at")
-    with stored.changed() as target, telling.bar() as bar:
+    with stored.change(stored.name) as target, telling.bar() as bar:
         kind = described.changed(target.kind)
         target.rebuild(
             kind if kind != target.kind else None,

@@ -17,7 +17,7 @@ def recipe(*, stored: StoredCollection, as_json: AsJson = False) -> None:
 
     Example: simdb recipe corpus.simdb documents
     """
-    with stored.viewed() as source:
+    with stored.view(stored.name) as source:
         text = source.recipe().to_json()
     if as_json:
         print_json(json.loads(text))

@@ -44,7 +44,7 @@ def report(
     """
     telling.require_files(output)
     require_page(output)
-    with stored.viewed() as source, telling.bar() as bar:
+    with stored.view(stored.name) as source, telling.bar() as bar:
         bar.advance("searching for a sample", 0, 1)
         title = f"{Path(stored.path).name}: {source.name}"
         text = simdb.report(source, sample=sample, seed=seed, title=title, command=as_given())

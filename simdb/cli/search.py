@@ -183,7 +183,7 @@ def search(
     require_no_input([telling.output], [] if given.file is None else [given.file])
     own = None if given.key is None else key_from(given.key, integer_keys=reading.integer_keys)
     asked = limit if limit is None or own is None else limit + 1
-    with stored.viewed() as source, telling.bar() as bar:
+    with stored.view(stored.name) as source, telling.bar() as bar:
         kind = source.kind
         wanted = {**question.of(kind), **among.given(), "measure": measure}
         within = question.of_reasons(measure, telling.note) if explain else question.given()

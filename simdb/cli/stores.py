@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -116,16 +115,6 @@ class NamedCollection(Store, frozen=True):
 
     name: Annotated[str, typer.Argument(metavar="COLLECTION", help="The name of the collection.")]
 
-    def viewed(self) -> AbstractContextManager[simdb.CollectionView]:
-        """Hold one state of it."""
-        return self.view(self.name)
-
-    def changed(
-        self, sync: Literal["full", "batch"] = "full"
-    ) -> AbstractContextManager[simdb.Collection]:
-        """Open it for writing."""
-        return self.change(self.name, sync)
-
 
 class StoredCollection(Store, frozen=True):
     """The collection of a command; its name is optional if the store has only one.
@@ -148,16 +137,6 @@ class StoredCollection(Store, frozen=True):
         if len(given) > 1:
             raise UsageError(f"name at most one collection, not {' and '.join(given)}")
         return given[0] if given else None
-
-    def viewed(self) -> AbstractContextManager[simdb.CollectionView]:
-        """Hold one state of it."""
-        return self.view(self.name)
-
-    def changed(
-        self, sync: Literal["full", "batch"] = "full"
-    ) -> AbstractContextManager[simdb.Collection]:
-        """Open it for writing."""
-        return self.change(self.name, sync)
 
 
 class OneOrTwo(StoredCollection, frozen=True):
@@ -183,7 +162,7 @@ class OneOrTwo(StoredCollection, frozen=True):
     @contextlib.contextmanager
     def both(self) -> Iterator[tuple[simdb.CollectionView, simdb.CollectionView | None]]:
         """Hold one state of each; the second is None if only one is given."""
-        with self.viewed() as left:
+        with self.view(self.name) as left:
             if self.right is None and self.right_store is None:
                 yield left, None
                 return
@@ -196,7 +175,7 @@ class OneOrTwo(StoredCollection, frozen=True):
         self,
     ) -> Iterator[tuple[simdb.Collection, simdb.CollectionView | None]]:
         """Open it for writing, and the second one, if it is given, for reading."""
-        with self.changed() as left:
+        with self.change(self.name) as left:
             if self.right is None and self.right_store is None:
                 yield left, None
                 return
