@@ -2556,8 +2556,8 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/buckets.py",
-        "_equal_rows(signatures[row], signatures[best]) >= needed",
-        "_equal_rows(signatures[row], signatures[best]) > needed",
+        "equal_words(signatures[row], signatures[best]) >= needed",
+        "equal_words(signatures[row], signatures[best]) > needed",
         "tests/kernels/test_bucket_kernels.py -k earlier_rows",
     ),
     Fault(

@@ -17,7 +17,13 @@ from simdb.exact.thresholds import Bound
 from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
 from simdb.ragged import ByteStrings, slices_of, some_of
-from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches, read_items
+from simdb.storage.collection.reader import (
+    FEW,
+    CollectionReader,
+    chosen_items,
+    live_batches,
+    read_items,
+)
 from simdb.storage.tables.layout import Document
 
 PAIRS_COMPARED = 131_072  # at once
@@ -42,22 +48,33 @@ def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, boun
         numbers = numbers[positions]
         compared = signer.measure.compare_probe(probe, signer.features_of_rows(rows))
     else:
-        documents = [document for _, document in reader.documents_of(numbers)]
-        if len(documents) < numbers.size:
-            numbers = np.array([document.number for document in documents], np.uint32)
-        compared = compare_with_probe(signer, probe, [document.item for document in documents])
+        numbers, compared, documents = compare_probe_with_documents(opened, probe, numbers)
     met = bound.meets_many(compared.numerators, compared.denominators).nonzero()[0]
     return Ranked(numbers, compared.values(), met, documents)
 
 
-def compare_with_probe(signer: Signer, probe: Any, items: Sequence[bytes | memoryview]) -> Compared:
-    """Compare one item, whose features are given, with many."""
-    weights = None if len(items) == 1 else signer.items.weights(items)
-    if weights is None or int(weights.sum()) <= COMPARED_BYTES:
-        return signer.measure.compare_probe(probe, signer.features(items))
-    slices = slices_of(weights, COMPARED_BYTES)
-    parts = (signer.features(items[some]) for some in slices)
-    return Compared.together([signer.measure.compare_probe(probe, part) for part in parts])
+def compare_probe_with_documents(
+    opened: Opened, probe: Any, numbers: UInt32s
+) -> tuple[UInt32s, Compared, list[Document] | None]:
+    """Compare as ``compare_probe_with_stored`` does, where items are in documents.
+
+    Returns the numbers of those that exist, what came out, and their documents if they are few:
+    of many, an object for each would take longer than to compare them.
+    """
+    signer, reader = opened.signer, opened.reader
+    compare = signer.measure.compare_probe
+    if numbers.size <= FEW:
+        documents = [document for _, document in reader.documents_of(numbers)]
+        if len(documents) < numbers.size:
+            numbers = np.array([document.number for document in documents], np.uint32)
+        items = [document.item for document in documents]
+        return numbers, compare(probe, signer.features(items)), documents
+    positions = [np.empty(0, np.int64)]
+    compared = []
+    for places, part in items_in_parts(reader, numbers, signer.items):
+        positions.append(places)
+        compared.append(compare(probe, signer.features(part)))
+    return numbers[np.concatenate(positions)], Compared.together(compared), None
 
 
 class Comparison(Struct, frozen=True, eq=False):

@@ -200,6 +200,11 @@ class MaximumDistance(_Rational, frozen=True, order=True):
         Exact for whole numbers; else in float64, against the distance rounded to it.
         """
         if numerators.dtype.kind in "iu" and denominators.dtype.kind in "iu":
+            if numerators.ndim == 1 and numerators.size <= _FEW:  # as in Threshold.meets_many
+                numerator, denominator = self.fraction.as_integer_ratio()
+                pairs = zip(numerators.tolist(), denominators.tolist(), strict=True)
+                few = [one * denominator <= other * numerator for one, other in pairs]
+                return np.array(few, np.bool_)
             whole = numerators.astype(np.int64)
             most = self._largest_numerators(denominators.astype(np.int64), _largest(whole))
             exact: Bools = np.asarray(whole <= most, np.bool_)

@@ -8,6 +8,7 @@ import numpy as np
 
 from simdb.arrays import Bools, Int32s, Int64s, UInt8s, UInt16s, UInt64s
 from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.sketches import equal_words
 
 UNDECIDED = 0
 KEPT = 1
@@ -15,14 +16,6 @@ DROPPED = 2
 
 NONE_LEFT = -1
 MUST_WAIT = -2
-
-
-@inlined
-def _equal_rows(left: UInt16s, right: UInt16s) -> int:
-    equal = 0
-    for row in range(left.size):
-        equal += 1 if left[row] == right[row] else 0
-    return equal
 
 
 @kernel
@@ -91,7 +84,7 @@ def next_earlier(
                 break
             # The smallest of the next members of all bands: no other row before it is left.
             last_compared[row] = best
-            if _equal_rows(signatures[row], signatures[best]) >= needed:
+            if equal_words(signatures[row], signatures[best]) >= needed:
                 earlier[position, found] = best
                 found += 1
         if found == 0:
@@ -270,7 +263,7 @@ def bucket_pairs(
         # Nearly all pairs of large buckets agree in too few words, which is told quickest; any
         # number of keys are merged, up to the first that both have.
         if band_words > 0:
-            if _equal_rows(signatures[one], signatures[other]) < needed:
+            if equal_words(signatures[one], signatures[other]) < needed:
                 counters[1] += 1
                 continue
             if _agree_earlier(signatures[one], signatures[other], band_words, bands[bucket]):

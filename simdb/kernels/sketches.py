@@ -243,6 +243,18 @@ def bucket_keys(signatures: UInt16s, bands: int, base: np.uint64, secret: np.uin
     return keys
 
 
+@inlined
+def equal_words(left: UInt16s, right: UInt16s) -> int:
+    """Count in how many rows two signatures, of fewer than 2^16, agree.
+
+    The count is as wide as a row, so that one instruction compares and counts many.
+    """
+    equal = np.uint16(0)
+    for row in range(left.size):
+        equal = np.uint16(equal + np.uint16(left[row] == right[row]))
+    return int(equal)
+
+
 @kernel
 def agreeing_rows(
     left: UInt16s, left_rows: Int64s, right: UInt16s, right_rows: Int64s, needed: int
@@ -250,11 +262,7 @@ def agreeing_rows(
     """Tell which signatures left[left_rows[i]] and right[right_rows[i]] agree in enough words."""
     enough = np.empty(left_rows.size, np.bool_)
     for pair in range(left_rows.size):
-        one, other = left[left_rows[pair]], right[right_rows[pair]]
-        equal = 0
-        for row in range(one.size):
-            equal += 1 if one[row] == other[row] else 0
-        enough[pair] = equal >= needed
+        enough[pair] = equal_words(left[left_rows[pair]], right[right_rows[pair]]) >= needed
     return enough
 
 
@@ -263,8 +271,5 @@ def matching_rows(left: UInt16s, right: UInt16s) -> Int32s:
     """Count in how many rows signature left[i] agrees with right[i], both uint16 (m, rows)."""
     matching = np.empty(left.shape[0], np.int32)
     for pair in range(left.shape[0]):
-        equal = 0
-        for row in range(left.shape[1]):
-            equal += 1 if left[pair, row] == right[pair, row] else 0
-        matching[pair] = equal
+        matching[pair] = equal_words(left[pair], right[pair])
     return matching

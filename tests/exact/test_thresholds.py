@@ -332,9 +332,11 @@ def test_a_distance_stays_what_it_is_and_compares_as_a_number():
 def test_a_distance_is_met_by_ratios_up_to_it(kind):
     numerators = np.array([0, 6, 7, 8, 13, 14, 15, 70, 71], kind)
     denominators = np.array([1, 2, 2, 2, 4, 4, 4, 20, 20], kind)
-    assert MaximumDistance.parse("7/2").meets_many(numerators, denominators).tolist() == [
-        *(True, True, True, False, True, True, False, True, False)
-    ]
+    met = [True, True, True, False, True, True, False, True, False]
+    distance = MaximumDistance.parse("7/2")
+    for most in (8, 9):  # few ratios, and more
+        found = distance.meets_many(numerators[:most], denominators[:most])
+        assert found.tolist() == met[:most]
 
 
 def test_whole_distances_are_compared_without_rounding():
@@ -366,17 +368,20 @@ def test_no_bound_however_long_wraps_or_rounds(seed: int, largest: int) -> None:
         near = Fraction(numerators[0], denominators[0])
         for bound in wild_fractions(generator, near):
             met = [n <= bound * d for n, d in zip(numerators, denominators, strict=True)]
-            columns = np.array(numerators), np.array(denominators)
-            assert MaximumDistance(bound).meets_many(*columns).tolist() == met
+            for times in (1, 9):  # few ratios, and more
+                columns = np.tile(numerators, times), np.tile(denominators, times)
+                assert MaximumDistance(bound).meets_many(*columns).tolist() == times * met
         unions = [max(pair) for pair in zip(numerators, denominators, strict=True)]
         near = Fraction(numerators[0], max(unions[0], 1))
         for bound in wild_fractions(generator, near):
             if 0 < bound <= 1:
-                columns = np.array(numerators), np.array(unions)
                 met = [n > 0 and n >= bound * d for n, d in zip(numerators, unions, strict=True)]
-                assert Threshold(bound).meets_many(*columns).tolist() == met
-                needed = Threshold(bound).needed_overlaps(columns[1] // 2).tolist()
-                assert needed == [Threshold(bound).needed_overlap(d // 2) for d in unions]
+                totals = [Threshold(bound).needed_overlap(d // 2) for d in unions]
+                for times in (1, 9):
+                    columns = np.tile(numerators, times), np.tile(unions, times)
+                    assert Threshold(bound).meets_many(*columns).tolist() == times * met
+                    needed = Threshold(bound).needed_overlaps(columns[1] // 2).tolist()
+                    assert needed == times * totals
 
 
 def test_a_distance_beyond_all_floats_is_infinite_for_floats():

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from simdb.answers import exact
 from simdb.answers.buckets import are_few
-from simdb.answers.compare import Ranked, compare_with_probe
+from simdb.answers.compare import Ranked, compare_probe_with_documents
 from simdb.answers.costs import Task
 from simdb.answers.exact.memory import (
     BYTES_A_SYMBOL,
@@ -84,9 +84,8 @@ class Exact(Method, frozen=True):
         if not keys.size:
             return self.answer(opened, (), 0)
         numbers = prober.candidates(keys, keys.size)
-        documents = [document for _, document in opened.reader.documents_of(numbers)]
         probe = symbols if signer.kind.signs_what_it_compares else signer.features([item])
-        compared = compare_with_probe(signer, probe, [document.item for document in documents])
+        numbers, compared, documents = compare_probe_with_documents(opened, probe, numbers)
         sizes = compared.denominators + compared.numerators - keys.size
         met = (compared.numerators >= criterion.needed_overlaps(keys.size, sizes)).nonzero()[0]
         values = self.measure.values(compared.numerators, keys.size, sizes)

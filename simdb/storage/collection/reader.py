@@ -679,6 +679,8 @@ def stored_signatures(collection: CollectionReader, numbers: UInt32s) -> tuple[U
     known = collection.signature_rows(numbers)
     if known is not None:
         positions, found = known
+        if positions.size == numbers.size:
+            return found.view(np.uint16), np.ones(numbers.size, np.bool_)
         rows[positions], present[positions] = found.view(np.uint16), True
         return rows, present
     for block, wanted, places in collection.signatures.locate(numbers):
