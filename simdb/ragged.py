@@ -137,6 +137,14 @@ def distinct_of(
     return distinct, ranks.take(within)
 
 
+def distinct_pairs(
+    left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    """Return each pair of numbers once, ascending."""
+    pairs = np.unique((left.astype(np.uint64) << np.uint64(32)) | right)
+    return (pairs >> np.uint64(32)).astype(np.uint32), pairs.astype(np.uint32)
+
+
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return where rows of these sizes begin, and where the last one ends."""
     offsets = np.zeros(sizes.size + 1, np.int64)

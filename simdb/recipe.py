@@ -370,8 +370,10 @@ def planned(
     if bound is not None:
         asked = kind.settled(bound.fraction, asked)
         chosen = kind.plan(bound.fraction, asked)
-    elif not asked.is_free:
+    elif not asked.is_free or asked.items is not None:
         what = "bands and rows need" if asked.cascade is None else "a cascade needs"
+        if asked.is_free:
+            what = "a number of items needs"
         raise ConfigurationError(f"{what} a threshold, or a max_distance")
     wanted = chosen.threshold if chosen is not None else floor.fraction if floor else None
     if wanted is None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simdb.kinds.base import joined, lengths_of
-from simdb.ragged import ByteStrings, as_bytes, cut_out, distinct_of
+from simdb.ragged import ByteStrings, as_bytes, cut_out, distinct_of, distinct_pairs
 
 STRINGS = [b"one", b"", b"three", b"4"]
 
@@ -72,3 +72,12 @@ def test_distinct_numbers_are_those_of_numpy(numbers):
     assert distinct.tolist() == expected[0].tolist()
     assert places.tolist() == expected[1].tolist()
     assert distinct.dtype == np.uint32
+
+
+def test_distinct_pairs_are_those_of_a_set():
+    left, right = np.array([3, 2**32 - 1, 3, 0, 3], np.uint32), np.array([1, 0, 1, 7, 0], np.uint32)
+    ones, others = distinct_pairs(left, right)
+    assert list(zip(ones.tolist(), others.tolist(), strict=True)) == sorted(
+        {*zip(left.tolist(), right.tolist(), strict=True)}
+    )
+    assert ones.dtype == others.dtype == np.uint32

@@ -295,10 +295,12 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
     if wanted == "probable":
         can_exactly = settings.is_exact or not by_jaccard
         helps = [Remedy("guarantee", "exact", "misses nothing")] if can_exactly else []
+        of_measure = f" for {question.measure} similarity"
         if by_jaccard:
             helps.append(kind.index_remedy(settings.threshold))
+            of_measure = ""
         raise ConfigurationError(
-            f"collection {settings.name!r} has no probable index for {question.measure} similarity",
+            f"collection {settings.name!r} has no probable index{of_measure}",
             remedies=helps,
         )
     if by_jaccard:
@@ -356,9 +358,9 @@ def _can_be_planned(settings: CollectionSettings, bound: Bound) -> bool:
 
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:
     """Answer by the probable index if it is planned for the bound, or the caller permits it."""
-    own = settings.bound
+    own, asked = settings.bound, question.min_recall
     recall = settings.expected_recall(bound)
-    if admits(own, bound) or _is_permitted(recall, question.min_recall):
+    if admits(own, bound) or (asked is not None and recall >= float(asked)):
         return Buckets(bound, recall)
     argument = "max_distance" if settings.kind.is_distance else "threshold"
     shown, planned = settings.kind.outer_bound(bound), settings.kind.outer_bound(own)
@@ -372,7 +374,6 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
             remedies.append(Remedy("guarantee", "exact", "misses nothing"))
         if recall >= LEAST_PERMITTED:
             remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
-    asked = question.min_recall
     less = "" if asked is None else f", less than the {asked:g} asked for"
     finds = "" if isnan(recall) else f"; at {shown} it finds {recall:.1%}{less}"
     beyond = "above" if settings.kind.is_distance else "below"
@@ -385,11 +386,6 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
         f"planned{finds}",
         remedies=remedies,
     )
-
-
-def _is_permitted(recall: float, min_recall: float | None) -> bool:
-    """Whether the caller permits a recall below that of the collection."""
-    return min_recall is not None and recall >= float(min_recall)
 
 
 def require_resumable(method: Method, question: Question) -> None:

@@ -27,7 +27,6 @@ from simdb.storage.collection.reader import (
 from simdb.storage.tables.layout import Document
 
 PAIRS_COMPARED = 131_072  # at once
-FEW_PAIRS = 8_192  # are compared at once, whatever their items weigh
 
 
 class Ranked(Struct, frozen=True, eq=False):
@@ -159,7 +158,7 @@ def compare_stored(opened: Opened, left: UInt32s, right: UInt32s) -> Compared:
     numbers, places = np.unique(np.concatenate([left, right]), return_inverse=True)
     manifest = opened.reader.manifest
     weight = numbers.size * manifest.item_bytes // max(1, manifest.live)
-    if left.size > FEW_PAIRS and weight > COMPARED_BYTES:
+    if left.size > 1 and weight > COMPARED_BYTES:
         half = left.size // 2
         halves = slice(half), slice(half, None)
         return Compared.together([compare_stored(opened, left[one], right[one]) for one in halves])

@@ -47,6 +47,7 @@ MET_AT_MOST = 8_192  # entries of one bucket that are counted
 SHOWN_OF_BUCKET = 16  # whose signatures are compared with that of the first
 JOINED_ITEMS = 1_024  # that are joined with each other
 SAMPLED_ITEMS = 256  # whose features are made, or that are picked
+SAMPLED_BYTES = 2**20  # of them, whose symbols are held at once
 
 
 class Counts(Struct, frozen=True):
@@ -275,7 +276,9 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
         return SampledJoin(0.0, 0.0)
 
     def joined() -> SampledJoin:
-        numbers = opened.reader.live_numbers()[:: -(-manifest.live // SAMPLED_ITEMS)]
+        fit = SAMPLED_BYTES * manifest.live // max(1, manifest.item_bytes)
+        most = min(SAMPLED_ITEMS, max(2, fit))
+        numbers = opened.reader.live_numbers()[:: -(-manifest.live // most)]
         _, items = read_items(opened.reader, numbers)
         symbols = opened.signer.symbols(items)
         order = SymbolOrder.from_sample(symbols.values)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from simdb.answers.choose import Question, choose
 from simdb.answers.method import keys_of_numbers, not_stored
 from simdb.arguments import can_be_iterated, is_whole, require_choice, short
-from simdb.arrays import UInt32s
 from simdb.errors import (
     ConfigurationError,
     GroupNotFoundError,
@@ -191,7 +190,8 @@ def group_of(opened: Opened, key: Key, bound: Bound | None) -> KeptGroup:
     if label:
         return _group(opened, level, label)
     told = told_bound(opened.settings, kept_by(opened.settings).bounds[level])
-    return KeptGroup(None, tuple(keys_of_numbers(opened.reader, _one(number))), told)
+    keys = keys_of_numbers(opened.reader, np.array([number], np.uint32))
+    return KeptGroup(None, tuple(keys), told)
 
 
 def group_id(opened: Opened, key: Key, bound: Bound | None) -> int | None:
@@ -265,10 +265,6 @@ def _group(opened: Opened, level: int, label: int) -> KeptGroup:
     numbers = _tables(opened).members(groups_of(level, kept.method), label)
     keys = keys_of_numbers(opened.reader, numbers)
     return KeptGroup(label, tuple(keys), told_bound(opened.settings, kept.bounds[level]))
-
-
-def _one(number: int) -> UInt32s:
-    return np.array([number], np.uint32)
 
 
 def _tables(opened: Opened) -> GroupReader:

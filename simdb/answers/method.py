@@ -1,8 +1,8 @@
 """What every way of answering does, and its answers as callers see them: their values, their keys.
 
-They are in ``buckets`` (by the probable index), ``exact`` (an index of symbols, or memory) and
-``scan`` (everything with everything). ``choose`` says which one answers a question; each says of
-itself what that would cost.
+They are in ``buckets`` (by the probable index), ``exact`` (an index of symbols, or memory),
+``slabs`` (items at hand, sorted so that near ones lie together) and ``scan`` (everything with
+everything). ``choose`` says which one answers a question; each says of itself what that would cost.
 """
 
 from __future__ import annotations

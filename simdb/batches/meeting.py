@@ -21,7 +21,7 @@ from simdb.batches.signer import Agreement, Signed, Signer
 from simdb.errors import CorruptionError
 from simdb.forest import Forest
 from simdb.lsh.family import BucketKeys, polynomial_base
-from simdb.ragged import offsets_of
+from simdb.ragged import distinct_pairs, offsets_of
 from simdb.work import Work
 
 if TYPE_CHECKING:
@@ -206,7 +206,8 @@ def connect_similar(
             replace(part, buckets=by_group), needed, work, only_first=only_first, at_once=at_once
         ):
             apart = forest.roots(one) != forest.roots(other)
-            left, right = one[apart], other[apart]
+            # Near copies are met in most of the buckets that each is in.
+            left, right = distinct_pairs(one[apart], other[apart])
             if left.size:
                 met = similar(left, right)
                 if met.any():

@@ -30,8 +30,8 @@ from simdb.errors import ConfigurationError, WrongTypeError
 ThresholdLike: TypeAlias = int | float | str | Fraction | Decimal
 
 _FEW = 8
-# Products of two numbers up to this one are within int64.
 _ROUNDED = 2.0**-50  # of a product of float64, what it may be off by, and more
+# Products of two numbers up to this one are within int64.
 _LARGEST_FACTOR = 3_037_000_499
 # "1e-999999999" is a few characters, and a fraction that does not fit into memory.
 _LONGEST_TEXT = 200

@@ -61,7 +61,9 @@ def probed(most: int, chunks: int, bits: int) -> int:
     >>> probed(4, 3, 21)
     45
     """
-    return sum(_values_within(bits, radius) for radius in radii(most, chunks))
+    pigeons, more = divmod(most + 1, chunks)  # as ``radii`` deals them, which are of two sizes
+    larger, smaller = (_values_within(bits, radius) for radius in (pigeons, pigeons - 1))
+    return more * larger + (chunks - more) * smaller
 
 
 def _values_within(bits: int, radius: int) -> int:

@@ -106,10 +106,6 @@ class JaccardCurve(Curve, frozen=True):
         """Return the similarity; 0 below it."""
         return max(0.0, value)
 
-    def unrelated(self, value: float) -> float:
-        """Return 0: unrelated sets share nothing."""
-        return 0.0
-
     def chance(self, value: float) -> float:
         """Return 1/20: what texts of one language share in their shingles."""
         return 0.05

@@ -18,7 +18,7 @@ from simdb.arrays import Float64s
 from simdb.errors import ConfigurationError
 from simdb.lsh import fast_sketches
 from simdb.lsh.amplification import And, Construction, Or, candidate_shares, fixed_points, s_curve
-from simdb.lsh.cascades import Cascade, mean_probability
+from simdb.lsh.cascades import BYTES_A_KEY, WORTH_OF_A_BYTE, Cascade, mean_probability
 from simdb.lsh.curves import Curve, JaccardCurve, Sensitivity, SumCurve, UnstatedCurve
 from simdb.lsh.family import MAXIMUM_FUNCTIONS
 from simdb.results import Brief, Tabular
@@ -28,17 +28,12 @@ USUAL_RECALL = Fraction(99, 100)
 _MOST_BANDS = 128
 _MOST_ROWS = 128
 MOST_BY_CHANCE = 2  # items that an item meets, where their number is known: one pair an item
-_BYTES_A_BAND = 12  # a bucket entry: key and item number
 _BYTES_A_ROW = 2  # a stored row
 _MOST_COUNTED = 2_048  # rows of which all choices are counted, in half a second
 _MOST_ITEMS = 10**18
 _MOST_POINTS = 1_000_000  # of a curve
 _MOST_SYMBOLS = 2**32  # of two sets; of so many the law is that of independent rows
 
-# What a byte of index an item is worth in probability that a dissimilar pair is a candidate. It
-# decides only among plans whose false candidates hardly differ: at 0.8 and 0.99 12 x 5 saves 120
-# bytes of 16 x 6 and has 0.02 more.
-_WORTH_OF_A_BYTE = 5e-5
 _DIGITS = 10_000  # of what is told as attained: rounded so that it is not what was asked for
 
 
@@ -273,8 +268,8 @@ class PlanRequest(Struct, frozen=True):
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing but the recall is asked for."""
-        return self == PlanRequest(self.recall, is_usual=self.is_usual)
+        """Whether nothing is asked of the index but its recall, for however many items."""
+        return self == PlanRequest(self.recall, is_usual=self.is_usual, items=self.items)
 
 
 NOTHING_ASKED = PlanRequest()
@@ -441,6 +436,6 @@ def _choices(
 
 
 def _cost(choice: Plan) -> tuple[float, int]:
-    index_bytes = _BYTES_A_BAND * choice.bands + _BYTES_A_ROW * choice.signature_rows
-    cost = choice.false_candidates() + _WORTH_OF_A_BYTE * index_bytes
+    index_bytes = BYTES_A_KEY * choice.bands + _BYTES_A_ROW * choice.signature_rows
+    cost = choice.false_candidates() + WORTH_OF_A_BYTE * index_bytes
     return cost, choice.signature_rows

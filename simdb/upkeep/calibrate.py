@@ -532,11 +532,8 @@ def _differences(
     """Yield the differences of items ``left[i]`` and ``right[i]`` in parts; nan is unknown."""
     for begin in range(0, left.size, READ_AT_ONCE):
         part = slice(begin, begin + READ_AT_ONCE)
-        ones, others = (
-            items_of(sides.left.reader, left[part]),
-            items_of(sides.right.reader, right[part]),
-        )
-        yield part, between(ones, others)
+        ones = items_of(sides.left.reader, left[part])
+        yield part, between(ones, items_of(sides.right.reader, right[part]))
 
 
 def calibrate(

@@ -323,10 +323,10 @@ class Checker:
 
     def _check_postings(self) -> None:
         state = self._collection.manifest
-        exact = state.index.exact
-        for epoch in [] if exact is None else exact.epochs:
-            building = exact is not None and epoch is exact.building
-            self._check_epoch(epoch, epoch.position if building else state.next_number)
+        if (exact := state.index.exact) is not None:
+            for epoch in exact.epochs:
+                is_building = epoch is exact.building
+                self._check_epoch(epoch, epoch.position if is_building else state.next_number)
 
     def _check_epoch(self, state: EpochManifest, end: int) -> None:
         """Check an epoch in which the items below ``end`` are posted."""

@@ -125,9 +125,9 @@ def describe_exact(
         return None
     directory, view = exact.current.postings, open_postings(collection.transaction, exact.current)
     size = _size(directory, POSTING_BYTES) + exact.current.frequent * SYMBOL_BYTES
-    entries, building = directory.entries, exact.building
+    entries, building, floor = directory.entries, exact.building, settings.exact_floor
     return {
-        "floor": str(Threshold(settings.exact_floor)) if settings.exact_floor else None,
+        "floor": None if floor is None else str(settings.kind.outer_bound(Threshold(floor))),
         "epoch": exact.current.number,
         "frequent_symbols": exact.current.frequent,
         **_described(directory, view),

@@ -91,12 +91,12 @@ class Survey:
         return [float(count) for count in counts * scale]
 
 
-def survey(opened: Opened, *, sample: int, seed: int, lowest: Bound | None = None) -> Survey:
+def survey(opened: Opened, *, sample: int, seed: int) -> Survey:
     """Search for some items drawn at random, down to a bound beyond that of the collection."""
     settings, reader = opened.settings, opened.reader
     kind = settings.kind
     live = reader.live_numbers()
-    method = _method(opened, _beyond(opened) if lowest is None else lowest)
+    method = _method(opened, _beyond(opened))
     most = sample
     if not isinstance(method, Buckets):
         most = min(sample, max(FEW_PROBES, COMPARED // max(1, live.size)))

@@ -11,6 +11,7 @@ import pytest
 import simdb
 from simdb.answers import choose, costs
 from simdb.answers.exact import method
+from simdb.storage.collection.reader import read_items
 
 
 @pytest.fixture
@@ -230,3 +231,19 @@ def test_what_squares_of_prints_cost_is_estimated(database, little_is_much):
     prints = database.collection("f", squares.kind, threshold=squares.bound, seed=1)
     prints.add_many(enumerate([*squares.items, *squares.near] * 3))
     assert len(list(prints.pairs())) > 0
+
+
+def test_an_estimate_reads_few_items_where_they_are_large(database, monkeypatch):
+    read: list[int] = []
+
+    def counted(reader: Any, numbers: Any) -> Any:
+        read.append(numbers.size)
+        return read_items(reader, numbers)
+
+    monkeypatch.setattr(costs, "read_items", counted)
+    for name, most in (("few", 10_000), ("all", costs.SAMPLED_BYTES)):
+        monkeypatch.setattr(costs, "SAMPLED_BYTES", most)
+        collection = database.collection(name, simdb.Text(), threshold=0.8)
+        collection.add_many((number, f"{number:020}" * 50) for number in range(200))
+        collection.explain("pairs")
+    assert read == [10, 200]

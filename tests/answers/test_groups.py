@@ -128,3 +128,15 @@ def test_items_with_nothing_to_compare_are_in_no_group(tmp_path, kind, nothing, 
         collection.add_many([("a", nothing), ("b", nothing)])
         assert not list(collection.pairs(guarantee=guarantee))
         assert not list(collection.groups(guarantee=guarantee))
+
+
+def test_near_copies_are_compared_once_however_many_buckets_they_share(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, threshold=0.5, bands=20, rows=1, seed=1)
+        for number in range(50):  # two that share nearly all of their buckets
+            words = range(100 * number, 100 * number + 40)
+            collection.add_many(
+                [(2 * number, set_text(words)), (2 * number + 1, set_text(words[1:]))]
+            )
+        assert len(found_groups(collection)) == 50
+        assert work_of(collection, "groups").compared == 50

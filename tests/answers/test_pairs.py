@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import simdb
-from simdb.answers import buckets
+from simdb.answers import buckets, compare
 from simdb.errors import ConfigurationError
+from simdb.storage.collection.reader import read_items
 from tests.support.strategies import (
     SURE,
     cluster_corpus,
@@ -218,3 +219,21 @@ def test_pairs_at_a_low_threshold_are_found_as_planned(tmp_path, threshold, budg
         assert len(found) >= 0.99 * len(expected) > 1_000
         collection.rebuild(threshold=threshold, row_budget=budget, false_candidates="0.9")
         assert set(found_pairs(collection)) == found
+
+
+def test_however_few_the_pairs_are_what_is_read_for_them_is_bounded(tmp_path, monkeypatch):
+    read: list[int] = []
+
+    def counted(reader: Any, numbers: Any) -> Any:
+        positions, items = read_items(reader, numbers)
+        read.append(sum(map(len, items)))
+        return positions, items
+
+    monkeypatch.setattr(compare, "read_items", counted)
+    monkeypatch.setattr(compare, "COMPARED_BYTES", 20_000)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(), threshold=0.8, seed=1)
+        texts = [f"{number} {'of many words ' * 100}" for number in range(40)]
+        collection.add_many(enumerate(texts))
+        assert len(list(collection.pairs(guarantee="probable"))) == 40 * 39 // 2
+    assert max(read) < 2 * 20_000

@@ -25,6 +25,7 @@ from tests.support.strategies import (
     odd_corpus,
     odd_text,
     pair_of_similarity,
+    set_text,
     similar_pairs,
     similar_to,
 )
@@ -302,3 +303,24 @@ def test_a_least_recall_may_be_any_number_between_0_and_1(tmp_path):
                 simdb.ConfigurationError, match="min_recall must be between 0 and 1"
             ):
                 asked("x", min_recall=wrong)
+
+
+@pytest.mark.parametrize("guarantee", ["probable", "exact"])
+@pytest.mark.parametrize("compression", [None, "zstd"])
+def test_of_many_candidates_a_search_finds_those_that_are_there(tmp_path, guarantee, compression):
+    """More than are read one by one; some are deleted, some are not similar enough."""
+    common = set_text(range(9))
+    stored = [(number, f"{common} {set_text(range(9, 9 + number % 15))}") for number in range(120)]
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE, exact_floor="1/2", compression=compression)
+        collection.add_many((key, text, {"number": key}) for key, text in stored)
+        collection.delete_many(range(0, 120, 7))
+        left = [(key, text) for key, text in stored if key % 7]
+        probe = stored[2][1]
+        expected = similar_to(probe, left, WORDS, Fraction(1, 2))
+        assert len(expected) > 16
+        asked = {"guarantee": guarantee, "metadata": True}
+        found = collection.search(probe, **asked)
+        assert answer(found) == expected
+        assert [match.metadata for match in found] == [{"number": key} for key, _ in expected]
+        assert answer(collection.search(probe, limit=3, **asked)) == expected[:3]

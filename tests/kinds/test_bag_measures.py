@@ -165,3 +165,14 @@ def test_the_bound_of_a_collection_holds_for_every_measure_as_it_was_given(tmp_p
         assert collection.pairs(measure="overlap").count() == 1
         report = db.collection("d", simdb.Bag("sum")).dedupe(rows, measure="containment")
         assert report.added == 1
+
+
+def test_a_floor_is_told_as_it_was_given(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        bags = database.collection("exact", SUM, threshold=None, exact_floor="3/10")
+        bags.add(1, ["a", "b"])
+        assert bags.stats()["exact_index"]["floor"] == "0.3"
+        with pytest.raises(simdb.SimdbError, match=r"threshold 0\.2 is below the floor 0\.3"):
+            bags.search(["a"], threshold=0.2)
+        with pytest.raises(simdb.SimdbError, match="has no probable index;"):
+            bags.search(["a"], threshold=0.4, guarantee="probable")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -23,6 +24,13 @@ def test_vectors_farther_apart_in_every_chunk_are_too_far_apart():
         for apart in product(range(most + 2), repeat=chunks):
             if sum(apart) <= most:
                 assert any(bits <= radius for bits, radius in zip(apart, own, strict=True))
+
+
+def test_the_buckets_of_a_search_are_those_of_each_chunk_within_its_radius():
+    for most, bits in product(range(12), (1, 3, 24)):
+        for chunks in range(1, most + 2):
+            within = (comb(bits, flips) for own in radii(most, chunks) for flips in range(own + 1))
+            assert probed(most, chunks, bits) == sum(within)
 
 
 @pytest.mark.parametrize("length", [1, 9, 64, 70, 200])

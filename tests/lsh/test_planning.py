@@ -243,3 +243,15 @@ def test_bands_and_rows_that_are_both_given_are_taken_whatever_they_find_or_meet
     assert (given.bands, given.rows) == (2, 1)
     assert given.expected_recall(0.8) < 0.99
     assert given.chance_meetings(10**9) > 2
+
+
+def test_how_many_items_there_will_be_is_nothing_asked_of_an_index():
+    """Of kinds that plan by themselves it is no contradiction, and chooses as without it."""
+    for kind in (simdb.String(), simdb.Bits(64), simdb.Record([simdb.Field("a")])):
+        bound = {"max_distance": 2} if kind.is_distance else {"threshold": 0.8}
+        made = [simdb.Recipe.of(kind, **bound, seed=1, items=items) for items in (None, 1_000)]
+        assert made[0] == made[1]
+    cascade = simdb.Or(20, simdb.And(3))
+    assert simdb.plan(0.8, cascade=cascade, items=10) == simdb.plan(0.8, cascade=cascade)
+    with pytest.raises(ConfigurationError, match="a number of items needs a threshold"):
+        simdb.Recipe.of(simdb.Set(), threshold=None, exact_floor=0.5, items=10)

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 
 import numpy as np
 
@@ -114,3 +115,18 @@ def test_documents_and_keys_are_the_same_found_one_by_one_and_block_by_block(tmp
                 found.append((positions.tolist(), list(map(bytes, keys)), documents))
         assert found[0] == found[1]
         assert len(found[0][0]) == 80
+
+
+def test_known_blocks_that_another_thread_begins_anew_meanwhile_are_looked_up_all_the_same(
+    monkeypatch,
+):
+    known = blocks.KnownBlocks()
+    known._firsts = [0, 5, 9]
+
+    def forgotten(firsts, number):
+        place = bisect_right(firsts, number)
+        known._firsts, known._blocks = [], {}  # as ``note`` does when there are too many
+        return place
+
+    monkeypatch.setattr(blocks, "bisect_right", forgotten)
+    assert known.find(9) is None

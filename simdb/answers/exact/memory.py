@@ -172,7 +172,8 @@ def load_for_pairs(opened: Opened) -> Loaded | None:
         sets = None if made[0] is None else made[0].sets
         return sets is None or sets.values.nbytes <= opened.resources.memory // SHARE_KEPT
 
-    kept = opened.kept("sets", loaded, fits=fits)
+    # By the memory setting, since what one handle has no room for another may have.
+    kept = opened.kept(f"sets within {opened.resources.memory}", loaded, fits=fits)
     return (kept or loaded())[0]
 
 

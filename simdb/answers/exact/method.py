@@ -305,10 +305,9 @@ def require_index(settings: CollectionSettings, criterion: Criterion, because: s
     if needed is not None and criterion.measure is SetSimilarity.JACCARD:
         shown = Threshold(settings.kind.outer_similarity(needed.fraction))
     if not settings.is_exact:
-        floor = shown or criterion.threshold
         raise ConfigurationError(
             f"{because}collection {settings.name!r} has no exact index",
-            remedies=[Remedy("exact_floor", floor, "adds one", "rebuild")],
+            remedies=[Remedy("exact_floor", shown or criterion.threshold, "adds one", "rebuild")],
         )
     if serves_exactly(settings, criterion):
         return
@@ -318,14 +317,13 @@ def require_index(settings: CollectionSettings, criterion: Criterion, because: s
             f"{settings.name!r} has none",
             remedies=[Remedy("containment", value=True, effect="makes it one", method="rebuild")],
         )
-    at = (
-        ""
-        if criterion.measure is SetSimilarity.JACCARD
-        else f" ({criterion.measure}: floor {shown})"
-    )
+    asked = f"{criterion.threshold} ({criterion.measure}: floor {shown})"
+    floor: Threshold | None = settings.posted_floor
+    if floor is not None and criterion.measure is SetSimilarity.JACCARD:
+        asked, floor = str(shown), Threshold(settings.kind.outer_similarity(floor.fraction))
     raise ThresholdTooLowError(
-        f"{because}threshold {criterion.threshold}{at} is below the floor "
-        f"{settings.posted_floor} of the exact index of collection {settings.name!r}",
+        f"{because}threshold {asked} is below the floor {floor} of the exact index of collection "
+        f"{settings.name!r}",
         remedies=[Remedy("exact_floor", shown, "lowers it", "rebuild")],
     )
 

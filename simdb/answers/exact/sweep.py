@@ -28,7 +28,6 @@ from simdb.arrays import Bools, Int64s, UInt32s, UInt64s
 from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Epoch
 from simdb.exact.joins import (
-    ALONE,
     BEGINNING,
     OWN_PAIRS,
     Place,
@@ -157,7 +156,7 @@ class Sweep:
             yield pairs.left, pairs.right
 
     def class_pairs(
-        self, workers: Workers = ALONE, first: int = 0, *, counted: bool | None = None
+        self, workers: Workers, first: int = 0, *, counted: bool | None = None
     ) -> Iterator[ClassPairs]:
         """Yield the similar pairs of representatives, in an order that no thread changes.
 

@@ -113,9 +113,6 @@ class CollectionWriter(CollectionReader):
     documents: BlockWriter
     items: BlockWriter | None
 
-    def __init__(self, transaction: WriteTransaction, number: int) -> None:
-        super().__init__(transaction, number)
-
     def _read_manifest(self) -> Manifest:
         """Read the manifest; it will be changed, so it cannot be one that readers share."""
         manifest: Manifest | None = self.transaction.manifest_before(self.number)

@@ -229,9 +229,8 @@ class WriterQueue:
 
     def busy(self, timeout: float | None) -> DatabaseBusyError:
         """What is raised where another writer held the store for so long."""
-        told = None if timeout is None else f"{round(timeout, 2):g}"
         return DatabaseBusyError(
-            f"{self._path}: another writer has held the store for {told} s; "
+            f"{self._path}: another writer has held the store for {round(timeout or 0, 2):g} s; "
             "wait for it, or open with a longer busy_timeout"
         )
 

@@ -154,8 +154,9 @@ class KnownBlocks:
 
     def find(self, number: int) -> Block | None:
         """Return the block whose range holds an item number, if it is known."""
-        place = bisect_right(self._firsts, number)
-        block = self._blocks.get(self._firsts[place - 1]) if place else None
+        firsts = self._firsts  # which another thread may begin anew
+        place = bisect_right(firsts, number)
+        block = self._blocks.get(firsts[place - 1]) if place else None
         return block if block is not None and number <= block.numbers[-1] else None
 
     def note(self, block: Block) -> None:
@@ -515,7 +516,7 @@ class BlockWriter(BlockReader):
             self._tail[places[0] : places[-1] + 1] = written
 
 
-def _first_to_join(blocks: Tail, target: int = TARGET_BYTES) -> int | None:
+def _first_to_join(blocks: Tail, target: int) -> int | None:
     """Return the place from which on the blocks at the end are to be joined, or None."""
     total = largest = joined = 0
     for count, (_, size) in enumerate(reversed(blocks), 1):

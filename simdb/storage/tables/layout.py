@@ -9,6 +9,8 @@ META        ``#`` + collection (4)                      collection: manifest
 META        ``g``                                       what is to be removed
 META        ``z`` + collection (4) + copy (1)           dictionary of compressed documents
 META        ``y`` + collection (4) + hash of pair (16)  label: what was said of a pair
+META        ``n``                                       the highest numbers ever given
+META        collection (4) + tag (1) + ...              groups that a collection keeps
 DOCUMENTS   collection (4) + first item number (4)      block of documents
 KEYS        collection (4) + tag (1) + user's key       item number
 SIGNATURES  index (4) + first item number (4)           block of signatures

@@ -345,6 +345,19 @@ def test_items_are_loaded_anew_until_the_same_state_is_joined_again(
         assert len(loads) == 7
 
 
+def test_what_does_not_fit_one_handle_does_not_keep_another_from_joining(tmp_path: Path) -> None:
+    sets = [(number, {*range(10 * number, 10 * number + 2_000)}) for number in range(300)]
+    with simdb.open(tmp_path / "s.simdb", memory=2**30, threads=1) as database:
+        large = database.collection("sets", simdb.Set(), threshold=0.8)
+        large.add_many(sets)
+        with simdb.open(tmp_path / "s.simdb", memory=2**24, threads=1) as other:
+            small = other["sets"]
+            for _ in range(2):
+                with pytest.raises(ConfigurationError, match="16 MiB"):
+                    list(small.pairs(0.9, guarantee="exact"))
+        assert len(pairs_found(large.pairs(0.9, guarantee="exact"))) > 299
+
+
 def test_long_texts_of_few_shingles_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     """What is read at once is bounded by the bytes of items, not only by the symbols they leave."""
     monkeypatch.setattr(exact_memory, "LOADED_AT_ONCE", 50_000)
