@@ -69,6 +69,8 @@ _TIME = re.compile(
 )
 _EPOCH = datetime.fromisoformat("1970-01-01T00:00+00:00")
 _LONGEST_TIME = 100  # characters
+# What terms raise of a value. Anything else comes from the handler of a signal, as a time-out.
+_OF_TERMS = (ArithmeticError, TypeError, ValueError)
 
 
 class _Term(Struct, frozen=True):
@@ -308,8 +310,9 @@ class Policy:
         Raises:
             BadItemError: a term, or the function, fails for it.
         """
+        failures: tuple[type[Exception], ...] = _OF_TERMS
         if self._function is not None:
-            computing = [self._by_function]
+            computing, failures = [self._by_function], (Exception,)
         else:
             computing = [term.place for term in self._terms]
             row = self._as_record(row)
@@ -317,7 +320,7 @@ class Policy:
         for compute, last in zip(computing, self.last, strict=True):
             try:
                 place.append(compute(row))
-            except Exception as error:
+            except failures as error:
                 if not skip_bad:
                     problem = f"the policy failed for key {row.key!r}: {error}"
                     raise BadItemError(problem) from error

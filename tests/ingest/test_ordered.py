@@ -7,9 +7,11 @@ import itertools
 import math
 import random
 import re
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -323,6 +325,26 @@ def test_a_term_that_fails_decides_nothing_where_bad_rows_are_skipped(tmp_path):
                 run(collection, some, policy, on_bad="skip")
                 assert [entry.key for entry in collection.items()] == [best]
                 db.drop_collection("c")
+
+
+@pytest.mark.parametrize("on_bad", ["skip", "error"])
+def test_a_time_out_amid_a_term_of_a_policy_is_raised_as_it_is(tmp_path, on_bad):
+    """A handler of a signal raises it: it was taken for a row whose time cannot be read."""
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "_time":
+            sys.setprofile(None)
+            raise TimeoutError("time is up")
+
+    rows = [Entry(0, {1, 2}, {"t": "2020-01-01"}), Entry(1, {1, 2}, {"t": "2021-01-01"})]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), exact_floor="0.5")
+        sys.setprofile(profile)
+        try:
+            with pytest.raises(TimeoutError, match="time is up"):
+                run(collection, rows, "time(t) desc", on_bad=on_bad)
+        finally:
+            sys.setprofile(None)
 
 
 def test_a_policy_that_fails_stores_nothing(tmp_path):
