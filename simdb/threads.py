@@ -105,7 +105,10 @@ def _to_its_end(call: Callable[[], None]) -> None:
         except BaseException as error:  # noqa: BLE001 - the handler of a signal raises any
             interrupt = error
     if interrupt is not None:
-        raise interrupt
+        try:
+            raise interrupt
+        finally:
+            del interrupt  # of the traceback's frame, which the error holds
 
 
 class Pool:

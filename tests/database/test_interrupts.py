@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import linecache
 import os
 import signal
@@ -237,6 +238,31 @@ def test_an_interrupt_at_any_line_leaves_the_store_usable(
             break
     assert 14 < len(told) * step < 2_000
     assert [one for one in told[:-1] if not one.endswith(":")] == []
+
+
+def test_an_interrupt_of_the_turn_of_a_backup_keeps_nobody_from_writing(tmp_path: Path) -> None:
+    """Its traceback is gone; what was held until Python's collector runs is not."""
+    with simdb.open(tmp_path / "s.simdb", busy_timeout=0, threads=1, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5)
+        collection.add("first", [1])
+        told = []
+        gc.disable()
+        try:
+            for line in range(1_000):
+                interrupt = Interrupt(line, {locks.__file__})
+                with suppress(KeyboardInterrupt), interrupt:
+                    database.backup(tmp_path / str(line))
+                if not interrupt.where:
+                    break
+                try:
+                    collection.add(line, [1])
+                except simdb.DatabaseBusyError:
+                    told.append(interrupt.where)
+                    gc.collect()
+        finally:
+            gc.enable()
+    assert 20 < line < 1_000
+    assert told == []
 
 
 class Piece:

@@ -34,7 +34,7 @@ import weakref
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
 from heapq import merge
@@ -671,6 +671,32 @@ class _FailuresNoted:
                 del error  # a frame in its traceback would keep it, and what others hold by it
 
 
+class _Turn:
+    """Keeps writers waiting: LMDB's copy begins between two, and would wait deaf to Ctrl-C.
+
+    The lock belongs to this object, and ends with it at the latest. What an interrupt raises amid
+    its end holds it only by its traceback; that of an ``ExitStack`` would also hold itself, and so
+    the lock, until Python's collector runs.
+    """
+
+    def __init__(self, queue: WriterQueue | None = None, timeout: float | None = None) -> None:
+        """Stand for nothing where there is no queue, since nobody has written."""
+        self._queue, self._timeout = queue, timeout
+
+    def __enter__(self) -> Self:
+        if self._queue is not None:
+            self._queue.acquire(self._timeout, self)
+        return self
+
+    def end(self) -> None:
+        """Let writers in; again after an interrupt."""
+        if self._queue is not None:
+            self._queue.release(self)
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+
 class Environment:
     """One opened file, shared within the process."""
 
@@ -1235,36 +1261,26 @@ class Environment:
         # The snapshot keeps the file from being closed meanwhile.
         with self.read(), translated(target), creation.temporary_beside(target) as temporary:
             assert self._watch is not None
-            with creation.synced(temporary, self._watch.mode) as written, ExitStack() as turn:
-                if not compact:
-                    turn.enter_context(self._turn_to_copy(timeout))
+            with (
+                creation.synced(temporary, self._watch.mode) as written,
+                _Turn() if compact else self._turn_to_copy(timeout) as turn,
+            ):
                 self._copy_watched(written.fileno(), progress, turn, compact=compact)
             creation.link_into_place(temporary, target)
 
-    @contextmanager
-    def _turn_to_copy(self, timeout: float | None) -> Iterator[None]:
-        """Keep writers waiting: LMDB's copy begins between two, and would wait deaf to Ctrl-C."""
-        owner = User()
+    def _turn_to_copy(self, timeout: float | None) -> _Turn:
         with self._gate:
             self._require_not_writing(threading.get_ident())
             if self._queue is None:  # of who may only read
                 with suppress(FileNotFoundError, PermissionError):
                     self._queue = WriterQueue(self.path, reads=True)
-            queue = self._queue
-        if queue is None:
-            yield
-            return
-        try:
-            queue.acquire(timeout, owner)
-            yield
-        finally:
-            queue.release(owner)
+            return _Turn(self._queue, timeout)
 
     def _copy_watched(
         self,
         descriptor: int,
         progress: Callable[[int, int], None],
-        turn: ExitStack,
+        turn: _Turn,
         *,
         compact: bool,
     ) -> None:
@@ -1277,7 +1293,7 @@ class Environment:
             copying = worker.submit(partial(self._environment.copyfd, descriptor, compact=compact))
             while not os.fstat(descriptor).st_size and not copying.wait(COPY_BEGINS_SECONDS):
                 pass
-            turn.close()
+            turn.end()
             while not copying.wait(COPY_WATCHED_SECONDS):
                 done = os.fstat(descriptor).st_size
                 progress(done, max(done, whole))
