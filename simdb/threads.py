@@ -133,6 +133,12 @@ class Pool:
                 thread.start()
             except RuntimeError:  # the limit is reached, or Python ends
                 break
+            except KeyError as error:
+                # Python takes a thread out of a table twice, if what a handler of a signal raises
+                # comes between its start and the end of the call, and hides that.
+                if error.args != (thread,) or error.__context__ is None:
+                    raise
+                raise error.__context__ from None
             self._running.append(running)
         self._is_ended = not self._running
         self._is_told = self._is_ended  # that there is nothing more to do

@@ -176,6 +176,24 @@ def test_a_pool_does_with_the_threads_that_can_be_started(monkeypatch, started):
     assert (own[0] == threading.get_ident()) == (not started)
 
 
+def test_a_time_out_while_a_thread_starts_is_raised_as_it_is(monkeypatch):
+    """Python made a KeyError of it, by a thread that had begun and that it no longer knew."""
+    before, start = threading.active_count(), threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        try:
+            raise TimeoutError("time is up")
+        except TimeoutError:
+            raise KeyError(thread)  # noqa: B904 - as `del _limbo[thread]` does there
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(TimeoutError, match="time is up"):
+            Pool(1, "test")
+    require_no_more_threads_than(before)
+
+
 def test_a_child_of_a_fork_does_what_it_gives_to_a_pool_of_its_parent():
     with Pool(1, "test") as pool:
 
