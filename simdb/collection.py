@@ -959,9 +959,12 @@ class CollectionView(Tabular):
             told = f"other must be a collection, a table or rows, not {type(rows).__name__}"
             raise WrongTypeError(told)
         given = arrow.rows_of(rows, key, item, ())
-        folder = Path(late.module("tempfile").mkdtemp(prefix="simdb-"))  # mostly not needed
+        # A name that nobody else has: an interrupt of mkdtemp would leave one that nobody knows.
+        temporary = Path(late.module("tempfile").gettempdir())  # mostly not needed
+        folder = temporary / f"simdb-{os.urandom(16).hex()}"
         memory, threads = self._handle.memory, self._handle.threads
         try:
+            folder.mkdir(0o700)
             handle = Handle(folder / "rows.simdb", sync="never", threads=threads, memory=memory)
             weakref.finalize(handle, _remove, folder, os.getpid())
             with handle.write() as transaction:

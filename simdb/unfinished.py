@@ -30,11 +30,8 @@ def held(descriptor: int) -> bool:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable, as a new file's has to be."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
+    with _opened(folder, os.O_RDONLY) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def remove_abandoned(folder: Path, pattern: str) -> None:
@@ -55,10 +52,22 @@ def abandoned(folder: Path, pattern: str) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         found += folder.glob(pattern)
     for path in found:
-        with contextlib.suppress(OSError):
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield path
-            finally:
-                os.close(descriptor)
+        with (
+            contextlib.suppress(OSError),
+            _opened(path, os.O_RDONLY | os.O_NOFOLLOW) as descriptor,
+        ):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield path
+
+
+@contextlib.contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    """Open a file or a folder within a block."""
+    opened: list[int] = []
+    try:
+        # By functions of C, which no interrupt parts: else it could be open and not noted here.
+        opened.extend(map(os.open, [path], [flags]))
+        yield opened[0]
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)

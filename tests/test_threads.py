@@ -180,12 +180,15 @@ def test_a_time_out_while_a_thread_starts_is_raised_as_it_is(monkeypatch):
     """Python made a KeyError of it, by a thread that had begun and that it no longer knew."""
     before, start = threading.active_count(), threading.Thread.start
 
+    def gone(thread: threading.Thread) -> KeyError:
+        """What `del _limbo[thread]` raises there."""
+        error = KeyError(thread)
+        error.__context__ = TimeoutError("time is up")
+        return error
+
     def interrupted(thread: threading.Thread) -> None:
         start(thread)
-        try:
-            raise TimeoutError("time is up")
-        except TimeoutError:
-            raise KeyError(thread)  # noqa: B904 - as `del _limbo[thread]` does there
+        raise gone(thread)
 
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", interrupted)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dis
 import fcntl
 import gc
+import inspect
 import linecache
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -23,6 +26,7 @@ import pytest
 
 import simdb
 from simdb import threads as own_threads
+from simdb import unfinished
 from simdb.answers import ahead
 from simdb.answers.ahead import done_ahead
 from simdb.exact import joins
@@ -30,7 +34,7 @@ from simdb.exact.joins import Workers, in_order
 from simdb.opened import opened as handle
 from simdb.opened import together
 from simdb.storage.file import environment as environments
-from simdb.storage.file import groups, locks
+from simdb.storage.file import groups, locks, preflight
 from simdb.threads import Pool
 from tests.support.processes import answer_of, ended
 
@@ -263,6 +267,95 @@ def test_an_interrupt_of_the_turn_of_a_backup_keeps_nobody_from_writing(tmp_path
             gc.enable()
     assert 20 < line < 1_000
     assert told == []
+
+
+class AfterCall:
+    """Raises TimeoutError when the n-th call made in a file's functions has returned.
+
+    There the interpreter looks for signals: before what was returned has a name.
+    """
+
+    def __init__(self, number: int, *functions: Callable[..., object]) -> None:
+        self.left = number
+        self.is_over = False
+        self._codes = {inspect.unwrap(function).__code__ for function in functions}
+
+    def __enter__(self) -> AfterCall:
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
+        if frame.f_code not in self._codes:
+            return None
+        names = {one.offset: one.opname for one in dis.get_instructions(frame.f_code)}
+        frame.f_trace_opcodes = True
+        last = ""
+
+        def traced(frame: FrameType, event: str, _argument: Any) -> Any:
+            nonlocal last
+            if event == "opcode":
+                self.left -= last.startswith("CALL")
+                if self.left < 0:
+                    self.is_over = True
+                    sys.settrace(None)
+                    raise TimeoutError
+                last = names[frame.f_lasti]
+            return traced
+
+        return traced
+
+
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+@pytest.mark.parametrize("what", ["folder", "lock file", "queue", "rows"])
+def test_an_interrupt_amid_an_opening_leaves_no_file_and_no_folder_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    path = tmp_path / "other"
+    path.touch()
+    with simdb.open(tmp_path / "s.simdb", threads=1, sync="batch") as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5)
+        collection.add("a", [1])
+        cases: dict[str, tuple[Callable[[], object], list[Callable[..., object]]]] = {
+            "folder": (lambda: unfinished.sync_folder(tmp_path), [unfinished._opened]),
+            "lock file": (
+                lambda: preflight.reserve_lock_file(path),
+                [preflight.reserve_lock_file, preflight.opened_file],
+            ),
+            "queue": (
+                lambda: locks.WriterQueue(path).close(),
+                [locks.WriterQueue.__init__, preflight.opened_file],
+            ),
+            "rows": (
+                lambda: [*collection.join([("b", [1])])],
+                [simdb.Collection._collected],
+            ),
+        }
+        call, functions = cases[what]
+        call()
+        gc.collect()
+        before, left = open_files(), []
+        for number in range(100):
+            interrupt = AfterCall(number, *functions)
+            with suppress(TimeoutError), interrupt:
+                call()
+            if what == "rows":
+                gc.collect()
+            if open_files() > before or [*temporary.iterdir()]:
+                left.append(number)
+            if not interrupt.is_over:
+                break
+    assert 1 < number < 99
+    assert left == []
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
 
 
 class Piece:

@@ -191,18 +191,14 @@ class WriterQueue:
         queue = Path(f"{path}-turn")
         mode = preflight.file_mode(path)
         is_new = not reads and not queue.exists()
-        how, create = ("rb", 0) if reads else ("r+b", os.O_CREAT)
-
-        def opened(name: str, flags: int) -> int:
-            return os.open(name, flags | create | os.O_CLOEXEC | os.O_NOFOLLOW, mode)
-
+        flags = os.O_RDONLY if reads else os.O_RDWR | os.O_CREAT
         # As objects, so that what is left behind is closed.
-        queue_file = FileIO(str(queue), how, opener=opened)
+        queue_file = preflight.opened_file(queue, flags, mode)
         if is_new:
             os.fchmod(queue_file.fileno(), mode)
         self._queue_file = queue_file
         self._queue_lock = _QueuedLock(queue_file)
-        self._writer_lock = _QueuedLock(FileIO(str(path), how))
+        self._writer_lock = _QueuedLock(FileIO(str(path), "rb" if reads else "r+b"))
 
     def acquire(
         self, timeout: float | None, owner: object = None, since: float | None = None

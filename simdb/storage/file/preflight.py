@@ -259,6 +259,17 @@ def inspect(path: Path, verify: Callable[[str], list[str]]) -> None:
         )
 
 
+def opened_file(path: Path, flags: int, mode: int = 0o666) -> FileIO:
+    """Open a file, not at the end of a link, as an object: when that is gone, it is closed.
+
+    The functions of C call each other: in one of Python, as ``opener``, an interrupt would come
+    between the descriptor and the object.
+    """
+    how = "r+b" if flags & os.O_RDWR else "rb"
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    return next(map(FileIO, map(os.open, [str(path)], [flags], [mode]), [how]))
+
+
 def _not_waiting(name: str, flags: int) -> int:
     """Open a file, as ``opener``, without waiting for the other end of a pipe."""
     return os.open(name, flags | os.O_NONBLOCK)
@@ -395,31 +406,29 @@ def reserve_lock_file(path: Path) -> None:
     """
     lock = Path(f"{path}-lock")
     size = LOCK_HEADER_BYTES + READER_BYTES * (MOST_READERS - 1)
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     is_new = not lock.exists()
     mode = file_mode(path) | stat.S_IWUSR  # else who made it could not open it again
     try:
-        descriptor = os.open(lock, flags, mode)
+        file = opened_file(lock, os.O_RDWR | os.O_CREAT, mode)
     except OSError as error:
         if error.errno in _NOT_WRITABLE:  # LMDB says so, or does without
             return
         raise
-    try:
-        if is_new:
-            os.fchmod(descriptor, mode)
-        else:
-            _require_own(lock, path, os.pread(descriptor, _META.size, 0))
-        status = os.fstat(descriptor)
-        if status.st_size < size or status.st_blocks * 512 < size:
-            os.posix_fallocate(descriptor, 0, max(size, status.st_size))
-    except OSError as error:
-        if error.errno in _CANNOT_RESERVE:
-            return
-        if is_new:
-            lock.unlink(missing_ok=True)
-        raise
-    finally:
-        os.close(descriptor)
+    with file:
+        try:
+            if is_new:
+                os.fchmod(file.fileno(), mode)
+            else:
+                _require_own(lock, path, os.pread(file.fileno(), _META.size, 0))
+            status = os.fstat(file.fileno())
+            if status.st_size < size or status.st_blocks * 512 < size:
+                os.posix_fallocate(file.fileno(), 0, max(size, status.st_size))
+        except OSError as error:
+            if error.errno in _CANNOT_RESERVE:
+                return
+            if is_new:
+                lock.unlink(missing_ok=True)
+            raise
 
 
 def require_free_name(path: Path) -> None:
