@@ -29,6 +29,7 @@ Where to look:
 - ``Recipe``: what a collection is made by, to make the same elsewhere.
 - ``repair``: all that can be read of a damaged file. ``restore``: a backup in a store's place.
 - ``SimdbError``: what every error derives from; many name their ``Remedy``.
+- ``__version__``: that of simdb, a text.
 """
 
 from __future__ import annotations
@@ -134,6 +135,8 @@ if TYPE_CHECKING:
     from simdb.upkeep.labelling import Labels
     from simdb.upkeep.uncertain import UncertainPair
     from simdb.upkeep.weigh import PairEvidence, Weights
+
+    __version__: str
 
 __all__ = [
     "AddReport",
@@ -290,13 +293,24 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of these
             value = getattr(module, "open_database" if name == "open" else name)
             globals()[name] = value
             return value
+        if name == "__version__":
+            return _installed()
         if name in _PARTS:
             return late.module(f"simdb.{name}")
         raise AttributeError(f"module 'simdb' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _installed() -> str:
+    """Return the version that is installed, or that none is, as of a checkout."""
+    metadata = late.module("importlib.metadata")  # slow to load
+    try:
+        return str(metadata.version("simdb-store"))
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
 
 
 starting.finish()

@@ -84,6 +84,9 @@ class Snapshot:
         """Whether there is a collection of that name."""
         return isinstance(name, str) and name in self.collection_names()
 
+    def __repr__(self) -> str:
+        return f"<simdb snapshot of {self._handle.path}>"
+
 
 class Database:
     """An open store. Made by ``simdb.open``; a context manager that closes it at the end.
@@ -537,6 +540,7 @@ def open_database(
     Raises:
         ConfigurationError: an argument is wrong; or the file is open in this process with another
             ``sync`` or ``map_size``, or, if this call is to write, with ``read_only`` alone.
+        WrongTypeError: ``read_only`` or ``untrusted`` is neither True nor False.
         DatabaseNotFoundError: no such file with ``read_only``, or no such folder.
         NotADatabaseError: the file is not a store.
         FormatVersionError: the file has another format.
@@ -545,6 +549,8 @@ def open_database(
             ``busy_timeout``.
     """
     require_choice("sync", sync, "full", "batch")
+    read_only = require_truth("read_only", read_only)
+    untrusted = require_truth("untrusted", untrusted)
     is_number = isinstance(busy_timeout, int | float) and not isinstance(busy_timeout, bool)
     if busy_timeout is not None and not (is_number and 0 <= busy_timeout <= LONGEST_TIMEOUT):
         raise ConfigurationError(

@@ -319,7 +319,7 @@ class Pair(_Measured, Struct, frozen=True):
     right_metadata: Metadata = None
 
 
-class PairBatch(Struct, frozen=True):
+class PairBatch(Struct, frozen=True, eq=False):
     """Many pairs as columns.
 
     Attributes:

@@ -54,7 +54,9 @@ class _OnDemand(UserDict[str, Any]):
             from simdb.cli.options import grouped  # loads numpy, which the help does not need
 
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name, cls=Command)(grouped(function_of(name)))
+            function = function_of(name)
+            told = None if function.__doc__ else documented(name)
+            alone.command(name, cls=Command, help=told)(grouped(function))
             self.data[name] = typer.main.get_command(alone)
         return self.data[name]
 
@@ -122,18 +124,22 @@ app = typer.Typer(
 )
 
 
+# Not a docstring, which Python drops where it is told to (PYTHONOPTIMIZE=2).
+_ABOUT = """Store items in one file and find similar ones: SQLite for similarity.
+
+Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 130 interrupted.
+"""
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version  # slow to load
+        from simdb import __version__  # slow to load
 
-        try:
-            print(f"simdb {version('simdb-store')}")
-        except PackageNotFoundError:
-            print("simdb (not installed)")
+        print(f"simdb {__version__}")
         raise typer.Exit
 
 
-@app.callback(invoke_without_command=True)
+@app.callback(invoke_without_command=True, help=_ABOUT)
 def simdb(
     context: typer.Context,
     *,
@@ -172,10 +178,7 @@ def simdb(
         ),
     ] = False,
 ) -> None:
-    """Store items in one file and find similar ones: SQLite for similarity.
-
-    Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 130 interrupted.
-    """
+    """Read the options before a command."""
     del show_version
     context.obj = Settings(threads, memory * 2**20, busy_timeout, quiet, mode_from(mode), untrusted)
     if context.invoked_subcommand is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -219,6 +220,8 @@ class Places(Struct, frozen=True):
         if folder is not None and not folder.is_dir():
             raise FileNotFoundError(2, "no such folder", str(folder))
         if folder is not None and not os.access(folder, os.W_OK):
+            if os.statvfs(folder).f_flag & os.ST_RDONLY:
+                raise OSError(errno.EROFS, os.strerror(errno.EROFS), self.output)
             raise PermissionError(13, "no permission to write in this folder", str(folder))
         remove_abandoned(folder or Path(tempfile.gettempdir()), f"{_WORKSPACE}*")
         with contextlib.nullcontext() if folder is None else named_by(self.output):

@@ -1,7 +1,7 @@
 """Errors as one line and an exit code.
 
 Exit codes: 0 done, 1 problems found, 2 usage, 3 storage, 70 a fault of simdb, 130 interrupted, 141
-the reader of the output has ended. ``SIMDB_TRACEBACK`` in the environment adds the traceback.
+the reader of the output has ended. ``SIMDB_TRACEBACK=1`` in the environment adds the traceback.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _reported(error: Exception, about: Mapping[str, str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     if isinstance(error, typer.Abort):  # Ctrl-C before a command has begun
         return EXIT_INTERRUPTED
-    if os.environ.get("SIMDB_TRACEBACK"):
+    if os.environ.get("SIMDB_TRACEBACK", "0") not in ("", "0"):
         report = "".join(traceback.format_exception(error))
         print(printable(report, "\n\t"), end="", file=sys.stderr)
     message, code = _message(error, about or {})

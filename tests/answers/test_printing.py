@@ -39,6 +39,18 @@ def test_pairs_are_counted_without_being_kept_and_have_no_length(texts, report):
         len(pairs)
 
 
+def test_batches_of_pairs_are_equal_to_themselves_alone(texts, report):
+    one, other = (next(texts.pairs(guarantee="exact").batches()) for _ in range(2))
+    assert one == one  # noqa: PLR0124 - NumPy's columns were asked whether they are equal
+    assert one != other
+    assert one in {one}
+
+
+def test_a_snapshot_prints_as_what_it_is_of(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db, db.snapshot() as state:
+        assert repr(state) == f"<simdb snapshot of {tmp_path / 's.simdb'}>"
+
+
 def test_groups_are_a_sequence_of_which_each_prints_some_keys(texts, report):
     groups = texts.groups()
     assert len(groups) == 1

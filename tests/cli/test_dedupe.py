@@ -4,10 +4,12 @@ import csv
 import gzip
 import io
 import json
+import os
 import random
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -718,3 +720,17 @@ def test_a_single_text_is_told_to_be_one(tmp_path):
     told = run("dedupe", lines, "-o", tmp_path / "kept.txt", "--format", "lines")
     assert "is one text" not in told.stderr
     assert (tmp_path / "kept.txt").read_text() == "alpha beta gamma\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "told"),
+    [(os.ST_RDONLY, 3, "k.jsonl: Read-only file system"), (0, 2, "no permission to write")],
+)
+def test_why_nothing_can_be_written_beside_an_output_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flag: int, code: int, told: str
+) -> None:
+    write_rows(tmp_path / "rows.jsonl", ROWS[:2])
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=flag))
+    result = run("dedupe", tmp_path / "rows.jsonl", "-o", tmp_path / "k.jsonl")
+    assert (result.exit_code, told in result.stderr) == (code, True)

@@ -125,7 +125,7 @@ def test_a_fault_of_simdb_is_told_as_one(store, monkeypatch, fault):
         raise fault("of ours")
 
     monkeypatch.setattr(search, "promise", fail)
-    monkeypatch.delenv("SIMDB_TRACEBACK", raising=False)
+    monkeypatch.setenv("SIMDB_TRACEBACK", "0")
     result = run("search", store, "news", "--text", "one")
     assert result.exit_code == 70
     assert result.stderr.count("\n") == 1

@@ -129,3 +129,16 @@ def test_threads_of_numpy_do_not_spin_for_long_unless_they_are_told_to(tmp_path,
     variables = {"PYTHONPATH": str(CHECKOUT), **given}
     ran = interpreted(SPINNING, cwd=tmp_path, variables=variables)
     assert ran.stdout.split()[-1] == wanted
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("arguments", [["--help"], ["backup", "--help"]])
+def test_the_help_is_the_same_where_python_drops_docstrings(tmp_path, arguments):
+    program = f"from simdb.cli.app import app; app({arguments})"
+    variables = {"PYTHONPATH": str(CHECKOUT)}
+    shown, dropped = (
+        interpreted(program, cwd=tmp_path, variables=variables | more).stdout
+        for more in ({}, {"PYTHONOPTIMIZE": "2"})
+    )
+    assert shown
+    assert shown == dropped

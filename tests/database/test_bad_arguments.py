@@ -367,6 +367,10 @@ def test_what_is_not_needed_must_be_right_as_well(stores, arguments):
         stores.texts.add_many([("other", "text")], at_once=NUMBERS)
     with pytest.raises(simdb.WrongTypeError, match="at_once must be True or False"):
         stores.texts.delete_many(["key"], at_once="no")
+    for name in ("read_only", "untrusted"):
+        wrong: Any = {name: "no"}
+        with pytest.raises(simdb.WrongTypeError, match=f"{name} must be True or False"):
+            simdb.open(stores.texts._handle.path, **wrong)
     with pytest.raises(simdb.WrongTypeError, match="one_to_one must be True or False"):
         stores.texts.join(stores.texts, one_to_one="no")
     for name in ("drop_exact", "drop_probable", "drop_compression", "drop_groups"):

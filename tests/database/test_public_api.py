@@ -7,10 +7,12 @@ import inspect
 import json
 import pickle  # noqa: TID251 - that users may pickle answers
 from collections.abc import Sequence
+from importlib import metadata
 
 import pytest
 
 import simdb
+from tests.support.commands import run
 from tests.support.processes import interpreted
 
 NAMES = [
@@ -124,6 +126,12 @@ NAMES = [
 def test_the_public_names_are_these_and_sorted():
     assert simdb.__all__ == NAMES
     assert sorted(simdb.__all__) == simdb.__all__
+
+
+def test_the_version_is_that_which_is_installed_and_that_of_the_command():
+    assert simdb.__version__ == metadata.version("simdb-store")
+    assert "__version__" in dir(simdb)
+    assert run("--version").stdout == f"simdb {simdb.__version__}\n"
 
 
 @pytest.mark.parametrize("name", [name for name in simdb.__all__ if name != "Key"])
