@@ -578,8 +578,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "                if not compact:\n",
-        "                if compact:\n",
+        "_Turn() if compact else",
+        "_Turn() if not compact else",
         "tests/storage/test_environment_files.py -k no_longer_than_it_may",
     ),
     Fault(
@@ -2433,6 +2433,41 @@ FAULTS = (
         "if by_jaccard and settings.is_probable:",
         "if settings.is_probable:",
         "tests/answers/exact/test_measures_join.py",
+    ),
+    Fault(
+        "ingest",
+        "policies.py",
+        "except failures as error:",
+        "except Exception as error:",
+        "tests/ingest/test_ordered.py -k time_out",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        self.end()\n\n\nclass Environment",
+        "        self._raised = _\n\n\nclass Environment",
+        "tests/database/test_interrupts.py -k turn_of_a_backup",
+    ),
+    Fault(
+        "threads",
+        "threads.py",
+        "raise error.__context__ from None",
+        "raise",
+        "tests/test_threads.py -k thread_starts",
+    ),
+    Fault(
+        "storage",
+        "storage/file/preflight.py",
+        "next(map(FileIO, map(os.open, [str(path)], [flags], [mode]), [how]))",
+        "FileIO(os.open(str(path), flags, mode), how)",
+        "tests/database/test_interrupts.py -k amid_an_opening",
+    ),
+    Fault(
+        "storage",
+        "unfinished.py",
+        "opened.extend(map(os.open, [path], [flags]))",
+        "opened.append(os.open(path, flags))",
+        "tests/database/test_interrupts.py -k amid_an_opening",
     ),
     Fault(
         "answers",
