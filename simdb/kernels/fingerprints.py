@@ -399,6 +399,15 @@ def _difference(left: int, right: int) -> np.int64:
 
 
 @inlined
+def _largest_difference(settings: Int64s) -> int:
+    """Return the most by which directions of a couple differ: the largest turn and the tolerance.
+
+    The turn is that of a print; each of its minutiae may be off by the tolerance on top.
+    """
+    return int(settings[2] + settings[1])
+
+
+@inlined
 def _bin_size(settings: Int64s) -> int:
     """Return the side of a bin of shifts: the tolerance, unless there would be too many."""
     return int(max(settings[0], max(settings[3], settings[4]) // _MOST_BINS))
@@ -431,7 +440,8 @@ def _vote(left: Int32s, right: Int32s, settings: Int64s, votes: UInt16s, listed:
     order. The places with votes enough to be tried are listed; return how many. Minutiae are
     measured from the middle of the plate, and ``settings`` are those of ``matched_minutiae``.
     """
-    scale, limit, side = 1.0 / _bin_size(settings), settings[2], _bins_across(settings)
+    scale, side = 1.0 / _bin_size(settings), _bins_across(settings)
+    limit = _largest_difference(settings)
     enough = min(3, max(1, left.shape[0] // 4))
     votes[:] = 0
     turned = np.empty((_TURN_BINS, 2))
@@ -474,6 +484,7 @@ def _narrow(
     """
     cosine, sine = _COSINES[turn], _COSINES[(turn + _TURN_BINS * 3 // 4) % _TURN_BINS]
     votes = np.empty((_MOST_BINS + 2) ** 2, np.int64)
+    limit = _largest_difference(settings)
     while size > settings[0]:
         width = 2 * size
         size = max(settings[0], (width + _MOST_BINS - 1) // _MOST_BINS)
@@ -486,7 +497,7 @@ def _narrow(
                 wanted = _difference(left[one, 2], right[other, 2])
                 nearest = (wanted + _TURN + _BIN_TURN // 2) // _BIN_TURN % _TURN_BINS
                 over, down = right[other, 0] - x, right[other, 1] - y
-                if nearest != turn or abs(wanted) > settings[2]:
+                if nearest != turn or abs(wanted) > limit:
                     continue
                 if 0.0 <= over < width and 0.0 <= down < width:
                     # A bin is left of, or above, the first two: a vote counts in two along an axis.
@@ -518,14 +529,16 @@ def _match(
     """Give each left minutia, in its order, the nearest free right one within the tolerances.
 
     ``pose`` is the turn in units of direction, then the shift. Both tolerances are multiplied by
-    ``slack``; above 1, the diagonal of a bin of shifts is tolerated, by which the middle of two
-    bins of that ``size`` may be wrong. ``partners`` become -1 where there is none.
+    ``slack``; above 1, at least that is tolerated by which the middle of bins may be wrong: the
+    diagonal of two bins of shifts of that ``size``, and half a bin of turns besides the tolerance.
+    ``partners`` become -1 where there is none.
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
     reach = float(settings[0] * slack) ** 2
+    allowed = float(settings[1] * slack)
     if slack > 1:
         reach = max(reach, 2.0 * float(size) ** 2)
-    allowed = float(settings[1] * slack)
+        allowed = max(allowed, float(settings[1] + _BIN_TURN // 2))
     half = float(_TURN // 2)
     taken[: right.shape[0]] = False
     matched = 0
@@ -631,8 +644,7 @@ def _best_match(
                 if matched < 2:
                     break
                 _fit(left, right, partners, pose)
-                limit = settings[2] + settings[1]
-                if abs(pose[0]) > limit:
+                if abs(pose[0]) > _largest_difference(settings):
                     break
         # The bins around a peak hold votes of the same pose: the second peak is to be another.
         for near in range(3 * 3 * 3):
@@ -679,7 +691,7 @@ def matched_minutiae(
             matched[pair] = one.shape[0]  # equal prints
             continue
         matched[pair] = _best_match(one, other, settings, votes, listed, partners, taken)
-        if matched[pair] == 0 and _any_turn(one, other, settings[2]):
+        if matched[pair] == 0 and _any_turn(one, other, _largest_difference(settings)):
             matched[pair] = 1
     return matched
 
@@ -708,11 +720,12 @@ def couples_of(minutiae: Int32s, offsets: Int64s, settings: Int64s) -> Int64s:
     votes = np.zeros(_TURN_BINS * _bins_across(settings) ** 2, np.uint16)
     listed, taken = np.empty(votes.size, np.int64), np.empty(longest, np.bool_)
     found = _best_match(one, other, settings, votes, listed, partners, taken)
+    limit = _largest_difference(settings)
     for row in range(one.shape[0]):
         place = partners[longest + row] if found > 0 else -1
         if found == 0:
             for column in range(other.shape[0]):
-                if abs(_difference(one[row, 2], other[column, 2])) <= settings[2]:
+                if abs(_difference(one[row, 2], other[column, 2])) <= limit:
                     place, found = column, -1
                     break
         if place >= 0 and swapped:
@@ -724,7 +737,7 @@ def couples_of(minutiae: Int32s, offsets: Int64s, settings: Int64s) -> Int64s:
 
 @kernel
 def _any_turn(left: Int32s, right: Int32s, limit: int) -> bool:
-    """Whether any two minutiae differ by no more than the largest turn."""
+    """Whether the directions of any two minutiae differ by no more than the limit."""
     for one in range(left.shape[0]):
         for other in range(right.shape[0]):
             if abs(_difference(left[one, 2], right[other, 2])) <= limit:

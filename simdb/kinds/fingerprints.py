@@ -117,8 +117,11 @@ class Fingerprint(Kind, frozen=True):
         measure: ``"minutiae"``: matched minutiae under the best rigid alignment, divided by the
             distinct ones of both; ``"squares"``: Jaccard similarity of the squares on the plate.
         tolerance: the largest distance at which two aligned minutiae match.
-        direction_tolerance: the largest difference of their directions, in degrees.
-        rotation: the largest turn between two prints of a finger, in degrees.
+        direction_tolerance: the largest difference of their directions, in degrees, once the prints
+            are aligned. Directions are rounded to 1/64 degree, so with 0 a turned print matches
+            only where the turn is found exactly, which is rare.
+        rotation: the largest turn between two prints of a finger, in degrees. Directions may differ
+            by ``direction_tolerance`` more.
     """
 
     width: Length

@@ -103,6 +103,35 @@ def test_a_turn_beyond_the_limit_is_not_tried():
     assert far_matched < 12
 
 
+@pytest.mark.parametrize("rotation", [0, 1, 2])
+def test_directions_may_differ_by_the_tolerance_besides_the_largest_turn(rotation: int) -> None:
+    one = oracle.random_print(np.random.default_rng(6), 24, Fingerprint(250, 250))
+    other = [(x + 5, y + 4, (direction + rotation + 1) % 360) for x, y, direction in one]
+    assert compared(Fingerprint(300, 300, rotation=rotation), one, other) == [(24, 24)]
+    narrow = Fingerprint(300, 300, rotation=rotation, direction_tolerance=0)
+    ((matched, _),) = compared(narrow, one, other)
+    assert matched <= 1
+
+
+def test_directions_may_differ_by_the_tolerance_besides_the_largest_turn_on_a_large_plate() -> None:
+    one = oracle.random_print(np.random.default_rng(6), 24, Fingerprint(2_000, 2_000, square=50))
+    other = [(x + 1_503, y + 777, (direction + 2) % 360) for x, y, direction in one]
+    kind = Fingerprint(4_000, 4_000, square=50, tolerance=8, rotation=0)
+    assert compared(kind, one, other) == [(24, 24)]
+
+
+@pytest.mark.parametrize("tolerance", [1, 2])
+@pytest.mark.parametrize("turn", [5, 95])
+def test_a_turn_between_two_bins_is_found_with_a_small_tolerance(tolerance: int, turn: int) -> None:
+    random = np.random.default_rng(turn)
+    middle = [
+        (x / 2 + 75, y / 2 + 75, direction)
+        for x, y, direction in oracle.random_print(random, 24, KIND)
+    ]
+    kind = Fingerprint(300, 300, direction_tolerance=tolerance)
+    assert compared(kind, middle, moved(middle, turn, 3, -4)) == [(24, 24)]
+
+
 def test_single_minutiae_match_unless_the_turn_is_limited():
     one, other = [(10.0, 20.0, 0.0)], [(250.0, 30.0, 90.0)]
     assert compared(KIND, one, other) == [(1, 1)]
