@@ -1844,7 +1844,8 @@ class Collection(CollectionView):
             pairs: (key, key, whether they match), the left key of this collection and the right one
                 of the other; None in the place of an answer forgets it.
             other: the collection of the right keys; labels refer to it by its name, which they
-                follow, and with which they go, if this store has it.
+                follow, and with which they go, if this store has it. Given this collection itself,
+                they are kept apart from those of its own pairs, without ``other``.
 
         Returns:
             How many of the given labels are kept.

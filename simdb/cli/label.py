@@ -97,6 +97,7 @@ def label(
                     f"the records of {source.name!r} and {partner.name!r} are not compared alike: "
                     "'simdb join' says what differs"
                 )
+            _require_stored(source, partner, handed)
             asked = [(left, right, None) for left, right in handed]
         counts = _ask(source, partner, asked, telling)
     told = [
@@ -120,6 +121,20 @@ def _show(said: simdb.Labels, telling: Working) -> None:
         note(f"label of {shown_key(left)} and {shown_key(right)} not used: one of them was deleted")
 
 
+def _require_stored(
+    source: simdb.Collection,
+    partner: simdb.CollectionView | None,
+    pairs: list[tuple[Key, Key]],
+) -> None:
+    """Require that every pair can be asked about, before the first answer is stored."""
+    others = source if partner is None else partner  # which may be empty, and then is not true
+    for left, right in pairs:
+        source.get(left)
+        others.get(right)
+        if partner is None and left == right:
+            raise UsageError(f"a label is about two items, not about {left!r} twice")
+
+
 def _ask(
     source: simdb.Collection,
     partner: simdb.CollectionView | None,
@@ -128,11 +143,13 @@ def _ask(
 ) -> dict[str, int]:
     """Show pairs, read answers and store each; return the counts."""
     counts = {"yes": 0, "no": 0, "left": 0}
+    others = source if partner is None else partner
     for place, (left, right, probability) in enumerate(asked, 1):
-        one, other = source.get(left), (partner or source).get(right)
+        one, other = source.get(left), others.get(right)
         if telling.as_json:
             shown = {"left": left, "right": right, "probability": probability}
-            print_json_line({**shown, "items": [one.item, other.item]})
+            items = [source.kind.plain_item(entry.item) for entry in (one, other)]
+            print_json_line({**shown, "items": items})
             sys.stdout.flush()
         else:
             chance = "" if probability is None else f", probability {probability:.3f}"

@@ -202,6 +202,26 @@ def test_labels_on_the_command_line(tables, tmp_path):
     assert "contradict" in failed("label", *store, "--show", "--take", str(file))
 
 
+def test_pairs_of_a_file_are_all_there_before_the_first_is_asked_about(tmp_path):
+    path = str(tmp_path / "s.simdb")
+    kind = simdb.Record([simdb.Field("born", compare="date")], candidates=["born"])
+    with simdb.open(path) as database:
+        records, _ = (database.collection(name, kind) for name in ("c", "empty"))
+        records.add_many((key, {"born": f"2001-02-0{key}"}) for key in (1, 2))
+    pairs = tmp_path / "pairs.tsv"
+    store = ("label", path, "c", "--integer-keys", "--pairs", str(pairs))
+    pairs.write_text("1\t2\n1\t3\n")
+    assert "3 is not stored in 'c'" in failed(*store, stdin="y\nn\n")
+    pairs.write_text("1\t2\n2\t2\n")
+    assert "about two items, not about 2 twice" in failed(*store, stdin="y\nn\n")
+    pairs.write_text("1\t2\n")
+    assert "2 is not stored in 'empty'" in failed(*store, "--right", "empty", stdin="y\n")
+    assert not done("label", path, "c", "--show").stdout
+    asked = json.loads(done(*store, "--json", stdin="y\n").stdout.splitlines()[0])
+    assert asked["items"] == [{"born": "2001-02-01"}, {"born": "2001-02-02"}]
+    assert done("label", path, "c", "--show").stdout == "1\t2\t1\n"
+
+
 def test_pairs_of_what_has_no_fields_are_not_asked_about(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as database:
         database.collection("c", simdb.Text()).add_many([("a", "a text"), ("b", "another text")])
