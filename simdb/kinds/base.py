@@ -432,7 +432,8 @@ class FieldAgreement(Struct, frozen=True, eq=False):
 
     Attributes:
         codes: (n,), the level of each pair, from 0; -1 where a value is missing.
-        value: (n,), the place of the left item's value in ``values``; negative where it is missing.
+        value: (n,), the place in ``values`` of the value that both items have; -1 where theirs
+            differ, or one is missing.
         values: the values of the left items as texts.
     """
 

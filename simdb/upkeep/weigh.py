@@ -721,7 +721,7 @@ class _Weighed(NamedTuple):
         found = np.zeros(agreed.codes.size)
         if self.field.frequent:
             by_value = np.array([self.field.frequent.get(value, 0.0) for value in agreed.values])
-            equal = agreed.codes == len(self.field.levels) - 1
+            equal = agreed.value >= 0  # what reaches the highest level need not be equal
             found[equal] = by_value[agreed.value[equal]]
         return found
 
@@ -734,13 +734,16 @@ def _of_fields(
     ConfigurationError: the weights are of other fields or levels.
     """
     agreement = agreement_of(sides)
-    known = [(one.name, [level.least for level in one.levels[::-1]]) for one in weights.fields]
+    # A field to which the learnt settings give no points is not scored once they are in force.
+    scored = {*weights.kind.agreement(sides.right.signer.family).names, *agreement.names}
+    fields = [one for one in weights.fields if one.name in scored]
+    known = [(one.name, [level.least for level in one.levels[::-1]]) for one in fields]
     own = [
         (name, [0.0, *map(float, leasts)])
         for name, leasts in zip(agreement.names, agreement.levels, strict=True)
     ]
     if known != own:
         raise ConfigurationError("the weights belong to other fields, or to other levels")
-    for one, agreed in zip(weights.fields, part.fields, strict=True):
+    for one, agreed in zip(fields, part.fields, strict=True):
         bits = np.array([*(level.bits for level in one.levels[::-1]), 0.0])
         yield _Weighed(one, bits), agreed

@@ -390,10 +390,68 @@ def test_a_field_that_is_missing_everywhere_says_nothing_and_is_told(tmp_path):
         weights = left.learn(other=right, sample=SAMPLE)
         assert weights.warnings == ("the field 'note' is missing everywhere: it says nothing",)
         assert weights.kind.fields[3].weight == 0
-        other = left.learn(other=right, sample=SAMPLE)
-        left.rebuild(weights.kind.changed(fields=KIND.fields), threshold="0.01")
+
+
+def turned_towns() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Tables of which the second has the words of some frequent towns in another order."""
+    seeded = random.Random(1)
+    left, right = [], []
+    for number in range(60):
+        words = ["new", "york"] if number % 2 else ["town", str(number % 6)]
+        name, street, other = ("".join(seeded.choices("abcdefghij", k=8)) for _ in range(3))
+        left.append({"name": name, "street": street, "town": " ".join(words)})
+        right.append(dict(left[-1]))
+        if number % 4 < 2:
+            right[-1]["street" if number % 4 else "name"] = other
+        if number % 7 == 0:
+            right[-1]["town"] = " ".join(words[::-1])
+    return left, right
+
+
+TURNED = simdb.Record(
+    [
+        *(simdb.Field(name, compare="levenshtein", tolerance=4) for name in ("name", "street")),
+        simdb.Field("town", compare="words"),
+        simdb.Field("fax"),
+    ],
+    candidates=["name", "street"],
+)
+
+
+def test_only_equal_values_are_frequent_whichever_record_comes_first(tmp_path):
+    left, right = turned_towns()
+    for store, rows, pairs in (
+        ("one", [left + right], [(7, 67), (67, 7), (3, 63)]),
+        ("two", [left, right], [(7, 7), (35, 35), (3, 3)]),
+        ("turned", [right, left], [(7, 7), (35, 35), (3, 3)]),
+    ):
+        with opened(tmp_path / store, *rows, kind=TURNED, threshold="0.1") as tables:
+            other = tables[1] if len(tables) > 1 else None
+            weights = tables[0].learn(other=other)
+            told = [tables[0].explain_pair(*pair, weights, other=other) for pair in pairs]
+            towns = [one.fields[2] for one in told]
+            assert [town.level for town in towns] == [1, 1, 1]
+            assert [town.adjustment for town in towns[:2]] == [0, 0]
+            assert towns[2].adjustment < 0
+            assert told[0].bits == told[1].bits
+
+
+def test_what_was_learnt_holds_once_it_is_the_settings(tmp_path):
+    """Though a field that says nothing is not scored any more."""
+    left, right = turned_towns()
+    with opened(tmp_path / "s", left + right, kind=TURNED, threshold="0.1") as (table,):
+        weights = table.learn()
+        assert weights.kind.fields[3].weight == 0
+        pairs = [(7, 67), (67, 7), (3, 63), (3, 4)]
+        before = table.match_probabilities(pairs, weights)
+        table.rebuild(weights.kind, threshold="0.1")
+        assert table.match_probabilities(pairs, weights) == before
+        told = table.explain_pair(7, 67, weights)
+        assert [one.name for one in told.fields] == ["name", "street", "town"]
+        fields = [simdb.Field("name", weight=0), *weights.kind.fields[1:]]
+        table.rebuild(weights.kind.changed(fields=fields), threshold="0.1")
         with pytest.raises(ConfigurationError, match="the weights belong to other fields"):
-            left.explain_pair(1, 1, other)
+            table.explain_pair(7, 67, weights)
 
 
 def test_other_kinds_have_no_weights(tmp_path):

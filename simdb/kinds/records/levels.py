@@ -18,7 +18,7 @@ from simdb.errors import ConfigurationError
 from simdb.exact.thresholds import Threshold
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.kinds.records.items import RecordFeatures
-from simdb.kinds.records.points import RecordMeasure
+from simdb.kinds.records.points import RecordMeasure, in_codes_of
 from simdb.kinds.records.rules import RecordFamily, common_keys, used_columns
 
 if TYPE_CHECKING:
@@ -60,8 +60,12 @@ class RecordAgreement(Agreement):
             codes[present] = 0
             for level, least in enumerate(leasts, 1):
                 codes[present & Threshold(least).meets_many(*shares)] = level
-            column = ones.columns[field.name]
-            found.append(FieldAgreement(codes, column.codes[left], column.values))
+            column, other = ones.columns[field.name], others.columns[field.name]
+            value = np.full(left.size, -1, np.int64)
+            own = column.codes[left[present]]
+            same = in_codes_of(column, other)[other.codes[right[present]]]
+            value[present] = np.where(own == same, own, -1)
+            found.append(FieldAgreement(codes, value, column.values))
         return found
 
     def keys(self, features: RecordFeatures) -> UInt64s:

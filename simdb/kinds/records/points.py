@@ -166,7 +166,7 @@ def _shares(
 ) -> Shares:
     """Return the shares of pairs of values that are there."""
     compare = COMPARERS[field.compare]
-    is_equal = left == _in_codes_of(one, other)[right]
+    is_equal = left == in_codes_of(one, other)[right]
     if field.is_text:
         unequal = np.flatnonzero(~is_equal)
         shares = Shares.of(np.ones(left.size, np.int64), 1)
@@ -488,7 +488,7 @@ COMPARERS: dict[str, Comparer] = {
 # -- pairs of values ------------------------------------------------------------------------------
 
 
-def _in_codes_of(one: RecordColumn, other: RecordColumn) -> Int64s:
+def in_codes_of(one: RecordColumn, other: RecordColumn) -> Int64s:
     """Return for each value of ``other`` its code in ``one``, -1 where that has it not."""
     if one is other:
         return np.arange(len(other.values), dtype=np.int64)
