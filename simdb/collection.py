@@ -414,6 +414,7 @@ class CollectionView(Tabular):
         For records, also the candidates of each rule, for which the signatures are read, and a
         warning for each bucket above ``Record.large_bucket``. For fingerprints, also the number in
         no bucket (from a sample if there are more than 16,384), and a warning if these are many.
+        ``kept_groups`` among the settings are the groups that the collection keeps.
         """
         with self._opened() as opened:
             return Stats(upkeep.stats.describe(opened))

@@ -117,9 +117,10 @@ def indexes_of(collection: simdb.CollectionView) -> str:
         text = f"exact from {Threshold(collection.exact_floor)} on"
         described.append(text + (", all symbols posted" if settings["containment"] else ""))
     described = described or ["no index: every answer compares all items"]
-    if settings["groups"] is not None:
-        bounds = ", ".join(f"{bound:g}" for bound in settings["groups"]["bounds"])
-        described.append(f"groups: {settings['groups']['method']} at {bounds}")
+    kept = settings["kept_groups"]
+    if kept is not None:
+        bounds = ", ".join(f"{bound:g}" for bound in kept["bounds"])
+        described.append(f"groups: {kept['method']} at {bounds}")
     return "; ".join(described)
 
 

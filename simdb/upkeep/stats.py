@@ -54,7 +54,8 @@ def describe(opened: Opened) -> dict[str, Any]:
             "containment": settings.containment,
             "key_sources": list(settings.key_sources),
             "compression": settings.compression,
-            "groups": None if settings.groups is None else _groups(settings, settings.groups),
+            # Prints have a setting that is called groups.
+            "kept_groups": None if settings.groups is None else _groups(settings, settings.groups),
         },
         "expected_recall": (
             settings.plan.expected_recall(settings.threshold) if settings.is_probable else 1.0

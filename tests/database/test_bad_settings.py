@@ -271,7 +271,7 @@ def test_a_recipe_that_is_nested_too_deep_is_none():
 def test_what_a_recipe_does_not_contain_may_be_given_beside_it(database, collection):
     own = collection.recipe()
     made = database.collection("n", recipe=own, groups="chain", groups_at=[0.9], compression="zstd")
-    assert made.stats()["settings"]["groups"] == {"method": "chain", "bounds": [0.9]}
+    assert made.stats()["settings"]["kept_groups"] == {"method": "chain", "bounds": [0.9]}
     with pytest.raises(simdb.ConfigurationError, match="leave the other arguments out"):
         database.collection("o", recipe=own, recall=0.9)
 

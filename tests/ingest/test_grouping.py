@@ -193,7 +193,7 @@ def test_what_cannot_be_kept_is_refused(database):
         collection.group_of("absent")
     with pytest.raises(simdb.ConfigurationError, match="groups is 'chain' at"):
         database.collection("c", simdb.Set(), threshold="0.5", exact_floor="0.5", groups="star")
-    assert collection.stats()["settings"]["groups"] == {"method": "chain", "bounds": [0.5]}
+    assert collection.stats()["settings"]["kept_groups"] == {"method": "chain", "bounds": [0.5]}
     with pytest.raises(simdb.ConfigurationError, match="not which groups"):
         database.create_collection("y", simdb.Set()).rebuild(groups_at=["0.9"])
     # What a group was looked for by is not left out.

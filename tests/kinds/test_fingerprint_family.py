@@ -253,6 +253,15 @@ def test_second_prints_keep_squares_and_density():
                 assert again == pytest.approx(kept[part.start], abs=0.02)
 
 
+def test_stats_tell_groups_of_functions_from_groups_that_are_kept(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        kind = simdb.Fingerprint(80, 80)
+        for kept, told in ((None, None), ("chain", {"method": "chain", "bounds": [0.5]})):
+            prints = database.create_collection(str(kept), kind, threshold=0.5, groups=kept)
+            settings = prints.stats()["settings"]
+            assert (settings["groups"], settings["kept_groups"]) == (2, told)
+
+
 def test_stats_warn_of_prints_that_the_index_cannot_find(tmp_path):
     kind = simdb.Fingerprint(80, 80, square=10, border=0, measure="squares", functions=64)
     generator = random.Random(1)
