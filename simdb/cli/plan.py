@@ -289,6 +289,8 @@ def _show_planned(planned: _Planned, points: int, items: int | None, *, as_json:
     curve = [(value, float(plan.expected_recall(value))) for value in values]
     known = not all(isnan(recall) for _, recall in curve)
     expected = plan.expected_recall(planned.bound)
+    # Of fingerprints, strings and records a band does not stand for one key of every item.
+    keys = planned.kind.expected_keys(plan.bands) if plan.cascade is None else plan.keys
     sensitivity = planned.sensitivity()
     if as_json:
         listed = [{measured: x, "probability": y} for x, y in curve] if known else []
@@ -298,7 +300,7 @@ def _show_planned(planned: _Planned, points: int, items: int | None, *, as_json:
                 "bands": plan.bands,
                 "rows": plan.rows,
                 "cascade": None if plan.cascade is None else str(plan.cascade),
-                "keys": plan.keys,
+                "keys": keys,
                 "expected_recall": expected,
                 "chance_meetings": met,
                 "fixed_points": plan.fixed_points(),

@@ -77,7 +77,7 @@ class Plan(Brief, Tabular, Struct, frozen=True):
 
     @property
     def keys(self) -> int:
-        """Bucket keys of an item."""
+        """Bucket keys of an item, where every band gives it one; see ``Kind.expected_keys``."""
         return self.bands if self.cascade is None else self.cascade.key_count
 
     @property

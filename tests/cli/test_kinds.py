@@ -178,6 +178,16 @@ def test_a_cascade_is_planned_created_and_rebuilt_on_the_command_line(tmp_path):
     assert "leave out bands, rows" in refused.stderr
 
 
+def test_a_plan_tells_about_how_many_bucket_keys_an_item_has_where_that_varies():
+    for kind, bound, keys in (
+        ("fingerprint:300:300", ("--threshold", 0.5), 16),
+        ("fingerprint:300:300", ("--threshold", 0.5, "--settings", '{"alignment": "turn"}'), 256),
+        ("string", ("--max-distance", 2), 3),
+        ("set", ("--threshold", 0.5, "--bands", 7, "--rows", 3), 7),
+    ):
+        assert json.loads(done("plan", "--kind", kind, *bound, "--json").stdout)["keys"] == keys
+
+
 def test_a_plan_is_shown_for_every_kind(case):
     plan = json.loads(done("plan", *case.new, "--json").stdout)
     assert plan["bands"] >= 1
