@@ -255,9 +255,9 @@ def test_second_prints_keep_squares_and_density():
 
 def test_stats_tell_groups_of_functions_from_groups_that_are_kept(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as database:
-        kind = simdb.Fingerprint(80, 80)
-        for kept, told in ((None, None), ("chain", {"method": "chain", "bounds": [0.5]})):
-            prints = database.create_collection(str(kept), kind, threshold=0.5, groups=kept)
+        plain = database.create_collection("plain", simdb.Fingerprint(80, 80), threshold=0.5)
+        kept = database.create_collection("kept", plain.kind, threshold=0.5, groups="chain")
+        for prints, told in ((plain, None), (kept, {"method": "chain", "bounds": [0.5]})):
             settings = prints.stats()["settings"]
             assert (settings["groups"], settings["kept_groups"]) == (2, told)
 
