@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
 import stat
 import sys
 import zlib
@@ -60,7 +61,7 @@ class InputStream:
         if content is not None:
             self._stored: IO[bytes] = io.BytesIO(content)
         elif self._owned:
-            self._stored = io.BufferedReader(io.FileIO(name))
+            self._stored = io.BufferedReader(io.FileIO(name), _CHUNK)
         else:
             self._stored = standard_input().buffer
         try:
@@ -102,13 +103,27 @@ class InputStream:
         except self._damages as error:
             raise self._damaged(error) from error
 
-    def peek(self) -> bytes:
-        """Return some of the bytes that come next, without taking them."""
+    def peek(self, enough: re.Pattern[bytes]) -> bytes:
+        """Return the bytes that come next, without taking them.
+
+        They are so many that a pattern matches at their beginning, if any are: of a pipe they may
+        come one by one. At most a portion is looked at, which is more than any header has.
+        """
         looked_at = getattr(self._stream, "peek", bytes)  # bytes in memory have nothing like it
         try:
-            return bytes(looked_at())
+            ahead = bytes(looked_at())
+            if enough.match(ahead) is not None:
+                return ahead
+            ahead = b""
+            while len(ahead) < _CHUNK and enough.match(ahead) is None:
+                more = self._stream.read1(_CHUNK - len(ahead))  # type: ignore[attr-defined] # of io
+                if not more:
+                    break
+                ahead += more
         except self._damages as error:
             raise self._damaged(error) from error
+        self._stream = io.BufferedReader(_Again(ahead, self._stream), _CHUNK)
+        return ahead
 
     def begins_with(self, told: bytes) -> bool:
         """Whether an input that nothing was read of yet, and is stored as it is, begins so."""
@@ -183,6 +198,23 @@ class InputStream:
 
     def __exit__(self, *_raised: object) -> None:
         self.close()
+
+
+class _Again(io.RawIOBase):
+    """Bytes that were taken from a stream already, and what comes after them as it comes."""
+
+    def __init__(self, ahead: bytes, stream: Any) -> None:
+        self._ahead = memoryview(ahead)
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        taken = self._ahead[: len(buffer)] or self._stream.read1(len(buffer))
+        self._ahead = self._ahead[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
 
 
 def compressing(stored: IO[bytes], name: str) -> IO[bytes]:

@@ -23,6 +23,9 @@ _OF_SEVERAL_LINES = re.compile(
     rb"[ \t\r\n]*+(?:[{\[][ \t\r]*+\n|\[[ \t]*+\{[^\n]*+\n?+[ \t\r\n]*+\Z)"
 )
 _BEGINNING = re.compile(rb"[ \t\r\n]*+(?:(?P<first>\[)|\{[ \t\r]*+\n)")
+# What has come when these can tell: of an array that may be a line the whole line.
+_FIRST = rb"(?:\xef\xbb\xbf)?+[ \t\r\n]*+(?:\[%b|\{[ \t\r]*+[^ \t\r]|[^ \t\r\n[{\xef])"
+_BEGUN, _BEGUN_LINE = (re.compile(_FIRST % rest) for rest in (b"", rb"[^\n]*+\n"))
 
 
 def _end(pattern: re.Pattern[bytes], data: bytes, begin: int) -> int:
@@ -33,7 +36,7 @@ def _end(pattern: re.Pattern[bytes], data: bytes, begin: int) -> int:
 
 def lines_reader(stream: InputStream, options: ReadingOptions) -> JsonLinesReader:
     """Return a reader of JSON lines; UsageError where the content is no line of it."""
-    if _OF_SEVERAL_LINES.match(stream.peek().removeprefix(BYTE_ORDER_MARK)):
+    if _OF_SEVERAL_LINES.match(stream.peek(_BEGUN_LINE).removeprefix(BYTE_ORDER_MARK)):
         raise UsageError(
             f"{stream.name}: the content is one JSON array or JSON over several lines",
             remedies=[Remedy("format", "json", "reads it")],
@@ -52,7 +55,7 @@ class JsonReader(JsonLinesReader):
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
         super().__init__(stream, options)
-        peeked = stream.peek()
+        peeked = stream.peek(_BEGUN)
         found = _BEGINNING.match(peeked.removeprefix(BYTE_ORDER_MARK))
         self.is_array = found is not None and found["first"] == b"["
         self._is_of_lines = found is None

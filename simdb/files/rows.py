@@ -12,7 +12,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Literal, Self, TypeAlias
 
@@ -39,7 +39,7 @@ Item: TypeAlias = str | int | bytes | list[Any] | dict[Any, Any] | npt.NDArray[A
 LONGEST_RECORD = 64 * 2**20
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_NAMES_TOLD = 20
+_NAMES_TOLD, _LONGEST_NAME = 20, 60
 
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
@@ -605,7 +605,7 @@ def _values(fields: Mapping[str, Any], name: str) -> list[Any]:
         return [fields[name]]
     found = _inside(fields, name)
     if not found:
-        known = "" if "." in name else f"; the row has {_named(fields)}"
+        known = "" if "." in name else f"; the row has {named_shortly(fields)}"
         raise RowProblemError(f"the field {name!r} is missing{known}")
     return found
 
@@ -621,9 +621,12 @@ def _inside(fields: Mapping[str, Any], name: str) -> list[Any]:
     return found
 
 
-def _named(fields: Mapping[str, Any]) -> str:
+def named_shortly(fields: Collection[str]) -> str:
     """Return the names of the first fields, for a message."""
-    names = [shortened(name) for name in islice(fields, _NAMES_TOLD)]
+    names = [
+        repr(name) if len(name) <= _LONGEST_NAME else shortened(name, _LONGEST_NAME)
+        for name in islice(fields, _NAMES_TOLD)
+    ]
     return ", ".join(names + ["..."] * (len(fields) > _NAMES_TOLD)) or "none"
 
 

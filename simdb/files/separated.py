@@ -29,6 +29,7 @@ from simdb.files.rows import (
     RowReader,
     StreamReader,
     decoded,
+    named_shortly,
     present,
     whole_number,
 )
@@ -40,6 +41,8 @@ from simdb.results import Key
 _FIELD_LIMIT = 128 * 2**10  # bytes; of the csv module where nobody has changed it
 _DELIMITERS = (",", ";", "\t", "|")  # that a header may tell
 _NAMED_DELIMITER = re.compile(rb'(?:\xef\xbb\xbf)?"?(?i:sep)=([\t -!#-~])"?[\r\n]')
+# A header that has come whole, or a line before it that names the delimiter.
+_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?+[\r\n]*+(?:[^"\r\n]++|"[^"]*+")++[\r\n]')
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -182,7 +185,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         if self.options.delimiter is not None:
             return
         wanted = set(self._wanted())
-        peeked = self._stream.peek()
+        peeked = self._stream.peek(_HEADER)
         named = _NAMED_DELIMITER.match(peeked)
         if named is not None:
             self.delimiter = named[1].decode()
@@ -217,7 +220,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             problem = f"the header names the field {twice!r} twice"
         for name in self._wanted():
             if problem is None and name not in names:
-                known = ", ".join(map(repr, names))
+                known = named_shortly(names)
                 problem = f"the header has no field {name!r}; it has {known}"
                 problem += self._split_otherwise(raw, names)
         if problem is not None:
@@ -230,7 +233,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         for mark in _DELIMITERS if len(names) == 1 else ():
             split = next(csv.reader((text,), delimiter=mark), [])
             if len(split) > 1:
-                known = ", ".join(map(repr, split))
+                known = named_shortly(split)
                 return f" (split at {delimiter_in_words(mark)} it has {known})"
         return ""
 
