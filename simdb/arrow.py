@@ -987,16 +987,25 @@ def is_within(batch: Any) -> bool:
     """Return whether a batch is sound; raise ArrowInvalid where values lie outside its memory.
 
     That is a damaged file. Text that is not UTF-8 is left to what reads its row, but for that of
-    dictionaries and lists.
+    dictionaries: many rows may have it, and even one that none has is copied with them.
     """
     if is_sound(batch):
         return True
-    arrow = library()
-    as_bytes = {arrow.string(): arrow.binary(), arrow.large_string(): arrow.large_binary()}
     for column in batch.columns:
-        kind = as_bytes.get(column.type)
-        (column if kind is None else column.view(kind)).validate(full=True)
+        (column if has_dictionary(column.type) else _as_bytes(column)).validate(full=True)
     return False
+
+
+def _as_bytes(column: Any) -> Any:
+    """Return an Arrow array whose texts, also those within its values, are bytes."""
+    arrow = library()
+    types = {
+        arrow.string(): arrow.binary(),
+        arrow.large_string(): arrow.large_binary(),
+        arrow.string_view(): arrow.binary_view(),
+    }
+    kind = _changed(column.type, lambda own: types.get(own, own))
+    return column if kind == column.type else column.view(kind)
 
 
 def values_as_text(column: Any) -> list[Any]:
@@ -1007,12 +1016,27 @@ def values_as_text(column: Any) -> list[Any]:
     try:
         found: list[Any] = _of_python(column)
     except _UNHELD:
-        if not _is_text(column.type):
-            broken = map(_value, column)
-            return ["\udcff" if isinstance(one, UnicodeDecodeError) else one for one in broken]
-        given = column.cast(library().large_binary()).to_pylist()
-        found = [None if one is None else one.decode("utf-8", "surrogateescape") for one in given]
+        broken = _listed(_as_bytes(column))
+        found = [
+            "\udcff" if isinstance(one, UnicodeDecodeError) else _decoded_texts(one, column.type)
+            for one in broken
+        ]
     return found
+
+
+def _decoded_texts(value: Any, kind: Any) -> Any:
+    """Return a value of Python of which what a type calls text is bytes, with that text."""
+    types, kind = library().types, _plain_type(kind)
+    if value is None or not has_text(kind):
+        return value
+    if _is_text(kind):
+        return value.decode("utf-8", "surrogateescape")
+    if types.is_struct(kind):
+        return {field.name: _decoded_texts(value[field.name], field.type) for field in kind}
+    if types.is_map(kind):
+        pair = kind.key_type, kind.item_type
+        return [tuple(map(_decoded_texts, one, pair)) for one in value]
+    return [_decoded_texts(one, kind.value_type) for one in value] if _is_list(kind) else value
 
 
 def _of_python(array: Any) -> Any:

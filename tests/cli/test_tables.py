@@ -279,6 +279,46 @@ def test_a_row_is_bad_whether_or_not_bad_rows_are_written(tmp_path, form, option
         assert "0 bad;" in ran.stderr
 
 
+_RAW = BROKEN.cast(pa.binary())
+_TEXT = _RAW.view(pa.string())
+NESTED = {
+    "view": (_RAW.cast(pa.binary_view()).view(pa.string_view()), "caf\udce9"),
+    "struct": (
+        pa.StructArray.from_arrays([_TEXT, _RAW], ["q", "b"]),
+        {"q": "caf\udce9", "b": "Y2Fm6Q=="},
+    ),
+    "list": (pa.ListArray.from_arrays([0, 1, 2, 3, 4], _TEXT), ["caf\udce9"]),
+    "fixed list": (pa.FixedSizeListArray.from_arrays(_TEXT, 1), ["caf\udce9"]),
+    "map": (pa.MapArray.from_arrays([0, 1, 2, 3, 4], _TEXT, _TEXT), [["caf\udce9"] * 2]),
+    "list of structs": (
+        pa.LargeListArray.from_arrays([0, 1, 2, 3, 4], pa.StructArray.from_arrays([_TEXT], ["q"])),
+        [{"q": "caf\udce9"}],
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "arrow"])
+@pytest.mark.parametrize("nesting", NESTED)
+def test_text_within_values_that_is_not_utf8_makes_a_bad_row_too(tmp_path, form, nesting):
+    """It refused a whole file of Arrow; of Parquet, the good fields beside it were not told."""
+    column, shown = NESTED[nesting]
+    table, source = TABLE.append_column("more", column), tmp_path / f"in.{form}"
+    if form == "parquet":
+        pq.write_table(table, source)
+    else:
+        with pa.ipc.new_file(source, table.schema) as writer:
+            writer.write_table(table)
+    told = ["--on-bad", "skip", "--bad", tmp_path / "bad.jsonl", "--threshold", "1"]
+    kept = tmp_path / f"kept.{form}"
+    dedupe(source, "-o", kept, *told)
+    made = pq.read_table(kept) if form == "parquet" else pa.ipc.open_file(kept).read_all()
+    made.validate(full=True)
+    assert made.to_pylist() == [*table.slice(0, 1).to_pylist(), *table.slice(3).to_pylist()]
+    bad = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text().splitlines()]
+    assert [row["problem"] for row in bad] == ["'more' is not UTF-8"] * 2
+    assert json.loads(bad[0]["row"])["more"] == shown
+
+
 @pytest.mark.parametrize("form", ["parquet", "sqlite"])
 def test_the_reason_of_a_row_that_is_not_added_is_the_same_with_and_without_bad(tmp_path, form):
     source: object = tmp_path / "in.parquet"
