@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -245,21 +245,18 @@ def facets_of_labels(left: Iterable[Label], right: Iterable[Label]) -> tuple[Fac
     for places, labels in zip(held, (left, right), strict=True):
         for what, span in labels:
             places.setdefault(what, []).append(span)
-    ones, others = held
+    ones, others = (
+        {what: len(own) if own[0] is None else tuple(own) for what, own in places.items()}
+        for places in held
+    )
     found = []
-    for what in dict.fromkeys([*ones, *others]):
+    for what in {**ones, **others}:
         one, other = ones.get(what), others.get(what)
-        share = 1.0 if one and other else 0.0
-        if one and other and one[0] is None:  # counted: an element twice here, once there
-            share = min(len(one), len(other)) / max(len(one), len(other))
-        found.append(Facet(what, _amount(one), _amount(other), share))
+        share = 0.0 if one is None or other is None else 1.0
+        if isinstance(one, int) and isinstance(other, int):  # an element twice here, once there
+            share = min(one, other) / max(one, other)
+        found.append(Facet(what, one, other, share))
     return tuple(found)
-
-
-def _amount(places: Sequence[Span | None] | None) -> Any:
-    if places is None:
-        return None
-    return len(places) if places[0] is None else tuple(places)
 
 
 def facets_of_amounts(left: Mapping[Any, float], right: Mapping[Any, float]) -> tuple[Facet, ...]:

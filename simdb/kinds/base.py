@@ -1009,11 +1009,10 @@ class SymbolKind(Kind, frozen=True):
             labels = [items.labels(left), items.labels(right)]
         except NotImplementedError:  # of a kind of a user's own
             return Evidence()
-        names = {
-            symbol: label.what
-            for item, own in zip((left, right), labels, strict=True)
-            for symbol, label in zip(items.symbols([item]).values.tolist(), own, strict=True)
-        }
+        names: dict[int, Any] = {}
+        for item, own in zip((left, right), labels, strict=True):
+            whats = [what for what, _ in own]
+            names.update(zip(items.symbols([item]).values.tolist(), whats, strict=True))
         return Evidence(self.labelled, facets_of_labels(*labels), names)
 
 

@@ -150,6 +150,8 @@ class Form(Struct, frozen=True):
         Each is of a span of the text as it was given; of none where that cannot be told.
         """
         read, spans = text, [(place, place + 1) for place in range(len(text))]
+        if not self.ignore and text.isascii():
+            return self.in_case(text), list(spans)
         if self.has_markup:
             read, spans = _read(text)
         normal = read

@@ -466,14 +466,16 @@ class EncodedTexts(Items):
 
 def _windows(pieces: Sequence[tuple[str, Span | None]], size: int, between: str) -> list[Label]:
     """Return every run of so many pieces, or all of fewer, with where it begins and ends."""
+    if not pieces:
+        return []
     width = min(len(pieces), size)
-    labels = []
-    for begin in range(len(pieces) - width + 1 if width else 0):
-        some = pieces[begin : begin + width]
-        first, last = some[0][1], some[-1][1]
-        span = None if first is None or last is None else (first[0], last[1])
-        labels.append(Label(between.join(piece for piece, _ in some), span))
-    return labels
+    texts, spans = zip(*pieces, strict=True)
+    runs = [texts[begin : begin + width] for begin in range(len(texts) - width + 1)]
+    places = [
+        None if first is None or last is None else (first[0], last[1])
+        for first, last in zip(spans, spans[width - 1 :], strict=False)
+    ]
+    return list(map(Label, map(between.join, runs), places))
 
 
 class TokenisedTexts(EncodedTexts):
@@ -573,7 +575,7 @@ class TextItems(EncodedTexts):
         shingles = self._settings.shingles
         if isinstance(shingles, CharacterShingles):
             characters = list(zip(text, spans, strict=True))
-            if self._settings.white_space == "collapse":
+            if self._settings.white_space == "collapse" and " ".join(text.split()) != text:
                 characters = [
                     (" " if of_blanks else character, span)
                     for of_blanks, run in groupby(characters, lambda one: one[0].isspace())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import sys
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,27 @@ from simdb.evidence import Evidence
 from simdb.kinds.characters import IGNORED
 from simdb.kinds.fingerprints import FingerprintMeasure
 from tests.support.kind_cases import ALL
+
+
+def test_evidence_costs_a_few_calls_a_character(tmp_path):
+    """It was some dozens, so that to explain removed rows took longer than all else."""
+    text = " ".join(f"word{number}" for number in range(100))
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(), seed=1)
+        collection.add("a", text)
+        collection.explain_match(text, "a")
+        calls = [0]
+
+        def count(_frame: object, _event: str, _argument: object) -> None:
+            calls[0] += 1
+
+        sys.setprofile(count)
+        try:
+            collection.explain_match(text + " more", "a")
+        finally:
+            sys.setprofile(None)
+    assert calls[0] < 50 * len(text)
+
 
 SHINGLES = [
     simdb.CharacterShingles(3),
