@@ -132,14 +132,15 @@ def format_of_name(source: str, options: ReadingOptions) -> Format | None:
 def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
     """Return the formats that rows of an input can be written in.
 
-    They are those of its own format, in which ``"tsv"`` is told from ``"csv"``, unless a file named
-    as CSV is said to be separated by tabs; rows of databases become lines of JSON.
+    They are those of its own format, in which ``"tsv"`` is told from ``"csv"``, unless the file or
+    the options call CSV what is separated by tabs; rows of databases become lines of JSON.
     """
     if database_of(source) is not None:
         return ("jsonl",)
     told = told_format(source, options)
     if told == "csv" and delimiter_of(source, options) == "\t":
-        return ("tsv", "csv") if plain_name(source).lower().endswith(".csv") else ("tsv",)
+        named = plain_name(source).lower().endswith(".csv") or options.format == "csv"
+        return ("tsv", "csv") if named else ("tsv",)
     return FORMATS[told].kept
 
 

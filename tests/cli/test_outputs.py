@@ -13,7 +13,7 @@ import pytest
 import simdb
 from simdb.ingest import rows as rows_of
 from tests.support.cli_stores import ROWS, text_of
-from tests.support.commands import done, failed, run, write_rows
+from tests.support.commands import done, failed, program, run, write_rows
 
 ID = ("--id-field", "id")
 
@@ -50,6 +50,10 @@ def test_tabs_that_are_named_may_stand_in_a_file_called_csv(tmp_path):
     for name in ("y.csv", "y.tsv", "y.csv.gz"):
         done("dedupe", tmp_path / "x.csv", "--delimiter", "tab", "-o", tmp_path / name, *ID)
     assert (tmp_path / "y.csv").read_text() == (tmp_path / "y.tsv").read_text() == content
+    as_csv = ("--format", "csv", "--delimiter", "tab", *ID)
+    with (tmp_path / "x.csv").open("rb") as piped:
+        program("dedupe", "-", *as_csv, "-o", tmp_path / "piped.csv", stdin=piped)
+    assert (tmp_path / "piped.csv").read_text() == content
     (tmp_path / "x.tsv").write_text(content)
     assert "tsv would be written" in failed(
         "dedupe", tmp_path / "x.tsv", "-o", tmp_path / "z.csv", *ID
