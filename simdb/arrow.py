@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s
-from simdb.errors import BadItemError, MissingExtraError, UsageError, WrongTypeError
+from simdb.errors import BadItemError, MissingExtraError, Remedy, UsageError, WrongTypeError
 from simdb.extras import of_extra
 from simdb.ragged import ByteStrings, Column
 
@@ -1397,6 +1397,7 @@ def reader_of(
     rows: Callable[[], Iterable[Mapping[str, Any]]],
     *names: str,
     maps: AnySet[str] = frozenset(),
+    remedies: Sequence[Remedy] = (),
 ) -> Any:
     """Return a reader of rows that are read twice: once for the types of their columns.
 
@@ -1405,14 +1406,15 @@ def reader_of(
     weights of elements in each row, as mappings or lists of pairs.
 
     Raises:
-        UsageError: the values of a field have types that no column holds.
+        UsageError: the values of a field have types that no column holds; of another field than
+            those named, with ``remedies``.
     """
     arrow = library()
     schema = arrow.schema([(name, arrow.null()) for name in names])
     for columns in _columns_of(rows()):
         for name, values in columns.items():
             place = schema.get_field_index(name)
-            with _told_of_types(name):
+            with _told_of_types(name, () if name in names else remedies):
                 known = arrow.null() if place < 0 else schema.field(place).type
                 # Of a map, its elements alone have different types.
                 told = [list(dict(one)) for one in values] if name in maps else values
@@ -1434,7 +1436,7 @@ def reader_of(
                 values = columns.get(field.name, [None] * count)
                 if field.name in maps:
                     values = [list(dict(one).items()) for one in values]
-                with _told_of_types(field.name):
+                with _told_of_types(field.name, () if field.name in names else remedies):
                     arrays.append(arrow.array(values, field.type))
             yield arrow.record_batch(arrays, schema=schema)
 
@@ -1442,14 +1444,15 @@ def reader_of(
 
 
 @contextmanager
-def _told_of_types(name: str) -> Iterator[None]:
+def _told_of_types(name: str, remedies: Sequence[Remedy]) -> Iterator[None]:
     """Raise UsageError where Arrow has no column for the values of a field."""
     try:
         yield
     except (library().ArrowException, OverflowError) as error:
         raise UsageError(
             f"the values of {name!r} have types that no one Arrow column can hold: write lines of "
-            f"JSON instead ({error})"
+            f"JSON instead ({error})",
+            remedies=remedies,
         ) from error
 
 

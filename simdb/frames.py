@@ -51,6 +51,7 @@ Names = str | Sequence[str]
 Show = Literal["kept", "all"]
 SIDES = ("left", "right")  # as messages call two tables
 COLLECTION = "documents"
+_MAKERS = ("collect", "to_table")  # of polars and of pyarrow, methods that make a table
 
 
 def dedupe(
@@ -507,6 +508,8 @@ class _Table:
         else:
             is_path = isinstance(data, str | os.PathLike)
             advice = "; read the file into one, or use the command simdb" if is_path else ""
+            makers = (name for name in _MAKERS if callable(getattr(type(data), name, None)))
+            advice = next((f"; its .{name}() makes a table" for name in makers), advice)
             raise UsageError(
                 "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
                 f"list of dicts, not {type(data).__name__}{advice}"

@@ -14,7 +14,7 @@ from simdb import arrow
 from simdb.cli.get import stored_line
 from simdb.cli.output import Answering, counted
 from simdb.cli.stores import StoredCollection
-from simdb.errors import UsageError
+from simdb.errors import Remedy, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.results import Entry
 
@@ -89,6 +89,7 @@ def export(
                 id_field,
                 *item_fields,
                 maps=set(item_fields) if source.kind.of_weights else frozenset(),
+                remedies=[Remedy("metadata_field", ..., "writes all metadata as JSON")],
             ),
             lambda row: stored_line(row[id_field], row),
         )

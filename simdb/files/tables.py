@@ -586,12 +586,15 @@ def require_same_columns(sources: Sequence[str], columns: AbstractSet[str] | Non
         first = schema if first is None else first
         if schema.equals(first):
             continue
-        told = [set(zip(one.names, map(str, one.types), strict=True)) for one in (schema, first)]
-        for name, kind in sorted(told[0] ^ told[1]):
-            side = "has" if (name, kind) in told[0] else "lacks"
+        own, others = (
+            dict(zip(one.names, map(str, one.types), strict=True)) for one in (schema, first)
+        )
+        for name, kind in sorted(own.items() ^ others.items()):
+            told = f"lacks {name!r} of {kind}"
+            if name in own:
+                told = f"has {name!r} of {own[name]}" + f", not {others[name]}" * (name in others)
             raise BadItemError(
-                f"{source}: its columns differ from those of {sources[0]}: it {side} "
-                f"{name!r} of {kind}"
+                f"{source}: its columns differ from those of {sources[0]}: it {told}"
             )
         how = "are in a different order from"
         if schema.names == first.names:

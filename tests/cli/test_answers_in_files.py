@@ -176,6 +176,14 @@ def test_what_no_column_holds_is_told_and_the_file_is_as_it_was(store, tmp_path)
     assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.parquet"]
 
 
+def test_metadata_that_no_column_holds_are_told_to_fit_in_one_field(store, tmp_path):
+    write_rows(tmp_path / "more.jsonl", [{"id": "z", "text": TEXTS["a"], "n": "a text"}])
+    done("add", store, "news", tmp_path / "more.jsonl", "--id-field", "id")
+    command = ("export", store, "news", "-o", tmp_path / "out.parquet")
+    assert "--metadata-field ... writes all metadata as JSON" in failed(*command)
+    done(*command, "--metadata-field", "more")
+
+
 @pytest.mark.parametrize("command", [("pairs", "news"), ("export", "news"), ("groups", "news")])
 def test_a_name_that_promises_another_form_is_refused(store, tmp_path, command):
     name, collection = command

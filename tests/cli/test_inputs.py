@@ -384,7 +384,11 @@ def test_shards_of_other_types_are_told_before_any_row_is_read(tmp_path):
     pq.write_table(pa.table({"text": ["b"], "n": [0.5]}), tmp_path / "in" / "2.parquet")
     told = failed("dedupe", tmp_path / "in", "-o", tmp_path / "kept.parquet")
     assert "2.parquet: its columns differ from those of" in told
-    assert "it has 'n' of double" in told
+    assert "it has 'n' of double, not int64" in told
+    (tmp_path / "in" / "2.parquet").unlink()
+    pq.write_table(pa.table({"text": ["b"]}), tmp_path / "in" / "3.parquet")
+    told = failed("dedupe", tmp_path / "in", "-o", tmp_path / "kept.parquet")
+    assert told.rstrip().endswith("it lacks 'n' of int64")
     assert run("dedupe", tmp_path / "in", "-o", tmp_path / "kept.jsonl").exit_code == 0
 
 

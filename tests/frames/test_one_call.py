@@ -19,7 +19,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import dataset, parquet
 
 import simdb
 from simdb.arrow import Columns, narrowed, plain, rows_of
@@ -238,6 +238,17 @@ def test_a_missing_column_is_named_with_those_there_are(made):
     _, make, _ = made
     with pytest.raises(simdb.UsageError, match="has no column 'body'; it has 'id', 'text', 'n'"):
         simdb.dedupe(make(ROWS), item="body")
+
+
+def test_what_makes_a_table_of_the_data_is_told(tmp_path):
+    table = pa.table({"text": ["some words"]})
+    for data, call in (
+        (pl.from_arrow(table).lazy(), "collect"),
+        (dataset.dataset(table), "to_table"),
+        (dataset.dataset(table).scanner(), "to_table"),
+    ):
+        with pytest.raises(simdb.UsageError, match=rf"; its \.{call}\(\) makes a table$"):
+            simdb.dedupe(data, item="text")
 
 
 def test_a_store_needs_keys(made, tmp_path):
