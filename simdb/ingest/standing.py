@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +18,8 @@ from simdb.policies import Place, Policy
 from simdb.results import Entry, Key
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Document, decode_user_key
+
+_WHOLE = 2**53  # up to which a float is any whole number
 
 
 class ItemNumbers:
@@ -52,6 +56,59 @@ class ItemNumbers:
         return found
 
 
+class _Places:
+    """Where rows stand, by their positions: as columns of numbers while all that tells is such."""
+
+    def __init__(self) -> None:
+        self._heads: list[array[int]] = []  # of each term; those it cannot place are behind others
+        self._values: list[array[float]] = []  # of each term; nan where there is none
+        self._others: list[Place] | None = None  # all, once one has another value
+
+    def append(self, place: Place) -> None:
+        """Add the place of the next row."""
+        if self._others is None and not all(map(_is_number, place)):
+            self._others = [self[row] for row in range(len(self))]
+        if self._others is not None:
+            self._others.append(place)
+            return
+        if not self._heads:
+            self._heads = [array("i") for _ in place]
+            self._values = [array("d") for _ in place]
+        for part, heads, values in zip(place, self._heads, self._values, strict=True):
+            heads.append(part[0])
+            values.append(part[1] if len(part) > 1 else math.nan)
+
+    def __len__(self) -> int:
+        if self._others is not None:
+            return len(self._others)
+        return len(self._heads[0]) if self._heads else 0
+
+    def __getitem__(self, row: int) -> Place:
+        if self._others is not None:
+            return self._others[row]
+        return tuple(
+            (heads[row],) if math.isnan(values[row]) else (heads[row], values[row])
+            for heads, values in zip(self._heads, self._values, strict=True)
+        )
+
+    def sequence(self, order: Policy) -> Int64s:
+        """Return the positions of all rows, the first of the order first."""
+        if self._others is not None:
+            return np.array(order.order(self._others), np.int64)
+        keys = [
+            np.asarray(column)
+            for heads, values in zip(self._heads, self._values, strict=True)
+            for column in (heads, values)
+        ]
+        return np.lexsort(keys[::-1]) if keys else np.zeros(0, np.int64)
+
+
+def _is_number(part: Place) -> bool:
+    """Whether a part of a place is told by a number that a float holds."""
+    value = part[-1]
+    return type(value) is float or (type(value) in (int, bool) and abs(value) <= _WHOLE)
+
+
 class Standing:
     """Where rows and stored items stand in the order of a policy.
 
@@ -63,7 +120,7 @@ class Standing:
     def __init__(self, order: Policy, *, skip_bad: bool) -> None:
         self.order = order
         self._skip_bad = skip_bad
-        self._places: list[Place] = []  # of the rows of the input
+        self._places = _Places()  # of the rows of the input
         self._lacking = set(order.fields or ())  # fields that no row has had yet
         self._placed = False
         self._stored: dict[int, Place] = {}  # of stored items that were asked for
@@ -77,7 +134,8 @@ class Standing:
                 placed[row] = self.place(key, items.decode(item), metadata)
             except BadItemError as error:
                 raise BadItemError(f"row {row}: {error.problem}", row=row) from error.__cause__
-        self._places += [placed[row] for row in sorted(placed)]
+        for row in sorted(placed):
+            self._places.append(placed[row])
 
     def stand(self, number: int, position: int) -> None:
         """Let a stored item stand where the row stands that is this item."""
@@ -105,9 +163,9 @@ class Standing:
         key = decode_user_key(document.key)
         return self.place(key, item, document.metadata, skip_bad=skip_bad)
 
-    def sequence(self) -> list[int]:
+    def sequence(self) -> Int64s:
         """Return the positions of all rows, the first of the order first."""
-        return self.order.order(self._places)
+        return self._places.sequence(self.order)
 
     def before(self, opened: Opened, rows: Int64s, numbers: UInt32s) -> Bools:
         """Return which stored items come before which rows, given by their positions.

@@ -243,7 +243,7 @@ def test_a_missing_column_is_named_with_those_there_are(made):
 def test_what_makes_a_table_of_the_data_is_told(tmp_path):
     table = pa.table({"text": ["some words"]})
     for data, call in (
-        (pl.from_arrow(table).lazy(), "collect"),
+        (pl.LazyFrame({"text": ["some words"]}), "collect"),
         (dataset.dataset(table), "to_table"),
         (dataset.dataset(table).scanner(), "to_table"),
     ):

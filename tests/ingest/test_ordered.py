@@ -8,6 +8,7 @@ import math
 import random
 import re
 import sys
+import tracemalloc
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
@@ -21,6 +22,7 @@ import simdb
 from simdb.errors import BadItemError, UsageError, WrongTypeError
 from simdb.exact import containment
 from simdb.ingest import add as adding
+from simdb.ingest.standing import _Places
 from simdb.policies import Policy
 from simdb.results import Entry
 from tests.support.processes import interpreted
@@ -542,3 +544,35 @@ def test_a_stored_item_that_stays_does_not_go_for_a_better_row(
             collection.dedupe(rows, policy="number(q) desc", on_existing=on_existing, on_bad="skip")
             assert {entry.key for entry in collection.items()} == {"k", "n"}
             assert collection.get("k").item == set(range(10))
+
+
+@pytest.mark.parametrize("other", [None, Decimal("0.1"), 2**60 + 1, "a text"])
+def test_places_as_columns_are_those_of_the_rows(other):
+    """Whole numbers, fractions and what is missing or preferred; then what no column holds."""
+    generator = random.Random(7)
+    order = Policy("x in a|b, y asc")
+    drawn = [0.5, 1, -3, True, math.inf, -math.inf, 2**53]
+    rows: list[Any] = [
+        ((generator.randrange(3),), generator.choice([(1,), (0, generator.choice(drawn))]))
+        for _ in range(300)
+    ]
+    if other is not None:
+        rows = [(choice, part) for choice, part in rows if other != "a text" or part == (1,)]
+        rows[len(rows) // 2] = ((0,), (0, other))
+    places = _Places()
+    for row in rows:
+        places.append(row)
+    assert [places[row] for row in range(len(places))] == rows
+    assert places.sequence(order).tolist() == order.order(rows)
+
+
+def test_a_place_by_a_number_takes_few_bytes():
+    """It was two tuples and a number: memory beyond the setting, in proportion to the rows."""
+    places = _Places()
+    tracemalloc.start()
+    try:
+        for row in range(20_000):
+            places.append(((0, row + 0.5),))
+        assert tracemalloc.get_traced_memory()[0] < 20 * 20_000
+    finally:
+        tracemalloc.stop()
