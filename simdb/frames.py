@@ -51,7 +51,7 @@ Names = str | Sequence[str]
 Show = Literal["kept", "all"]
 SIDES = ("left", "right")  # as messages call two tables
 COLLECTION = "documents"
-_MAKERS = ("collect", "to_table")  # of polars and of pyarrow, methods that make a table
+_MAKERS = {"polars": "collect", "pyarrow": "to_table"}  # methods that make a table
 
 
 def dedupe(
@@ -508,8 +508,9 @@ class _Table:
         else:
             is_path = isinstance(data, str | os.PathLike)
             advice = "; read the file into one, or use the command simdb" if is_path else ""
-            makers = (name for name in _MAKERS if callable(getattr(type(data), name, None)))
-            advice = next((f"; its .{name}() makes a table" for name in makers), advice)
+            library = type(data).__module__.partition(".")[0]
+            if callable(getattr(type(data), maker := _MAKERS.get(library, ""), None)):
+                advice = f"; its .{maker}() makes a table"
             raise UsageError(
                 "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
                 f"list of dicts, not {type(data).__name__}{advice}"

@@ -138,11 +138,12 @@ def distinct_of(
 
 
 def distinct_pairs(
-    left: npt.NDArray[np.uint32], right: npt.NDArray[np.uint32]
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-    """Return each pair of numbers once, ascending."""
-    pairs = np.unique((left.astype(np.uint64) << np.uint64(32)) | right)
-    return (pairs >> np.uint64(32)).astype(np.uint32), pairs.astype(np.uint32)
+    left: npt.NDArray[Any], right: npt.NDArray[Any]
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return each pair of numbers, which 32 bits hold, once, ascending."""
+    pairs = np.unique((left.astype(np.uint64) << np.uint64(32)) | right.astype(np.uint64))
+    low = pairs & np.uint64(2**32 - 1)
+    return (pairs >> np.uint64(32)).astype(left.dtype), low.astype(right.dtype)
 
 
 def offsets_of(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -18,7 +18,6 @@ from simdb.kinds import Compared, Items
 from simdb.opened.opened import Opened
 from simdb.ragged import ByteStrings, slices_of, some_of
 from simdb.storage.collection.reader import (
-    FEW,
     CollectionReader,
     chosen_items,
     live_batches,
@@ -27,6 +26,7 @@ from simdb.storage.collection.reader import (
 from simdb.storage.tables.layout import Document
 
 PAIRS_COMPARED = 131_072  # at once
+FEW_DOCUMENTS = 64  # that a probe is compared with one by one
 
 
 class Ranked(Struct, frozen=True, eq=False):
@@ -57,17 +57,22 @@ def compare_probe_with_documents(
 ) -> tuple[UInt32s, Compared, list[Document] | None]:
     """Compare as ``compare_probe_with_stored`` does, where items are in documents.
 
-    Returns the numbers of those that exist, what came out, and their documents if they are few:
-    of many, an object for each would take longer than to compare them.
+    Returns the numbers of those that exist, what came out, and their documents if they are few,
+    which matches are made of: an object for each of many would take longer than to compare them.
     """
     signer, reader = opened.signer, opened.reader
     compare = signer.measure.compare_probe
-    if numbers.size <= FEW:
+    if numbers.size <= FEW_DOCUMENTS:
         documents = [document for _, document in reader.documents_of(numbers)]
         if len(documents) < numbers.size:
             numbers = np.array([document.number for document in documents], np.uint32)
         items = [document.item for document in documents]
-        return numbers, compare(probe, signer.features(items)), documents
+        parts = [slice(None)]
+        # Else not even all that are stored weigh so much.
+        if signer.items.expands or reader.manifest.item_bytes > COMPARED_BYTES:
+            parts = [*slices_of(signer.items.weights(items), COMPARED_BYTES)]
+        told = [compare(probe, signer.features(items[part])) for part in parts]
+        return numbers, Compared.together(told), documents
     positions = [np.empty(0, np.int64)]
     compared = []
     for places, part in items_in_parts(reader, numbers, signer.items):

@@ -314,8 +314,9 @@ def _show_planned(planned: _Planned, points: int, items: int | None, *, as_json:
         print(f"the recall at the {bounded_by} is not known: simdb audit measures it")
     else:
         print(f"expected recall at the {bounded_by} {planned.bound:g}: {expected:.6f}")
-    if met is not None and not isnan(met):
-        print(f"others that an item meets by chance among {items:,}: {met:.3g}")
+    if met is not None:
+        shown = "not known" if isnan(met) else f"{met:.3g}"
+        print(f"others that an item meets by chance among {items:,}: {shown}")
     if sensitivity is not None:
         print(_in_words(plan.fixed_points(), sensitivity))
     if known:

@@ -107,7 +107,7 @@ class InputStream:
         """Return the bytes that come next, without taking them.
 
         They are so many that a pattern matches at their beginning, if any are: of a pipe they may
-        come one by one. At most a portion is looked at, which is more than any header has.
+        come one by one. At most a portion is looked at, 1 MiB.
         """
         looked_at = getattr(self._stream, "peek", bytes)  # bytes in memory have nothing like it
         try:

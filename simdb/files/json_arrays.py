@@ -23,9 +23,11 @@ _OF_SEVERAL_LINES = re.compile(
     rb"[ \t\r\n]*+(?:[{\[][ \t\r]*+\n|\[[ \t]*+\{[^\n]*+\n?+[ \t\r\n]*+\Z)"
 )
 _BEGINNING = re.compile(rb"[ \t\r\n]*+(?:(?P<first>\[)|\{[ \t\r]*+\n)")
-# What has come when these can tell: of an array that may be a line the whole line.
+# What has come when these can tell: of an array that may be a line the whole line, and of one of
+# objects whether anything comes after it.
 _FIRST = rb"(?:\xef\xbb\xbf)?+[ \t\r\n]*+(?:\[%b|\{[ \t\r]*+[^ \t\r]|[^ \t\r\n[{\xef])"
-_BEGUN, _BEGUN_LINE = (re.compile(_FIRST % rest) for rest in (b"", rb"[^\n]*+\n"))
+_WHOLE = rb"(?:(?![ \t]*+\{)[^\n]*+\n|[^\n]*+\n[ \t\r\n]*+[^ \t\r\n])"
+_BEGUN, _BEGUN_LINE = (re.compile(_FIRST % rest) for rest in (b"", _WHOLE))
 
 
 def _end(pattern: re.Pattern[bytes], data: bytes, begin: int) -> int:

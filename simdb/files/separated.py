@@ -41,8 +41,11 @@ from simdb.results import Key
 _FIELD_LIMIT = 128 * 2**10  # bytes; of the csv module where nobody has changed it
 _DELIMITERS = (",", ";", "\t", "|")  # that a header may tell
 _NAMED_DELIMITER = re.compile(rb'(?:\xef\xbb\xbf)?"?(?i:sep)=([\t -!#-~])"?[\r\n]')
-# A header that has come whole, or a line before it that names the delimiter.
-_HEADER = re.compile(rb'(?:\xef\xbb\xbf)?+[\r\n]*+(?:[^"\r\n]++|"[^"]*+")++[\r\n]')
+# A header that has come whole, or a line before it that names the delimiter. A quotation mark opens
+# a quoted field at its start only.
+_HEADER = re.compile(
+    rb'(?:\xef\xbb\xbf)?+[\r\n]*+(?:"[^"]*+"|[,;\t|]|[^",;\t|\r\n][^,;\t|\r\n]*+)++[\r\n]'
+)
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?")
 # What a quotation mark means next, by what stands before it: at the start of a field it opens a
 # quoted one, within a plain one it is a character, within a quoted one it closes.
@@ -190,6 +193,8 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
         if named is not None:
             self.delimiter = named[1].decode()
             return
+        if len(peeked) > _FIELD_LIMIT:
+            csv.field_size_limit(max(csv.field_size_limit(), len(peeked)))
         begin = peeked.decode(self.options.encoding, "replace").lstrip("\ufeff\r\n")
         for mark in dict.fromkeys([self.delimiter, *_DELIMITERS]):
             header = next(csv.reader(io.StringIO(begin, newline=""), delimiter=mark), [])

@@ -135,7 +135,7 @@ class Bits(SymbolKind, frozen=True):
         complete = replace(request, recall=Fraction(1))
         try:
             chunks = plan_chunks(self.length, bound, complete)
-            sampled = super().plan(bound, request)
+            sampled = super().plan(bound, replace(request, items=None))
         except ConfigurationError:
             return request
         are_quick = weighed(int(bound), chunks.bands, chunks.rows) <= QUICK

@@ -233,7 +233,7 @@ def test_however_few_the_pairs_are_what_is_read_for_them_is_bounded(tmp_path, mo
     monkeypatch.setattr(compare, "COMPARED_BYTES", 20_000)
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", simdb.Text(), threshold=0.8, seed=1)
-        texts = [f"{number} {'of many words ' * 100}" for number in range(40)]
+        texts = [f"{number} {set_text(range(300))}" for number in range(40)]
         collection.add_many(enumerate(texts))
         assert len(list(collection.pairs(guarantee="probable"))) == 40 * 39 // 2
     assert max(read) < 2 * 20_000

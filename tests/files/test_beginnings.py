@@ -68,6 +68,7 @@ def test_json_over_several_lines_is_told_however_it_comes(piped, content):
     ("form", "parts"),
     [
         ("csv", [b"te", b"xt\n", b"a b c\n", b"d e f\n", b"g\n"]),
+        ("csv", [b'size 5",text\n', b"1,a b c\n", b"2,d e f\n", b"3,g\n"]),
         ("json", [b"{", b'"text": "a b c"}\n', b'{"text": "d e f"}\n', b'{"text": "g"}\n']),
         ("jsonl", [b"{", b'"text": "a b c"}\n', b'{"text": "d e f"}\n', b'{"text": "g"}\n']),
     ],
@@ -89,3 +90,19 @@ def test_a_wide_header_tells_the_delimiter_and_a_message_names_a_few_of_it(tmp_p
     other = ReadingOptions(delimiter=";", text_fields=("body",))
     with open_rows(str(path), other) as reader, pytest.raises(BadItemError, match=told):
         list(reader)
+
+
+def test_a_header_longer_than_any_field_may_be_tells_its_delimiter(tmp_path):
+    wide = b";".join([b"text", *(b"column_%06d" % number for number in range(10_000))])
+    (tmp_path / "wide.csv").write_bytes(wide + b"\na b" + b";" * 10_000)
+    with open_rows(str(tmp_path / "wide.csv"), ReadingOptions()) as reader:
+        assert next(iter(reader)).item == "a b"
+
+
+@pytest.mark.parametrize("parts", [1, 2, 50])
+def test_lines_of_arrays_are_no_one_array_however_they_come(piped, parts):
+    content = b'[{"text": "a b"}]\n[{"text": "c d"}]\n'
+    size = -(-len(content) // parts)
+    piped(*(content[begin : begin + size] for begin in range(0, len(content), size)))
+    with open_rows("-", ReadingOptions(format="jsonl")) as reader:
+        assert [row.item for row in reader] == [None, None]

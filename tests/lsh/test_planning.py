@@ -251,6 +251,8 @@ def test_how_many_items_there_will_be_is_nothing_asked_of_an_index():
         bound = {"max_distance": 2} if kind.is_distance else {"threshold": 0.8}
         made = [simdb.Recipe.of(kind, **bound, seed=1, items=items) for items in (None, 1_000)]
         assert made[0] == made[1]
+    many = simdb.Recipe.of(simdb.Bits(64), max_distance=8, seed=1, items=10**8)
+    assert many == simdb.Recipe.of(simdb.Bits(64), max_distance=8, seed=1)
     cascade = simdb.Or(20, simdb.And(3))
     assert simdb.plan(0.8, cascade=cascade, items=10) == simdb.plan(0.8, cascade=cascade)
     with pytest.raises(ConfigurationError, match="a number of items needs a threshold"):

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import os
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 from simdb.errors import DatabaseBusyError, StorageError
+from simdb.storage.file import preflight
 from simdb.storage.file.locks import WriterQueue
 from tests.support.processes import Child, answer_of
 
@@ -255,3 +258,10 @@ def test_who_does_not_have_the_right_to_write_cannot_give_it_away(path, queue):
         take(path, 0.05)
     queue.release(writer)
     assert take(path, 1) == "taken"
+
+
+def test_a_folder_in_place_of_a_file_is_named_and_leaves_nothing_open(tmp_path):
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+        preflight.opened_file(tmp_path, os.O_RDONLY)
+    assert sorted(Path("/proc/self/fd").iterdir()) == before

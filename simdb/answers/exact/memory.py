@@ -164,17 +164,18 @@ def load_for_pairs(opened: Opened) -> Loaded | None:
     From the second time on that they are asked for they are kept while the state of the collection
     lasts, if they take little of the memory setting.
     """
+    memory = opened.resources.memory
 
-    def loaded() -> tuple[Loaded | None]:
-        return (load(opened, join_order(opened), memory=opened.resources.memory),)
+    def loaded() -> tuple[int, Loaded | None]:
+        return memory, load(opened, join_order(opened), memory=memory)
 
-    def fits(made: tuple[Loaded | None]) -> bool:
-        sets = None if made[0] is None else made[0].sets
-        return sets is None or sets.values.nbytes <= opened.resources.memory // SHARE_KEPT
+    def fits(made: tuple[int, Loaded | None]) -> bool:
+        sets = None if made[1] is None else made[1].sets
+        return sets is None or sets.values.nbytes <= memory // SHARE_KEPT
 
-    # By the memory setting, since what one handle has no room for another may have.
-    kept = opened.kept(f"sets within {opened.resources.memory}", loaded, fits=fits)
-    return (kept or loaded())[0]
+    kept = opened.kept("sets", loaded, fits=fits)
+    # What one handle has no room for another may have, which has other memory.
+    return (kept if kept is not None and kept[0] == memory else loaded())[1]
 
 
 # -- joining -----------------------------------------------------------------------------------

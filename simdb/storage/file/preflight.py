@@ -265,6 +265,8 @@ def opened_file(path: Path, flags: int, mode: int = 0o666) -> FileIO:
     The functions of C call each other: in one of Python, as ``opener``, an interrupt would come
     between the descriptor and the object.
     """
+    if path.is_dir():  # whose descriptor FileIO would neither take nor close
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     how = "r+b" if flags & os.O_RDWR else "rb"
     flags |= os.O_CLOEXEC | os.O_NOFOLLOW
     return next(map(FileIO, map(os.open, [str(path)], [flags], [mode]), [how]))
