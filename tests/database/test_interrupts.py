@@ -308,6 +308,9 @@ class AfterCall:
         return traced
 
 
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="opcodes of a frame are told from its second call on"
+)
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("what", ["folder", "lock file", "queue", "rows"])
 def test_an_interrupt_amid_an_opening_leaves_no_file_and_no_folder_open(
