@@ -109,20 +109,21 @@ class InputStream:
         They are so many that a pattern matches at their beginning, if any are: of a pipe they may
         come one by one. At most a portion is looked at, 1 MiB.
         """
-        looked_at = getattr(self._stream, "peek", bytes)  # bytes in memory have nothing like it
+        stream: Any = self._stream  # of io, whose streams have more than IO declares
+        looked_at = getattr(stream, "peek", bytes)  # bytes in memory have nothing like it
         try:
             ahead = bytes(looked_at())
             if enough.match(ahead) is not None:
                 return ahead
             ahead = b""
             while len(ahead) < _CHUNK and enough.match(ahead) is None:
-                more = self._stream.read1(_CHUNK - len(ahead))  # type: ignore[attr-defined] # of io
+                more = stream.read1(_CHUNK - len(ahead))
                 if not more:
                     break
                 ahead += more
         except self._damages as error:
             raise self._damaged(error) from error
-        self._stream = io.BufferedReader(_Again(ahead, self._stream), _CHUNK)
+        self._stream = io.BufferedReader(_Again(ahead, stream), _CHUNK)
         return ahead
 
     def begins_with(self, told: bytes) -> bool:

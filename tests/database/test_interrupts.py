@@ -19,7 +19,7 @@ from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -45,7 +45,21 @@ LOCKS = ("_gate:", "_lock:", "_mutex:", "_registry_lock:")
 WORDS = simdb.Text(simdb.WordShingles(1))
 
 
-class Interrupt:
+class Traced:
+    """Follows what is executed in a block, by ``_called``."""
+
+    def __enter__(self) -> Self:
+        sys.settrace(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.settrace(None)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        raise NotImplementedError
+
+
+class Interrupt(Traced):
     """Raises KeyboardInterrupt at the n-th line of the modules that is executed in a block."""
 
     def __init__(self, number: int, files: Set[str | None] = FILES) -> None:
@@ -53,13 +67,6 @@ class Interrupt:
         self._files = files
         self.where = ""
         self._begun: set[tuple[int, int]] = set()
-
-    def __enter__(self) -> Interrupt:
-        sys.settrace(self._called)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
 
     def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         is_ours = frame.f_code.co_filename in self._files
@@ -269,7 +276,7 @@ def test_an_interrupt_of_the_turn_of_a_backup_keeps_nobody_from_writing(tmp_path
     assert told == []
 
 
-class AfterCall:
+class AfterCall(Traced):
     """Raises TimeoutError when the n-th call made in a file's functions has returned.
 
     There the interpreter looks for signals: before what was returned has a name.
@@ -279,13 +286,6 @@ class AfterCall:
         self.left = number
         self.is_over = False
         self._codes = {inspect.unwrap(function).__code__ for function in functions}
-
-    def __enter__(self) -> AfterCall:
-        sys.settrace(self._called)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
 
     def _called(self, frame: FrameType, _event: str, _argument: Any) -> Any:
         if frame.f_code not in self._codes:
