@@ -12,10 +12,9 @@ be left that the row resembles. It goes even if its new content is a duplicate. 
 is kept instead, it stands before all rows: it does not go for another, so that its key does not
 become free for the row that a second run would store.
 
-The rows wait in a file beside the store, which is gone afterwards. In memory are about 70 bytes of
-each, and 12 more for every term of a policy; if a term takes texts, or numbers that are no floats,
-or the policy is a function, places are objects, of about 250 bytes more. Of a bad or removed row
-there is also what is told of it.
+The rows wait in a file beside the store, which is gone afterwards. In memory are some 200 bytes of
+each at the most. If a term takes texts, or numbers that are no floats, or the policy is a function,
+places are objects, and it is some 400. Of a bad or removed row there is also what is told of it.
 """
 
 from __future__ import annotations
