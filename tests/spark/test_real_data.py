@@ -26,22 +26,19 @@ FILES = {one.name: one for one in DATA_SETS}
 TEXTS = simdb.Text(simdb.CharacterShingles(9))
 
 
-CASES = {  # files, whether exactly, rows of each, partitions, adaptive execution
-    "short": (("reuters21578", "newsgroups20"), False, 400, 2, True),
-    "news": (("reuters21578", "newsgroups20"), False, None, 7, True),
-    "retail": (("retail",), True, None, 3, False),
-    "kosarak": (("kosarak",), True, None, 7, True),
-    "mushroom": (("mushroom",), True, None, 3, False),
+CASES = {  # files, whether exactly, partitions, adaptive execution
+    "news": (("reuters21578", "newsgroups20"), False, 7, True),
+    "retail": (("retail",), True, 3, False),
+    "kosarak": (("kosarak",), True, 7, True),
+    "mushroom": (("mushroom",), True, 3, False),
 }
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name == "short" else pytest.param(name, marks=pytest.mark.slow) for name in CASES],
-)
+@pytest.mark.slow  # test_spark.py has the short form of it, of fewer rows
+@pytest.mark.parametrize("name", CASES)
 def test_answers_on_real_data_are_those_of_a_collection(name, spark, data_directory, tmp_path):
-    names, exact, most, parts, adaptive = CASES[name]
-    rows = [row for file in names for row in FILES[file].rows(data_directory)[:most]]
+    names, exact, parts, adaptive = CASES[name]
+    rows = [row for file in names for row in FILES[file].rows(data_directory)]
     kind = simdb.Set() if exact else TEXTS
     bound = {"threshold": None, "exact_floor": 0.8} if exact else {"threshold": 0.8}
     guarantee: Any = "exact" if exact else "probable"
@@ -65,7 +62,6 @@ def test_answers_on_real_data_are_those_of_a_collection(name, spark, data_direct
     asked |= {"guarantee": guarantee, "work": str(tmp_path / "work")}
     spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
     assert listed(simdb.spark.dedupe(frame, kind, **asked, order="number")) == dropped
-    if most is None:  # small cases are in test_spark.py
-        assert listed(simdb.spark.pairs(frame, kind, **asked)) == pairs
-        assert listed(simdb.spark.groups(frame, kind, **asked)) == groups
+    assert listed(simdb.spark.pairs(frame, kind, **asked)) == pairs
+    assert listed(simdb.spark.groups(frame, kind, **asked)) == groups
     spark.conf.unset("spark.sql.adaptive.enabled")
