@@ -959,7 +959,10 @@ def values(column: Any) -> list[Any]:
 
 def _mapping(pairs: list[tuple[Any, Any]]) -> dict[Any, Any] | BadItemError:
     """Return the pairs of a map as a mapping, or what is wrong with them."""
-    found = dict(pairs)
+    try:
+        found = dict(pairs)
+    except TypeError as error:  # of lists, or of structs
+        return BadItemError(f"an element of the map cannot be one: {error}")
     if len(found) == len(pairs):
         return found
     return BadItemError("an element of the map is there twice: add its weights up")

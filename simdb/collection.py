@@ -717,8 +717,9 @@ class CollectionView(Tabular):
         Raises:
             OperationInterruptedError: the budget is spent.
             ConfigurationError: the pairs, or the items connected by them, do not fit into memory;
-                ``earlier`` is from another collection or made with other arguments; or, without
-                it, a rule proposes more pairs than ``Record.rule_budget``.
+                ``earlier`` is from another collection or from before a rebuild of its index, or
+                made with other arguments; or, without it, a rule proposes more pairs than
+                ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """
         budget = require_whole("budget", budget, 1)

@@ -130,6 +130,8 @@ def _number(value: Any) -> int | Decimal:
     if not isinstance(value, str):
         whole: int = value + 0
         return whole
+    if not value.isascii() or "_" in value:  # as where the fields of records are read
+        raise ValueError(f"{value!r} is not a number")
     try:
         return int(value)
     except ValueError:

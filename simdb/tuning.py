@@ -418,7 +418,10 @@ def _removal(found: _Found, sizes: np.ndarray, number: int) -> Removal:
 
 
 def to_judge(trial: Trial, count: int, *, seed: int = 0) -> list[Example]:
-    """Return pairs to be judged: as many of each range of similarities, drawn at random."""
+    """Return pairs to be judged: as many of each range of similarities, drawn at random.
+
+    The first of them are spread over all similarities, too: who stops early has judged a sample.
+    """
     generator = np.random.default_rng(seed)
     by_bin: dict[int, list[Example]] = {}
     for pair in trial.pairs:
@@ -426,8 +429,10 @@ def to_judge(trial: Trial, count: int, *, seed: int = 0) -> list[Example]:
     piles = [
         [some[place] for place in generator.permutation(len(some))] for some in by_bin.values()
     ]
-    taken = [pile[turn] for turn in range(count) for pile in piles if turn < len(pile)]
-    return sorted(taken[:count], key=lambda one: -one.similarity)
+    # Multiples of the golden ratio: however many come first lie about evenly among all.
+    spread = sorted(range(len(piles)), key=lambda place: place * 0.618034 % 1)
+    taken = [piles[at][turn] for turn in range(count) for at in spread if turn < len(piles[at])]
+    return taken[:count]
 
 
 def judge(
@@ -455,7 +460,8 @@ def judge(
         precision = precision_interval = recall = recall_interval = None
         if pairs:
             precision = found / pairs
-            precision_interval = found_interval[0] / pairs, found_interval[1] / pairs
+            every = int(above.sum())
+            precision_interval = found_interval[0] / every, found_interval[1] / every
         if found + missed:
             recall = found / (found + missed)
             recall_interval = (
@@ -471,7 +477,8 @@ def _true_pairs(
 ) -> tuple[float, tuple[float, float], int]:
     """Return how many pairs are true, the 95 % interval of it, and of how many pairs.
 
-    ``pairs`` counts them by ranges of similarities; ranges of which none was judged are left out.
+    ``pairs`` counts them by ranges of similarities. Of ranges of which none was judged, the number
+    tells nothing, and the interval holds that none of their pairs is true, and that all are.
 
     The interval is the exact one of as many independent answers as would make the share as
     uncertain as these do (E. L. Korn and B. I. Graubard, Survey Methodology 1998). Of a few answers
@@ -486,6 +493,7 @@ def _true_pairs(
     asked = np.bincount(bins, minlength=_LAST_BIN + 1)
     yes = np.bincount(bins, [answers[pair.left, pair.right] for pair in chosen], _LAST_BIN + 1)
     known = asked > 0
+    unknown = int(pairs[~known].sum())
     asked, yes, pairs = asked[known], yes[known], pairs[known]
     total = int(pairs.sum())
     share = float(yes @ (pairs / asked)) / total
@@ -498,7 +506,7 @@ def _true_pairs(
         supposed = weights @ np.minimum(doubted * (1 - doubted), pooled)
         independent = pooled / max(measured, supposed)
     low, high = exact_interval(share, independent * _apart(chosen) / len(chosen))
-    return share * total, (low * total, high * total), total
+    return share * total, (low * total, high * total + unknown), total
 
 
 def _apart(pairs: Iterable[Example]) -> int:

@@ -317,7 +317,7 @@ def _choose_without_symbols(
 ) -> Method:
     """Choose for a kind whose exact answers come from comparing with everything."""
     if question.measure is not SetSimilarity.JACCARD:
-        raise ConfigurationError(f"{settings.kind} has only one measure; leave measure out")
+        raise ConfigurationError(f"{settings.kind.plural} have only one measure; leave measure out")
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
         raise ConfigurationError(

@@ -50,6 +50,8 @@ def explain(
 
     Example: simdb explain corpus.simdb documents pairs --threshold 0.9
     """
+    if key is not None and verb != "search":
+        raise UsageError(f"--key is what a search is for, not {verb}")
     if run and verb == "search" and key is None:
         raise UsageError("--run needs something to search for: give --key")
     with stored.both() as (source, partner):

@@ -79,8 +79,8 @@ def _rule_from(text: str) -> Any:
         return text.split("+")
     try:
         return json.loads(text)
-    except ValueError as error:
-        raise UsageError(f"--rule {text}: not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"--rule {text[:60]}: not JSON: {error}") from None
 
 
 def _field_from(text: str) -> simdb.Field:
@@ -90,8 +90,8 @@ def _field_from(text: str) -> simdb.Field:
     try:
         if tolerance:
             given["tolerance"] = json.loads(tolerance)
-    except ValueError:
-        raise UsageError(f"--compare: the tolerance {tolerance!r} is not a number") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"--compare: the tolerance {tolerance[:60]!r} is not a number") from None
     if not name or not compare:
         raise UsageError(
             f"--compare takes FIELD=HOW[:TOLERANCE], such as year=numeric:2, not {text!r}"

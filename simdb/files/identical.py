@@ -85,16 +85,21 @@ class _Search:
 
     def enter(self, path: Path) -> None:
         """Note a file, or every file below a folder; a name that was noted before is passed by."""
+        waiting = [path]
+        while waiting:
+            waiting += reversed(self._noted(waiting.pop()))
+
+    def _noted(self, path: Path) -> list[Path]:
+        """Note a file; return what is in a folder, in order."""
         place = Path(os.path.normpath(path.absolute()))  # resolve() would follow links
         if place in self.entered:
-            return
+            return []
         self.entered.add(place)
         try:
             status = path.lstat()
             if stat.S_ISDIR(status.st_mode):
-                for child in sorted(path.iterdir()):
-                    self.enter(child)
-            elif stat.S_ISREG(status.st_mode):
+                return sorted(path.iterdir())
+            if stat.S_ISREG(status.st_mode):
                 inode = (status.st_dev, status.st_ino)
                 if inode not in self.names:
                     self.by_size[status.st_size].append(inode)
@@ -103,6 +108,7 @@ class _Search:
                 self.skipped += 1
         except (OSError, ValueError) as error:
             self.unreadable.append((path, _reason(error)))
+        return []
 
     def report(self) -> IdenticalReport:
         groups = []

@@ -207,6 +207,8 @@ class JsonLinesReader(NamedFieldsReader):
         text = decoded(raw, self.options.encoding)
         try:
             value = _DECODER.decode(text)
+            if _SURROGATE_ESCAPE.search(raw):
+                _refuse_lone_surrogates(value)
         except RowProblemError:
             raise
         except RecursionError:
@@ -215,8 +217,6 @@ class JsonLinesReader(NamedFieldsReader):
             raise RowProblemError(f"not JSON: {error.msg} at position {error.pos}") from None
         except ValueError as error:
             raise RowProblemError(f"JSON that cannot be read: {error}") from None
-        if _SURROGATE_ESCAPE.search(raw):
-            _refuse_lone_surrogates(value)
         return value
 
     def _part(self, name: str, value: Any) -> Item:

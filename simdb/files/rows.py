@@ -482,6 +482,8 @@ class StreamReader(RowReader):
             return Row(line, key, self._item(fields), self._metadata(fields), raw)
         except (RowProblemError, BadItemError) as problem:
             return Row(line, key, None, None, raw, str(problem))
+        except RecursionError:  # of what could be read, a few calls less deep
+            return Row(line, key, None, None, raw, "nested too deeply")
 
     def _made_key(self, line: int, raw: bytes) -> Key:
         """Return a key that the same content has everywhere, or that no other row has."""

@@ -8,6 +8,7 @@ functions. The stored form is the values, little-endian, one after the other.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self
@@ -40,6 +41,7 @@ from simdb.ragged import ByteStrings, Column
 _FORMS = {32: "<u4", 64: "<u8"}
 _EMPTY = {form: np.iinfo(form).max for form in _FORMS.values()}  # what libraries begin with
 _COMPARED_AT_ONCE = 8_192
+_WHOLE = re.compile("[0-9]{1,20}")  # 64 bits have no more digits
 
 
 class Signature(Kind, frozen=True):
@@ -121,7 +123,7 @@ class Signature(Kind, frozen=True):
         return value if isinstance(value, list) else NotImplemented
 
     def item_of_tokens(self, tokens: list[str]) -> list[int]:
-        wrong = next((token for token in tokens if not token.isdecimal()), None)
+        wrong = next((token for token in tokens if not _WHOLE.fullmatch(token)), None)
         if wrong is not None:
             raise BadItemError(f"{wrong[:60]!r} is not a whole number")
         return list(map(int, tokens))

@@ -273,7 +273,7 @@ def _array_of(item: object) -> npt.NDArray[Any]:
         given = np.asarray(unmasked(item))
         if given.dtype.kind == "O":  # whole numbers beyond 64 bits, fractions, what is no number
             given = np.array([_number(component) for component in given.tolist()], np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:  # the last as by tensors
         raise BadItemError(
             f"{short(item)} cannot be read as a vector of numbers: {error}"
         ) from error

@@ -123,8 +123,11 @@ class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
 
     @property
     def identity(self) -> bytes:
-        """What tells the collection under these settings from all others: its secret among them."""
-        return replace(self, key_sources=()).encode()
+        """What tells the collection under these settings from all others: its secret among them.
+
+        Without what changes no answer.
+        """
+        return replace(self, key_sources=(), compression=None, groups=None).encode()
 
     @classmethod
     def decode(cls, name: str, payload: bytes) -> CollectionSettings:

@@ -44,6 +44,7 @@ def test_programs_get_one_object(store):
 
 def test_a_search_is_run_for_a_stored_item(store):
     assert "--key" in failed("explain", store, "hashes", "search", "--run")
+    assert "--key" in failed("explain", store, "hashes", "pairs", "--key", 7, "--integer-keys")
 
 
 def test_a_join_is_with_another_collection_and_nothing_else_is(store):

@@ -385,6 +385,24 @@ def test_what_was_not_judged_may_be_true(found: simdb.Tuning) -> None:
     assert told.recall_interval[0] < 0.5
 
 
+def test_ranges_that_nobody_judged_may_be_true_or_not() -> None:
+    """Twenty pairs in each range of similarities, all of them true."""
+    pairs = [Example(2 * n, 2 * n + 1, 0.5 + (n % 10) / 20 + 0.01) for n in range(200)]
+    trial: Any = tuning.Trial("", simdb.Text(), (), (20,) * 10, 1, 1.0, tuple(pairs))
+    for asked in range(1, 41):
+        drawn = to_judge(trial, 40)[:asked]
+        if asked <= 9:
+            assert drawn == to_judge(trial, asked)
+            edges = sorted({tuning._bin(one) for one in drawn} | {-1, 10})
+            assert max(np.diff(edges)) <= 2 * 10 / asked
+        for one in judge(trial, {(pair.left, pair.right): True for pair in drawn}):
+            true = sum(pair.similarity >= one.threshold for pair in pairs) / 200
+            assert one.recall_interval is not None
+            assert one.recall_interval[0] <= true <= one.recall_interval[1]
+            if one.precision_interval is not None:
+                assert one.precision_interval[0] <= one.precision_interval[1] == 1
+
+
 def test_intervals_hold_the_truth_where_few_of_a_large_range_are_asked() -> None:
     below = (1_000, 12, 17), (40, 12, 15)  # 0.55 and 0.67
     texts = of_similarities(*below, (60, 22, 25), (60, 48, 50))  # 0.79, 0.92

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -178,6 +180,19 @@ def test_reads_that_bring_less_than_was_asked_for_change_nothing(tmp_path, monke
     monkeypatch.setattr(os, "pread", lambda file, size, place: read(file, min(size, 7), place))
     assert identical_files(paths) == expected
     assert names(expected) == [("a", "b")]
+
+
+def test_folders_may_be_nested_deeper_than_python_calls(tmp_path):
+    deepest = tmp_path.joinpath(*"f" * 100)
+    deepest.mkdir(parents=True)
+    write(deepest, dict.fromkeys(["a", "b"], b"x"))
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack()) + 60)
+    try:
+        report = identical_files([tmp_path])
+    finally:
+        sys.setrecursionlimit(usual)
+    assert names(report) == [("a", "b")]
 
 
 def test_a_file_that_became_shorter_between_two_reads_is_reported(tmp_path, monkeypatch):

@@ -106,6 +106,15 @@ def test_a_line_that_is_no_row_is_a_problem_with_its_line_number(line, part):
     assert rows[1].raw == line + b"\n"
 
 
+def test_a_row_that_is_nested_just_less_deeply_than_can_be_read_is_a_row_or_a_bad_one():
+    escaped = b'{"id": 1, "text": "\\ud83d\\ude00", "n": %b}'
+    deep = [escaped % (b"[" * depth + b"]" * depth) for depth in range(800, 1_000)]
+
+    problems = {row.problem for row in json_rows(b"\n".join(deep))}
+
+    assert problems == {None, "nested too deeply"}
+
+
 def test_the_key_of_a_row_with_a_bad_text_is_still_told():
     (row,) = json_rows(b'{"id": "a", "text": 1}')
 

@@ -801,6 +801,15 @@ def test_a_map_with_an_element_twice_is_a_bad_row():
             simdb.dedupe(table, item="m", kind=kind)
 
 
+def test_a_map_of_what_can_be_no_element_is_a_bad_row():
+    maps = pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64()))
+    nested = pa.array([[(["a"], 1)]], pa.map_(pa.list_(pa.string()), pa.int64()))
+    for kind in (simdb.Bag(), simdb.WeightedSet()):
+        assert simdb.dedupe(pa.table({"m": maps}), item="m", kind=kind).num_rows == 1
+        with pytest.raises(simdb.BadItemError, match="row 0: an element of the map cannot be one"):
+            simdb.dedupe(pa.table({"m": nested}), item="m", kind=kind)
+
+
 def test_columns_of_polars_that_arrow_does_not_have_are_left_alone():
     numbers = pl.Series("big", [2**100, 1, 2, 3], dtype=pl.Int128)
     frame = pl.DataFrame({"text": TEXTS, "key": list("abcd")}).with_columns(numbers)

@@ -661,7 +661,7 @@ def test_by_containment_what_cannot_be_decided_is_refused(tmp_path, monkeypatch)
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         vectors = db.collection("vectors", simdb.Vector(2, "euclidean"), max_distance=1)
         unknown: Any = "dice"
-        with pytest.raises(simdb.ConfigurationError, match="has only one measure"):
+        with pytest.raises(simdb.ConfigurationError, match="vectors have only one measure"):
             vectors.dedupe([(1, [0, 1])], measure="containment")
         with pytest.raises(simdb.ConfigurationError, match="measure must be one of"):
             vectors.dedupe([(1, [0, 1])], measure=unknown)

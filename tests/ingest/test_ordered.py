@@ -349,6 +349,15 @@ def test_a_time_out_amid_a_term_of_a_policy_is_raised_as_it_is(tmp_path, on_bad)
             sys.setprofile(None)
 
 
+@pytest.mark.parametrize("text", ["1_0", "\u0663", "1e1_0"])
+def test_a_policy_reads_texts_as_numbers_where_fields_of_records_do(tmp_path, text):
+    rows = [Entry(0, {1, 2}, {"n": text}), Entry(1, {1, 2}, {"n": " 3 "})]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), exact_floor="0.5")
+        with pytest.raises(BadItemError, match=f"'{text}' is not a number"):
+            run(collection, rows, "number(n) desc")
+
+
 def test_a_policy_that_fails_stores_nothing(tmp_path):
     rows = [Entry(0, {1, 2}, {"n": "7"}), Entry(1, {3, 4}, {"n": "x"}), Entry(2, {5}, {"n": 9})]
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:

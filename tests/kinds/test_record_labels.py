@@ -247,3 +247,17 @@ def test_labels_are_of_collections_that_compare_alike(tmp_path):
         command = ("label", str(tmp_path / "s.simdb"), "c", "--pairs", str(pairs), "--right", other)
         for form in ((), ("--json",)):
             assert f"of 'c' and '{other}' are not compared alike" in failed(*command, *form)
+
+
+def test_an_empty_value_is_shown_as_a_missing_one(tmp_path):
+    kind = simdb.Record(
+        [simdb.Field("name", compare="exact"), simdb.Field("town", compare="exact")]
+    )
+    with simdb.open(tmp_path / "s") as db:
+        people = db.collection("c", kind, threshold=0.1)
+        people.add_many([(1, {"name": "Ann", "town": ""}), (2, {"name": "Anne", "town": "York"})])
+    (tmp_path / "pairs.tsv").write_text("1\t2\n")
+    asked = ("label", tmp_path / "s", "--pairs", tmp_path / "pairs.tsv", "--integer-keys")
+    shown = done(*asked, stdin="q\n").stdout
+    told = {line.split()[0]: line.split()[-1] for line in shown.splitlines()[2:]}
+    assert told == {"name": "differs", "town": "missing"}

@@ -158,6 +158,14 @@ def test_numbers_and_days_of_numpy_are_like_those_of_python():
     assert [field.compare for field in found.kind.fields] == ["levenshtein", "numeric", "date"]
 
 
+def test_a_whole_number_beyond_all_floats_is_told_as_one_beyond_64_bits():
+    for beyond in (10**400, -(10**400)):
+        rows = [{"n": beyond, "x": "a"}, {"n": 5, "x": "b"}, {"n": 6, "x": "b"}]
+        assert simdb.propose_record(rows, rows).kind.fields[0].compare == "numeric"
+        with pytest.raises(simdb.BadItemError, match="beyond 64 bits"):
+            simdb.link(rows, rows, item=["n", "x"])
+
+
 def test_what_is_given_overrules_the_proposal():
     field = simdb.Field("year", compare="numeric", tolerance=3)
     found = simdb.propose_record(LEFT, LEFT, fields=[field], candidates=["phone"])

@@ -227,3 +227,11 @@ def test_signatures_on_the_command_line(tmp_path):
     refused = run("pairs", store, "c", "--exact")
     assert refused.exit_code == 2
     assert "no answer is exact" in refused.stderr
+
+
+def test_a_token_that_is_no_value_of_a_signature_is_refused_whatever_its_length():
+    kind = simdb.Signature(length=2)
+    assert kind.item_of_tokens(["18446744073709551615", "007"]) == [2**64 - 1, 7]
+    for token in ("x", "-1", "\u0663", "7" * 5_000):
+        with pytest.raises(BadItemError, match=f"'{token[:60]}' is not a whole number"):
+            kind.item_of_tokens(["1", token])

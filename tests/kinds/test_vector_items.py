@@ -103,6 +103,15 @@ def test_what_is_no_vector_is_refused_with_its_reason(item, message):
         ANGLES.encode(item)
 
 
+def test_a_tensor_that_gives_out_no_numbers_is_refused_with_its_reason():
+    class Tensor:
+        def __array__(self, *_: object, **__: object) -> None:
+            raise RuntimeError("call detach() first")
+
+    with pytest.raises(BadItemError, match=r"as a vector of numbers: call detach\(\) first"):
+        ANGLES.encode(Tensor())
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -301,6 +301,8 @@ def as_float(value: Value) -> float:
         return float(value)
     except ValueError:
         return math.nan
+    except OverflowError:  # a whole number beyond all floats, as "1e400" is
+        return math.inf if isinstance(value, int) and value > 0 else -math.inf
 
 
 def read_day(name: str, value: Value) -> Fraction | None:

@@ -318,7 +318,7 @@ def test_what_neither_fits_nor_has_an_index_is_refused(
             (probable, 0.8, "dice", "no exact index"),
             (exact, 0.7, "dice", "below the floor"),  # 7/13 < 0.6
             (exact, 0.75, "cosine", "below the floor"),  # 9/16 < 0.6
-            (vectors, None, "dice", "has only one measure"),
+            (vectors, None, "dice", "^vectors have only one measure"),
         ):
             for asked in (one.pairs, lambda *a, one=one, **k: one.join(one, *a, **k)):
                 with pytest.raises((ConfigurationError, ThresholdTooLowError), match=problem):
