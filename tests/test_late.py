@@ -42,7 +42,7 @@ class Slow:
     @cached_property
     def value(self):
         begun.set()
-        time.sleep(0.3)
+        time.sleep(0.1)
         return 7
 
 def call():
@@ -89,7 +89,7 @@ def test_a_child_that_is_forked_meanwhile_does_not_hang(
         "from simdb import late\n__getattr__ = late.modules_of(__name__, ['slow'])\n"
     )
     (package / "slow.py").write_text(
-        "import sys, time\nsys.begun.set()\ntime.sleep(0.3)\nVALUE = 7\n"
+        "import sys, time\nsys.begun.set()\ntime.sleep(0.1)\nVALUE = 7\n"
     )
     assert (
         ended(sys.executable, "-c", FORK.format(prepare=prepare, delay=delay), cwd=tmp_path).stderr

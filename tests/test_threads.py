@@ -97,7 +97,7 @@ def test_the_threads_of_a_pool_that_is_forgotten_end():
     pool = Pool(2, "test")
     pool.submit(int).result()
     del pool
-    gc.collect()
+    gc.collect(1)
     require_no_more_threads_than(before)
 
 

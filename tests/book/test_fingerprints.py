@@ -13,6 +13,7 @@ import simdb
 from simdb.kinds import Fingerprint
 from simdb.kinds.fingerprints import SquaresFamily, share_of_functions
 from simdb.lsh.amplification import And, Or
+from simdb.lsh.fast_sketches import agreements
 from tools.print_rates import Rates, simulated_rates
 
 DENSITY = Fraction(1, 5)
@@ -87,10 +88,7 @@ def test_section_3_8_5_the_share_looked_at_tends_to_a_250th(
     share = share_of_functions(shared, squares, 3)
     both = And(2, Or(1_024)).probability(share)
     # Independent squares: their number in common is binomial, and no simulation is needed.
-    from scipy import stats  # which takes long to load
-
-    strangers = stats.binom.pmf(shared, squares, 0.2 * 0.2)
-    mates = stats.binom.pmf(shared, squares, 0.2 * 0.8)
+    strangers, mates = agreements(0.2 * 0.2, squares), agreements(0.2 * 0.8, squares)
     assert strangers @ share == pytest.approx(float(OTHERS))
     assert mates @ share == pytest.approx(float(MATES))
     assert 1 / (strangers @ both) == pytest.approx(others, abs=0.01)

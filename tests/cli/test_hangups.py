@@ -44,8 +44,8 @@ def deduplicating(folder: Path, **options: Any) -> Iterator[Started]:
 @pytest.mark.parametrize(
     "signals",
     [
-        [signal.SIGINT],
         [signal.SIGHUP, signal.SIGHUP, signal.SIGTERM],
+        pytest.param([signal.SIGINT], marks=pytest.mark.slow),
         pytest.param([signal.SIGTERM], marks=pytest.mark.slow),
     ],
     ids=lambda signals: " ".join(one.name for one in signals),

@@ -172,7 +172,7 @@ def test_what_to_do_where_rows_are_twice_in_a_table_is_said(tmp_path):
         return "".join(chance.choices("abcdefghij", k=8))
 
     here, there = [], []
-    for number in range(200):
+    for number in range(120):
         name, town = f"{word()} {word()}", chance.choice(["ulm", "york", "bonn", "oslo"])
         street = f"{chance.randrange(99)} {word()}"
         here += [[number, name, street, town], [1_000 + number, name, street, town]]
@@ -192,7 +192,7 @@ def test_what_to_do_where_rows_are_twice_in_a_table_is_said(tmp_path):
     problem = "no pair matches .* deduplicate that table, or leave out one_to_one; threshold="
     with pytest.raises(simdb.ConfigurationError, match=problem):
         simdb.link(*frames, item=COLUMNS[1:4], key="id", one_to_one=True)
-    assert len(simdb.link(*frames, item=COLUMNS[1:4], key="id")) >= 300
+    assert len(simdb.link(*frames, item=COLUMNS[1:4], key="id")) >= 180
 
 
 def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(tmp_path):
@@ -376,7 +376,7 @@ def test_where_nothing_is_learnt_tables_of_any_format_are_linked(tmp_path):
 
 
 def test_settings_are_proposed_from_the_rows_that_simdb_link_takes(tmp_path, monkeypatch):
-    rows = [{"id": number, "name": f"n{number % 5000}"} for number in range(12_000)]
+    rows = [{"id": number, "name": f"n{number % 5000}"} for number in range(6_000)]
     names = [str(tmp_path / f"{side}.parquet") for side in ("left", "right")]
     for name in names:
         parquet.write_table(pa.Table.from_pylist(rows), name)

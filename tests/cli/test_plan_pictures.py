@@ -24,9 +24,6 @@ def marks(file: Path, *options: str) -> list[str]:
     "options",
     [
         ("--kind", "text", "--threshold", "0.8"),
-        ("--kind", "set", "--threshold", "0.5"),
-        ("--kind", "bag", "--threshold", "0.4"),
-        ("--kind", "bag:maximum", "--threshold", "2/3"),
         ("--kind", "bits:64:tanimoto", "--threshold", "0.7"),
     ],
     ids=lambda options: options[1],
@@ -36,9 +33,7 @@ def test_a_similarity_is_marked_by_its_threshold(options, tmp_path):
     assert marks(tmp_path / "plan.svg", *options) == ["threshold", "fixed", "steepest"]
 
 
-@pytest.mark.parametrize(
-    "kind", ["bits:64", "vector:10", "vector:10:euclidean", "vector:10:manhattan"]
-)
+@pytest.mark.parametrize("kind", ["bits:64", "vector:10:euclidean"])
 def test_a_distance_is_marked_by_the_largest(kind, tmp_path):
     pytest.importorskip("matplotlib")
     options = ("--kind", kind, "--max-distance", "5", "--recall", "0.99")

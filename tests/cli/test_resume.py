@@ -44,8 +44,10 @@ def printing_fails_after(
     return print_or_fail
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, CorruptionError])
-@pytest.mark.parametrize("command", [("pairs", "c", "--exact"), ("join", "c", "c")])
+@pytest.mark.parametrize(
+    ("command", "error"),
+    [(("pairs", "c", "--exact"), KeyboardInterrupt), (("join", "c", "c"), CorruptionError)],
+)
 def test_pairs_that_were_left_off_go_on_with_the_token_that_was_printed(
     command: tuple[str, ...], error: type[BaseException], store: Path, monkeypatch: Any
 ) -> None:

@@ -132,13 +132,16 @@ def test_threads_of_numpy_do_not_spin_for_long_unless_they_are_told_to(tmp_path,
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("arguments", [["--help"], ["backup", "--help"]])
-def test_the_help_is_the_same_where_python_drops_docstrings(tmp_path, arguments):
-    program = f"from simdb.cli.app import app; app({arguments})"
+def test_the_help_is_the_same_where_python_drops_docstrings(tmp_path):
+    program = """
+from simdb.cli.app import app
+for arguments in (["--help"], ["backup", "--help"]):
+    app(arguments, standalone_mode=False)
+"""
     variables = {"PYTHONPATH": str(CHECKOUT)}
     shown, dropped = (
         interpreted(program, cwd=tmp_path, variables=variables | more).stdout
         for more in ({}, {"PYTHONOPTIMIZE": "2"})
     )
-    assert shown
+    assert "Usage: simdb backup" in shown
     assert shown == dropped

@@ -362,9 +362,9 @@ def test_a_threshold_is_the_number_that_is_written(threshold: float) -> None:
     ("ask", "above", "below", "widest"),
     [
         (40, 0.99, 0.99, 0.15),
-        (40, 0.97, 0.97, 0.17),
+        pytest.param(40, 0.97, 0.97, 0.17, marks=pytest.mark.slow),
         (20, 0.97, 0.97, 0.28),
-        (40, 0.7, 0.7, 0.36),
+        pytest.param(40, 0.7, 0.7, 0.36, marks=pytest.mark.slow),
         (40, 0.99, 0.01, 0.26),
     ],
 )

@@ -11,7 +11,7 @@ from simdb.errors import UsageError
 from simdb.files import open_rows
 from simdb.files.json_arrays import _Lines
 from simdb.files.rows import ReadingOptions
-from tests.support.commands import done, failed, lines_of, program
+from tests.support.commands import done, failed, lines_of
 
 ROWS = [
     {"id": 1, "text": 'a "quoted" text, with [brackets] and {braces} \\ and \n'},
@@ -196,8 +196,7 @@ def test_json_that_is_not_lines_is_told_of_its_format(tmp_path, content):
     path.write_text(content)
     told = failed("dedupe", path, "-o", kept, "--on-bad", "skip")
     assert "--format json reads it" in told
-    with path.open("rb") as piped:
-        program("dedupe", "-", "-o", kept, "--format", "json", stdin=piped)
+    done("dedupe", "-", "-o", kept, "--format", "json", stdin=content)
     assert json.loads(kept.read_text().splitlines()[0]) == ROWS[0]
 
 

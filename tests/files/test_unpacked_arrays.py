@@ -15,7 +15,7 @@ import simdb
 from simdb.errors import BadItemError, StorageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions
-from tests.support.commands import program
+from tests.support.commands import done, program
 from tests.support.processes import answer_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,13 +61,10 @@ def test_a_temporary_folder_that_is_gone_is_told_too(archive, tmp_path, monkeypa
 def test_the_command_line_tells_it_as_a_problem_of_storage(archive, tmp_path):
     store, folder = tmp_path / "s.simdb", tmp_path / "temporary"
     folder.mkdir()
-    create = ["create", store, "v", "--kind", "vector", "--settings", '{"dimension": 4}']
-    for arguments, options, code in (
-        (create, {}, 0),
-        (["add", store, "v", archive], {"preexec_fn": with_little_room}, 3),
-    ):
-        variables = {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
-        result = program(*arguments, code=code, env=variables, **options)
+    done("create", store, "v", "--kind", "vector", "--settings", '{"dimension": 4}')
+    variables = {"TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    adding = ("add", store, "v", archive)
+    result = program(*adding, code=3, env=variables, preexec_fn=with_little_room)
     assert f"simdb: {folder}: an array of {archive} cannot be unpacked there" in result.stderr
     assert list(folder.iterdir()) == []
 

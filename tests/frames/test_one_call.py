@@ -25,6 +25,7 @@ import simdb
 from simdb.arrow import Columns, narrowed, plain, rows_of
 from simdb.frames import _proposed, _Table
 from tests.support.commands import done, failed
+from tests.support.grids import grid
 
 TEXTS = [
     "the quick brown fox jumps over the lazy dog near the river bank today",
@@ -493,9 +494,9 @@ def test_a_bound_that_cannot_be_is_refused_also_where_nothing_is_alike(bound):
 
 
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
-@pytest.mark.parametrize("columns", UNEQUAL)
-def test_where_nothing_is_learnt_no_unequal_row_is_lost(made, columns):
-    _, make, rows_of = made
+@pytest.mark.parametrize(("library", "columns"), grid(LIBRARIES, UNEQUAL, step=4))
+def test_where_nothing_is_learnt_no_unequal_row_is_lost(library, columns):
+    _, make, rows_of = LIBRARIES[library]
     rows, named = columns_to_rows(columns), list(columns)
     assert rows_of(simdb.dedupe(make(rows), item=named)) == rows
     assert rows_of(simdb.pairs(make(rows), item=named)) == []

@@ -65,7 +65,7 @@ def symbols_of(*items: bytes | memoryview) -> list[list[int]]:
 @given(bags)
 @example({})
 @example({"": 1})
-@example({"": 2, "é" * 200: 70_000})
+@example({"": 2, "é" * 200: 300})
 @example({"x" * 70_000: 1, "y": 2})
 @example({-1: 1, 2**63 - 1: 256, -(2**63): 65_536})
 @example({2**32 - 1: 255})

@@ -164,7 +164,7 @@ def test_pairs_and_groups_are_those_of_a_double_loop(collection, rows, case):
 def test_threads_change_neither_the_pairs_nor_their_order(tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "PROBES_AT_ONCE", 9)
     monkeypatch.setattr(segments, "ROOM", 5)
-    names = [f"{'ab' * (number % 7)}{number}" for number in range(150)]
+    names = [f"{'ab' * (number % 7)}{number}" for number in range(70)]
     found = []
     for threads in (1, 3):
         with simdb.open(tmp_path / f"{threads}.simdb", sync="batch", threads=threads) as db:

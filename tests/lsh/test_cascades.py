@@ -302,7 +302,7 @@ def test_true_pairs_at_the_bound_are_found_as_often_as_stated(tmp_path):
     stated = cascade.probability(float(similarity))
     found = 0
     with simdb.open(tmp_path / "a.simdb", sync="batch") as db:
-        for seed in range(150):
+        for seed in range(60):
             made = db.create_collection(
                 f"c{seed}",
                 simdb.Set(),
@@ -314,4 +314,4 @@ def test_true_pairs_at_the_bound_are_found_as_often_as_stated(tmp_path):
             )
             made.add(1, one)
             found += len(made.search(other, guarantee="probable"))
-    assert abs(found / 150 - stated) < 4.5 * (stated * (1 - stated) / 150) ** 0.5
+    assert abs(found / 60 - stated) < 4.5 * (stated * (1 - stated) / 60) ** 0.5

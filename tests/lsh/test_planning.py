@@ -119,9 +119,9 @@ def test_numbers_of_every_type_are_numbers(value):
 def test_of_many_rows_the_probability_is_near_that_of_counting():
     many = Plan(Fraction(4, 5), 130, 16)
     shares = candidate_shares(many.construction, 2_080)
-    for similarity in (0.5, 0.6, 0.7, 0.8):
+    for similarity in (0.5, 0.7):
         law = agreements(similarity, 2_080)
-        for needed in (1_000, 1_300, 1_500, 1_700):
+        for needed in (1_000, 1_500, 1_700):
             stated = many.candidate_probability(similarity, needed)
             assert stated == pytest.approx(float(law[needed:] @ shares[needed:]), abs=0.02)
 

@@ -138,5 +138,5 @@ class ExactStore(RuleBasedStateMachine):
             assert len(self.collection) == len(self.present)
 
 
-ExactStore.TestCase.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
+ExactStore.TestCase.settings = settings(max_examples=10, stateful_step_count=30, deadline=None)
 test_a_store_answers_exactly_whatever_was_done_to_it = ExactStore.TestCase

@@ -238,5 +238,5 @@ class CollectionMachine(RuleBasedStateMachine):
 
 TestCollection = CollectionMachine.TestCase
 TestCollection.settings = settings(
-    max_examples=max(1, settings().max_examples * 3 // 5), stateful_step_count=30, deadline=None
+    max_examples=max(1, settings().max_examples * 2 // 5), stateful_step_count=30, deadline=None
 )

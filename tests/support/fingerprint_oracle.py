@@ -59,11 +59,12 @@ def grids_around(minutiae: Sequence[Minutia], kind: Fingerprint) -> list[set[int
 
 def yes(grids: Iterable[set[int]], functions: Sequence[Sequence[int]]) -> set[int]:
     """Return the numbers of the functions all of whose squares one of the grids has."""
-    grids = list(grids)
+    whole = [sum(1 << square for square in grid) for grid in grids]
+    asked = [sum(1 << square for square in set(squares)) for squares in functions]
     return {
         number
-        for number, squares in enumerate(functions)
-        if any(set(squares) <= grid for grid in grids)
+        for number, squares in enumerate(asked)
+        if any(squares & grid == squares for grid in whole)
     }
 
 
