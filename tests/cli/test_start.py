@@ -136,7 +136,7 @@ def test_the_help_is_the_same_where_python_drops_docstrings(tmp_path):
     program = """
 from simdb.cli.app import app
 for arguments in (["--help"], ["backup", "--help"]):
-    app(arguments, standalone_mode=False)
+    app(arguments, prog_name="simdb", standalone_mode=False)
 """
     variables = {"PYTHONPATH": str(CHECKOUT)}
     shown, dropped = (

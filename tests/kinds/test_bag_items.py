@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from simdb import kernels
@@ -85,6 +85,7 @@ def test_symbols_of_a_batch_are_those_of_each_bag(batch):
     assert symbols_of(*stored) == list(map(slow_symbols, batch))
 
 
+@settings(max_examples=10)
 @given(bags, st.randoms(use_true_random=False))
 def test_equal_bags_are_equal_bytes_however_they_are_given(bag, generator):
     listed = list(Counter(bag).elements())
@@ -284,17 +285,17 @@ def test_a_bag_weighs_its_occurrences_or_its_bytes(batch):
 MEMORY_OF_LARGE_BAGS = """
 import resource, sys, tempfile
 import simdb
-rows = [(number, {number: 1_000_000}) for number in range(80)]
+rows = [(number, {number: 1_000_000}) for number in range(40)]
 with simdb.open(tempfile.mkdtemp() + "/s.simdb", memory=16 * 2**20, threads=1) as database:
     bags = database.collection("bags", simdb.Bag("maximum"), threshold=0.8, seed=1)
     assert bags.add_many(rows[:5]).added == 5
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert bags.add_many(rows[5:], on_duplicate="skip").added == 75
+    assert bags.add_many(rows[5:], on_duplicate="skip").added == 35
     assert len(bags.search({3: 1_000_000})) == 1
     print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
 """
 
 
 def test_a_batch_of_large_bags_is_measured_by_what_it_becomes():
-    """80 bags of a million occurrences are 640 MB of symbols, and 2 kB of JSON."""
-    assert int(interpreted(MEMORY_OF_LARGE_BAGS).stdout) < 300  # MiB
+    """40 bags of a million occurrences are 320 MB of symbols, and 1 kB of JSON."""
+    assert int(interpreted(MEMORY_OF_LARGE_BAGS).stdout) < 150  # MiB

@@ -29,7 +29,7 @@ KIND = simdb.Record(
     candidates=["name", "street", ("town", simdb.Equal("name", "first:2"))],
 )
 MATCHES = 120
-COUNT = 240  # products
+COUNT = 160  # products
 SAMPLE = 20_000
 SEEDED = random.Random(4)
 

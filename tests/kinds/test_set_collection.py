@@ -275,9 +275,10 @@ def slow_join(rows: list[tuple[int, list[int]]], threshold: Fraction) -> dict[An
         ordered = sorted(item, key=lambda element: (counts[element], element))
         prefix = ordered[: len(item) - ceil(threshold * len(item)) + 1]
         for other in set(chain.from_iterable(holders.get(element, ()) for element in prefix)):
-            similarity = jaccard(sets[place], sets[other])
-            if similarity >= threshold:
-                found[rows[other][0], key] = float(similarity)
+            common = len(sets[place] & sets[other])
+            either = len(sets[place]) + len(sets[other]) - common
+            if common * threshold.denominator >= either * threshold.numerator:
+                found[rows[other][0], key] = common / either
         for element in prefix:
             holders.setdefault(element, []).append(place)
     return found
