@@ -240,7 +240,7 @@ OUTSIDE_KINDS = [path for path in MODULES if part_of(module_name(path)) != "kind
 
 def asks_for_a_kind(node: ast.AST) -> bool:
     """Whether a part of a module asks which kind it has: by its class, or by its name."""
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+    if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("isinstance", "issubclass"):
         named = {getattr(n, "id", getattr(n, "attr", "")) for n in ast.walk(node.args[1])}
         return bool(named & CLASSES_OF_KINDS)
     if isinstance(node, ast.Dict):

@@ -335,7 +335,9 @@ def test_what_is_at_the_bound_is_no_near_miss(tmp_path, no_charts, threshold, as
             found = made.survey(sample=3)
             true["beyond"] = sum(value > most for value in found.values) // 2
         else:
-            made = db.collection("c", simdb.Set(), threshold=share, seed=1, exact_floor=0.2)
+            made = db.collection(
+                "c", simdb.Set(), threshold=share, seed=1, exact_floor=0.2, sketch="classical"
+            )
             wholes = [range(100 * n, 100 * n + 20) for n in range(count)]
             made.add_many(enumerate(wholes))
             made.add_many((count + n, own[: round(20 * share)]) for n, own in enumerate(wholes))

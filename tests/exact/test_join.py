@@ -137,7 +137,7 @@ def test_the_bound_on_a_bucket_says_nothing_about_later_or_earlier_buckets():
     generator = random.Random(9)
     threshold = Threshold(Fraction(3, 5))
     failed = 0
-    for _ in range(300):
+    for _ in range(100):
         sets = adversarial_sets(generator, threshold.fraction)
         for one, other in similar_pairs(sets, threshold.fraction):
             left, right = sorted(sets[one]), sorted(sets[other])
@@ -145,7 +145,7 @@ def test_the_bound_on_a_bucket_says_nothing_about_later_or_earlier_buckets():
             passed = [may_meet(threshold, i, len(left) - i, j, len(right) - j) for i, j in places]
             assert passed[0]
             failed += not all(passed)
-    assert failed > 100
+    assert failed > 30
 
 
 def test_buckets_divided_among_workers_give_each_pair_once():

@@ -289,7 +289,7 @@ def test_an_endless_quoted_field_is_dropped_while_its_end_is_still_found():
 
 
 def test_a_line_longer_than_the_limit_inside_quotes_keeps_its_place():
-    rows = csv_rows(b'id,text\na,"' + b'x""' * 2_000_000 + b'\n"\nb,z\n', longest=50)
+    rows = csv_rows(b'id,text\na,"' + b'x""' * 500_000 + b'\n"\nb,z\n', longest=50)
 
     assert [(row.line, row.key) for row in rows] == [(2, None), (4, "b")]
 

@@ -13,7 +13,10 @@ from tools.benchmarks import fingerprints, moved_prints, real_prints
 pytestmark = pytest.mark.data
 
 
-def test_alignment_finds_the_finger_of_every_print(data_directory: Path) -> None:
+def test_alignment_finds_the_finger_of_every_print(
+    data_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fingerprints, "repeated", lambda _: {"processor": 0.0})  # not timed
     answer = fingerprints.verification(fingerprints.VERIFIED["minutiae"], data_directory)
     assert answer["rank-1 hits"] == 80
     assert answer["missed"] < 0.08
@@ -25,8 +28,9 @@ def answers(data_directory: Path, request: pytest.FixtureRequest) -> dict[str, A
     if request.config.getoption("--slow"):
         return real_prints.run(data_directory)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(real_prints, "FAMILIES", 24)
-        return real_prints.run(data_directory, [*real_prints.KINDS][:1], fingers=60)
+        patched.setattr(real_prints, "FAMILIES", 16)
+        patched.setattr(real_prints, "MADE_FINGERS", 150)
+        return real_prints.run(data_directory, [*real_prints.KINDS][:1], fingers=40)
 
 
 def test_rates_are_those_that_are_predicted(answers: dict[str, Any]) -> None:
@@ -64,6 +68,7 @@ def test_stores_of_real_prints_do_as_predicted(
     data_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(real_prints, "STORES", 2)
+    monkeypatch.setattr(real_prints, "timed_each", lambda *_: {"p50": 0.0})
     answer = real_prints.stored(
         str(data_directory), "plate grid", measure="minutiae", work=str(tmp_path)
     )
@@ -82,8 +87,11 @@ def test_stores_of_real_prints_do_as_predicted(
 
 
 def test_prints_that_were_turned_are_found_by_triangles(
-    data_directory: Path, tmp_path: Path
+    data_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_form: bool
 ) -> None:
+    if not long_form:
+        prints, fingers = moved_prints.read_minutiae(data_directory / real_prints.REAL_FILE)
+        monkeypatch.setattr(moved_prints, "read_minutiae", lambda _: (prints[:40], fingers[:40]))
     grids, triangles, many = moved_prints.run_real(data_directory, tmp_path).values()
     assert triangles["rank-1"] >= 0.95 > grids["rank-1"]
     assert triangles["looked at"] <= 0.2 < grids["looked at"]

@@ -195,7 +195,7 @@ def test_slabs_of_any_size_give_the_same_pairs(tmp_path, monkeypatch):
     generator = np.random.default_rng(6)
     items = [
         {int(e): float(generator.exponential()) + 0.1 for e in generator.integers(0, 30, 8)}
-        for _ in range(80)
+        for _ in range(50)
     ]
     with simdb.open(tmp_path / "a.simdb", threads=1) as db:
         made = db.collection("c", simdb.WeightedSet(), threshold=0.4)
@@ -209,7 +209,7 @@ def test_slabs_of_any_size_give_the_same_pairs(tmp_path, monkeypatch):
         assert {(p.left, p.right) for p in made.join(made, guarantee="exact")} == joined
     true = {
         (one, two)
-        for one, two in combinations(range(80), 2)
+        for one, two in combinations(range(50), 2)
         if weighted_jaccard(items[one], items[two]) >= Fraction(2, 5)
     }
     assert {(pair.left, pair.right) for pair in whole} == true

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from itertools import combinations
+from itertools import product
 from math import comb
 
 import numpy as np
@@ -123,17 +123,14 @@ def test_rows_agree_as_often_as_sets_are_similar_whatever_their_size(functions):
 )
 def test_the_choices_that_make_candidates_are_counted(construction: Construction) -> None:
     functions = int(np.prod([layer.members for layer in construction.layers]))
+    choices = np.array([*product([False, True], repeat=functions)])
+    agree = choices
+    for layer in reversed(construction.layers):
+        inside = agree.reshape(len(choices), -1, layer.members)
+        agree = (np.all if layer.combine is And else np.any)(inside, axis=2)
+    counts = choices.sum(axis=1)
     for k, share in enumerate(candidate_shares(construction, functions)):
-        choices = list(combinations(range(functions), k))
-        met = 0
-        for chosen in choices:
-            agree = np.isin(np.arange(functions), chosen)
-            for layer in reversed(construction.layers):
-                inside = agree.reshape(-1, layer.members)
-                combined = np.all if layer.combine is And else np.any
-                agree = np.asarray(combined(inside, axis=1))
-            met += int(agree.item())
-        assert share == met / len(choices)
+        assert share == agree[counts == k, 0].sum() / comb(functions, k)
 
 
 def test_many_bands_do_not_cancel():

@@ -118,7 +118,7 @@ def some_texts(generator: np.random.Generator) -> list[Any]:
 def some_words(generator: np.random.Generator) -> list[Any]:
     far = [
         "".join(generator.choice(list("abcdeé"), length))
-        for length in [*range(2, 32), *range(8, 38)]
+        for length in [*range(2, 22), *range(10, 30), *range(10, 30)]
     ]
     near = [word[:3] + word[4:] + "ab"[: int(generator.integers(0, 3))] for word in far[:20]]
     return far + near

@@ -67,9 +67,12 @@ def _ratio(part: int, whole: int) -> Fraction:
 
 def weighted_jaccard(one: Mapping[Any, float], other: Mapping[Any, float]) -> Fraction:
     """The sum of smaller weights divided by the sum of larger ones; 0 of two empty sets."""
-    pairs = [
-        (Fraction(one.get(element, 0.0)), Fraction(other.get(element, 0.0)))
-        for element in one.keys() | other.keys()
-    ]
-    most = sum(map(max, pairs))
-    return Fraction(sum(map(min, pairs)), most) if most else Fraction(0)
+    elements = one.keys() | other.keys()
+    pairs = [(_whole(one.get(each, 0.0)), _whole(other.get(each, 0.0))) for each in elements]
+    return _ratio(sum(map(min, pairs)), sum(map(max, pairs)))
+
+
+def _whole(weight: float) -> int:
+    """How many of the smallest float it is, which every float is a multiple of."""
+    numerator, denominator = float(weight).as_integer_ratio()
+    return numerator << (1_075 - denominator.bit_length())
