@@ -634,7 +634,8 @@ def test_the_key_of_a_line_is_no_element_of_what_was_removed(tmp_path, monkeypat
     assert told["evidence"]["differing"] == []
 
 
-def test_packed_bits_of_a_table_are_explained(tmp_path):
+def test_packed_bits_of_a_table_are_explained(tmp_path, monkeypatch):
+    monkeypatch.setattr("simdb.reports.charts.drawn", lambda *_: "<svg></svg>")
     table = pa.table({"id": [1, 2], "bits": [b"\xb5\x8f", b"\xb5\x8e"]})
     parquet.write_table(table, tmp_path / "in.parquet")
     removed = tmp_path / "removed.jsonl"

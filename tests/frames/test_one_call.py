@@ -72,6 +72,13 @@ LIBRARIES: dict[str, tuple[type, *Made]] = {
 }
 
 
+# Those whose missing values and rows are unlike each other's first.
+UNLIKE = [
+    *("list", "pandas", "pyarrow"),
+    *(pytest.param(name, marks=pytest.mark.slow) for name in ("polars", "duckdb", "datasets")),
+]
+
+
 @pytest.fixture(params=LIBRARIES)
 def made(request: pytest.FixtureRequest) -> tuple[type, *Made]:
     return LIBRARIES[request.param]
@@ -505,8 +512,9 @@ def test_where_nothing_is_learnt_no_unequal_row_is_lost(library, columns):
 
 
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
-def test_where_nothing_is_learnt_rows_that_lack_the_same_are_equal(made):
-    _, make, rows_of = made
+@pytest.mark.parametrize("library", UNLIKE)
+def test_where_nothing_is_learnt_rows_that_lack_the_same_are_equal(library):
+    _, make, rows_of = LIBRARIES[library]
     columns: dict[str, list[Any]] = {
         "name": ["bob", "bob", "ann", "cat"],
         "town": [None, None, "x", "y"],
@@ -521,8 +529,9 @@ def test_where_nothing_is_learnt_rows_that_lack_the_same_are_equal(made):
 
 
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
-def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(made):
-    _, make, rows_of = made
+@pytest.mark.parametrize("library", UNLIKE)
+def test_where_nothing_is_learnt_numbers_equal_the_texts_that_write_them(library):
+    _, make, rows_of = LIBRARIES[library]
     sizes, texts = [1.0, 1.5, None, 30.0], ["1.0", "1.50", "", "030"]
     one, other = (
         make([{"size": size, "name": f"n{place}"} for place, size in enumerate(column)])

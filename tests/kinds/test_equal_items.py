@@ -17,7 +17,7 @@ def minutiae(count: int) -> list[tuple[int, int, int]]:
     return [(draw(400), draw(600), draw(360)) for _ in range(count)]
 
 
-PRINTS = [minutiae(GENERATOR.choice([1, 2, 3, 8, 30])) for _ in range(60)]
+PRINTS = [minutiae(GENERATOR.choice([1, 2, 3, 8, 30])) for _ in range(30)]
 SQUARES = [GENERATOR.sample(range(600), GENERATOR.choice([1, 2, 50])) for _ in range(60)]
 PEOPLE: list[dict[str, Any]] = [
     {"name": f"name {number}", "city": f"city {number % 7}"} for number in range(40)

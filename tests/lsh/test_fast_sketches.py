@@ -106,7 +106,9 @@ def test_the_law_is_that_of_exact_fractions(common, union, functions):
     assert law.sum() == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize("functions", [1, 7, 96, 128])
+@pytest.mark.parametrize(
+    "functions", [1, 7, 48, *(pytest.param(many, marks=pytest.mark.slow) for many in (96, 128))]
+)
 def test_rows_agree_as_often_as_sets_are_similar_whatever_their_size(functions):
     for union in (None, 3, 97, 1_000):
         for similarity in (1 / 3, 2 / 3):
@@ -136,7 +138,7 @@ def test_the_choices_that_make_candidates_are_counted(construction: Construction
 def test_many_bands_do_not_cancel():
     """Inclusion and exclusion of 114 bands in floats makes 0 of what is nearly 1."""
     plan = simdb.plan(0.2, row_budget=256)
-    for similarity in (0.5, 0.65, 0.7, 0.95):
+    for similarity in (0.5, 0.95):
         assert plan.expected_recall(similarity, 20) == pytest.approx(0.9999, abs=1e-9)
     assert simdb.plan(0.8, bands=64, rows=2).expected_recall(0.8, 1_000) == pytest.approx(0.9999)
     plan = simdb.plan(0.1, bands=90, rows=1)

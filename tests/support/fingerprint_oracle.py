@@ -19,10 +19,12 @@ def squares_of(minutia: Minutia, kind: Fingerprint, columns: int, rows: int) -> 
     x, y, direction = (Fraction(value) for value in minutia)
     found = set()
     slack = 8 if kind.sectors > 1 else 0
-    for left, up, turn in product((-1, 1), repeat=3):
-        column = math.floor((x + left * kind.border) / kind.square)
-        row = math.floor((y + up * kind.border) / kind.square)
-        sector = math.floor((direction + turn * slack) % 360 * kind.sectors / 360)
+    of_column, of_row, of_sector = (
+        {math.floor((x + side * kind.border) / kind.square) for side in (-1, 1)},
+        {math.floor((y + side * kind.border) / kind.square) for side in (-1, 1)},
+        {math.floor((direction + side * slack) % 360 * kind.sectors / 360) for side in (-1, 1)},
+    )
+    for column, row, sector in product(of_column, of_row, of_sector):
         if 0 <= column < columns and 0 <= row < rows:
             found.add((row * columns + column) * kind.sectors + sector)
     return found
