@@ -16,6 +16,7 @@ import pytest
 
 import simdb
 from simdb.errors import MissingExtraError
+from simdb.lsh import fast_sketches
 from simdb.reports import Removed, charts, collection
 from simdb.reports.collection import GROUPS_HELD, MEMBERS_SHOWN, RANGES, _edges
 from simdb.reports.pages import PAIR_BYTES, texts_beside
@@ -87,8 +88,10 @@ def texts(count: int) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def no_charts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Charts are not drawn, which takes longer than all the rest of a report."""
+    """Without what takes longer than all the rest: charts, and laws of rows that depend."""
     monkeypatch.setattr(charts, "drawn", lambda *_: "<svg></svg>")
+    law = fast_sketches.agreements
+    monkeypatch.setattr(fast_sketches, "agreements", lambda *given: law(*given[:2]))
 
 
 @pytest.fixture(scope="module")

@@ -87,11 +87,8 @@ def test_stores_of_real_prints_do_as_predicted(
 
 
 def test_prints_that_were_turned_are_found_by_triangles(
-    data_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_form: bool
+    data_directory: Path, tmp_path: Path
 ) -> None:
-    if not long_form:
-        prints, fingers = moved_prints.read_minutiae(data_directory / real_prints.REAL_FILE)
-        monkeypatch.setattr(moved_prints, "read_minutiae", lambda _: (prints[::2], fingers[::2]))
     grids, triangles, many = moved_prints.run_real(data_directory, tmp_path).values()
     assert triangles["rank-1"] >= 0.95 > grids["rank-1"]
     assert triangles["looked at"] <= 0.2 < grids["looked at"]

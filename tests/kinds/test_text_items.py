@@ -6,7 +6,6 @@ import random
 import re
 import threading
 import unicodedata
-from collections.abc import Iterator
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any
