@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -62,7 +63,7 @@ def everything(folder: Path, arguments: list[object]) -> tuple[object, ...]:
 
 
 DEDUPE = ["dedupe", "in", "-o", "=kept.parquet", "--json", "--text-field", "text"]
-WAYS = {
+WAYS: dict[str, tuple[Any, list[Any]]] = {
     "keys of a field": (TABLE, [*DEDUPE, "--id-field", "id"]),
     "numbers as keys": (NUMBERS, [*DEDUPE, "--id-field", "id"]),
     "places as keys": (TABLE, [*DEDUPE, "--make-keys", "place", "--key-prefix", "p/"]),
