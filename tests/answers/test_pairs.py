@@ -76,15 +76,15 @@ def test_pairs_stay_right_through_everything_that_changes_a_collection(tmp_path,
 
 
 def test_pairs_are_right_when_buckets_are_swept_in_many_slices(tmp_path):
-    """40 bands of 1,500 items are 60,000 entries; with 16 MiB a slice holds 4,096."""
-    rows = cluster_corpus(4, 150, 20)[:1_500]
+    """40 bands of 500 items are 20,000 entries; with 16 MiB a slice holds 4,096."""
+    rows = cluster_corpus(4, 50, 20)[:500]
     stored = [(number, text) for number, (_, text) in enumerate(rows)]
     with simdb.open(tmp_path / "s.simdb", memory=16 * 2**20, sync="batch") as db:
         collection = db.collection("c", WORDS, **SURE)
-        for begin in range(0, 1_500, 100):
-            collection.add_many(stored[begin : begin + 100])
+        for begin in range(0, 500, 50):
+            collection.add_many(stored[begin : begin + 50])
         expected = {}
-        for cluster in range(150):
+        for cluster in range(50):
             members = [row for row, (own, _) in zip(stored, rows, strict=True) if own == cluster]
             expected.update(similar_pairs(members, WORDS, HALF))
         assert found_pairs(collection) == expected

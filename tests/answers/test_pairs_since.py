@@ -53,7 +53,7 @@ def test_the_increments_are_disjoint_and_their_union_is_the_batch_join(
     choose(monkeypatch, way)
     small_epochs(monkeypatch)
     threshold = Fraction(3, 5)
-    sets = corpus(21 + batch, threshold, 60)
+    sets = corpus(21 + batch, threshold, 36)
     union: dict[tuple[Any, Any], float] = {}
     with exact_store(tmp_path / "s", floor="3/5") as collection:
         for begin in range(0, len(sets), batch):
@@ -111,11 +111,11 @@ def test_an_increment_that_was_left_off_goes_on_after_its_token(
 ) -> None:
     choose(monkeypatch, way)
     monkeypatch.setattr("simdb.answers.exact.probe.CHUNK", 3)
-    sets = corpus(4, Fraction(1, 2), 80)
+    sets = corpus(4, Fraction(1, 2), 50)
     with exact_store(tmp_path / "s", floor="1/2") as collection:
-        collection.add_many(enumerate(sets[:60]))
+        collection.add_many(enumerate(sets[:35]))
         mark = collection.checkpoint()
-        collection.add_many(list(enumerate(sets))[60:])
+        collection.add_many(list(enumerate(sets))[35:])
         everything = list(collection.pairs(since=mark).batches())
         whole = sorted(_numbers(everything))
         count = len(everything)
@@ -148,7 +148,7 @@ def test_probable_increments_are_those_of_all_probable_pairs(
     generator = random.Random(7)
     bases = [generator.sample(range(500), 30) for _ in range(12)]
     rows = []
-    for key in range(240):
+    for key in range(150):
         one = list(generator.choice(bases))
         for _ in range(generator.randint(0, 3)):
             one[generator.randrange(30)] = generator.randrange(500)

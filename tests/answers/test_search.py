@@ -37,7 +37,7 @@ def answer(matches: Any) -> Any:
     return [(match.key, match.similarity) for match in matches]
 
 
-@pytest.mark.parametrize("kind", some_of(KINDS, 7), ids=lambda kind: str(KINDS.index(kind)))
+@pytest.mark.parametrize("kind", some_of(KINDS, 13), ids=lambda kind: str(KINDS.index(kind)))
 def test_search_pairs_and_groups_equal_brute_force_under_every_setting(tmp_path, kind):
     number = KINDS.index(kind)
     stored = list(enumerate(odd_corpus(number)))

@@ -304,18 +304,17 @@ def test_a_memory_setting_that_cannot_be_is_refused_at_once(tmp_path, memory):
     assert not (tmp_path / "new.simdb").exists()
 
 
-@pytest.mark.parametrize("memory", [2**50, 2**63, 10**30])
-def test_a_memory_setting_beyond_all_there_is_takes_no_more_than_there_is(tmp_path, memory):
-    rows = [(key, f"a b c {key % 50} {key}") for key in range(1_000)]
+def test_a_memory_setting_beyond_all_there_is_takes_no_more_than_there_is(tmp_path):
+    rows = [(key, f"a b c {key % 50} {key}") for key in range(400)]
     found = []
-    for given in (2**30, memory):
+    for given in (2**30, 2**50, 2**63, 10**30):
         with simdb.open(tmp_path / f"{given}.simdb", memory=given) as db:
             made = db.create_collection("c", WORDS, threshold=0.6, exact_floor=0.6, seed=1)
             made.add_many(rows)
             probable = list(made.pairs(guarantee="probable"))
             assert made.dedupe([("new", "a b c 1 1")]).duplicates_old == 1
             found.append((probable, list(made.pairs(guarantee="exact")), list(made.groups())))
-    assert found[0] == found[1]
+    assert all(one == found[0] for one in found)
     assert found[0][0]
 
 

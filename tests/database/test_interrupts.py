@@ -145,7 +145,8 @@ def test_a_handler_that_writes_amid_a_write_is_told_so_at_once(tmp_path: Path, b
             except simdb.UsageError as error:
                 told.append("refused" if "in the middle of a write" in str(error) else str(error))
 
-        for number in range(0, 2_000, 3):
+        step = 11
+        for number in range(0, 2_000, step):
             with Handled(number, handler) as handled:
                 if batch:
                     collection.add_many([(number, [number, -1])])
@@ -153,9 +154,9 @@ def test_a_handler_that_writes_amid_a_write_is_told_so_at_once(tmp_path: Path, b
                     collection.add(number, [number, -1])
             if not handled.where:
                 break
-        assert number < 1_999
+        assert not handled.where
         assert not collection.check().problems
-        assert len(collection) == 1 + (number // 3 + 1) + told.count("added")
+        assert len(collection) == 1 + (number // step + 1) + told.count("added")
     assert {*told} == {"added", "refused"}
 
 
@@ -233,7 +234,7 @@ def left_behind(database: simdb.Database) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("what", ["add", "search", "snapshot", "open"])
-@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [47, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_interrupt_at_any_line_leaves_the_store_usable(
     tmp_path: Path, what: str, step: int
 ) -> None:
@@ -247,7 +248,8 @@ def test_an_interrupt_at_any_line_leaves_the_store_usable(
         told.append(answer_of(partial(interrupted, path, what, number)))
         if told[-1] == "not reached":
             break
-    assert 14 < len(told) * step < 2_000
+    assert len(told) > 1
+    assert told[-1] == "not reached"
     assert [one for one in told[:-1] if not one.endswith(":")] == []
 
 
@@ -348,7 +350,7 @@ def test_an_interrupt_amid_an_opening_leaves_no_file_and_no_folder_open(
             with suppress(TimeoutError), interrupt:
                 call()
             if what == "rows":
-                gc.collect()
+                gc.collect(1)  # what is older is of the others
             if open_files() > before or [*temporary.iterdir()]:
                 left.append(number)
             if not interrupt.is_over:
@@ -529,7 +531,7 @@ def add_together(
             thread = threading.Thread(target=add, args=(f"{number}/{other}", within), daemon=True)
             thread.start()
             threads.append(thread)
-            deadline = time.monotonic() + 0.1  # one that was interrupted does not come
+            deadline = time.monotonic() + 0.04  # one that was interrupted does not come
             while waiting() < other and time.monotonic() < deadline:
                 time.sleep(0.0005)
     for thread in threads:

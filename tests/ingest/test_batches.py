@@ -234,7 +234,7 @@ import resource, sys
 import pyarrow, simdb
 
 texts = [f"{number} of many texts " + " ".join(map(str, range(number, number + 60)))
-         for number in range(20_000)]
+         for number in range(10_000)]
 table = pyarrow.table({"key": range(len(texts)), "text": texts})
 with simdb.open(sys.argv[1], threads=1, sync="batch") as database:
     for name in "ab":

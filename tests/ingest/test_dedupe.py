@@ -47,10 +47,10 @@ def defined(contents: Any, relation: Any, kept: Any = ()) -> Any:
 
 @cache
 def corpus(seed: Any) -> Any:
-    rows = [text for _, text in cluster_corpus(seed, 14, 16, words=14)]
+    rows = [text for _, text in cluster_corpus(seed, 12, 14, words=14)]
     generator = random.Random(seed)
     # Texts of common words: candidates of everything, similar to hardly anything.
-    rows += [set_text(generator.sample(range(20), 9)) for _ in range(60)]
+    rows += [set_text(generator.sample(range(20), 9)) for _ in range(50)]
     rows += ["", "", "..."]
     generator.shuffle(rows)
     return rows
@@ -206,7 +206,7 @@ def test_the_store_comes_first_and_then_the_input(  # noqa: PLR0917 - fixtures
     monkeypatch.setattr(loading, "BATCH_ITEMS", batch)
     monkeypatch.setattr(deduplicating, "FIRST_LIMIT", first_limit)
     contents = corpus(4)
-    before = 80
+    before = 45
     expected = defined(contents, relation_of(4, plan), kept=range(before))
     rows = list(enumerate(contents))
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:

@@ -82,7 +82,7 @@ def test_what_is_once_in_itself_is_nested_too_deeply(collection):
 
 
 def test_what_just_fits_is_stored_though_its_parts_are_shared(collection, monkeypatch):
-    limit = LIMIT // 16
+    limit = LIMIT // 64
     monkeypatch.setattr(layout, "LARGEST_METADATA", limit)
     part = [0, "", {"": ""}]
     largest = {"a": [part] * ((limit - 8) // len(layout.pack(part)))}

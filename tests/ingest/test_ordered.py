@@ -98,12 +98,14 @@ def run(collection: Any, rows: list[Entry], policy: Any, **options: Any) -> Any:
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("index", [{"exact_floor": "0.5"}, {"bands": 200, "rows": 1}])
-def test_the_first_maximal_set_in_the_order_of_the_policy(tmp_path, monkeypatch, index, order):
+def test_the_first_maximal_set_in_the_order_of_the_policy(
+    tmp_path, monkeypatch, long_form, index, order
+):
     policy, best = ORDERS[order]
     generator = random.Random(order)
     superseded = 0
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
-        for trial in range(2):
+        for trial in range(2 if long_form else 1):
             options: dict[str, Any] = {"threshold": "0.5", "seed": trial, **index}
             collection = db.create_collection(f"c{trial}", simdb.Set(), **options)
             stored: list[Entry] = []
@@ -126,7 +128,7 @@ def test_the_first_maximal_set_in_the_order_of_the_policy(tmp_path, monkeypatch,
                 stored = list(collection.items())
                 superseded += len(gone)
             assert collection.check(deep=True).sound
-    assert superseded > 2
+    assert superseded > 1
 
 
 @pytest.mark.parametrize("measure", ["containment", "both"])
@@ -470,7 +472,7 @@ def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
     generator = random.Random(f"{policy} {on_existing}")
     updated = 0
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
-        for trial in range(6 if long_form else 3):
+        for trial in range(6 if long_form else 1):
             options: dict[str, Any] = {"threshold": "0.5", "exact_floor": "0.5", "seed": trial}
             collection = db.create_collection(f"c{trial}", simdb.Set(), **options)
             items: dict[int, frozenset[int]] = {}
@@ -504,7 +506,7 @@ def test_what_is_removed_resembles_what_is_kept_and_a_rerun_changes_nothing(
                 told = [(one.key, one.action == "duplicate") for one in outcomes]
                 assert [(one.key, one.action == "duplicate") for one in outcomes_again] == told
             assert collection.check(deep=True).sound
-    assert updated > 10 or on_existing == "keep"
+    assert updated > 3 or on_existing == "keep"
 
 
 @pytest.mark.parametrize(
@@ -514,7 +516,7 @@ def test_outcomes_come_in_the_order_of_the_input_however_rows_wait(
     tmp_path, monkeypatch, long_form, how
 ):
     """Bad rows too, and where keys come again, which parts batches."""
-    for seed in range(20 if long_form else 8):
+    for seed in range(20 if long_form else 3):
         generator = random.Random(seed)
         monkeypatch.setattr(adding, "BATCH_ITEMS", generator.choice([1, 2, 3, 5]))
         rows = [
@@ -580,8 +582,8 @@ def test_a_place_by_a_number_takes_few_bytes():
     places = _Places()
     tracemalloc.start()
     try:
-        for row in range(20_000):
+        for row in range(5_000):
             places.append(((0, row + 0.5),))
-        assert tracemalloc.get_traced_memory()[0] < 20 * 20_000
+        assert tracemalloc.get_traced_memory()[0] < 20 * 5_000
     finally:
         tracemalloc.stop()

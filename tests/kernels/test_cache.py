@@ -29,20 +29,23 @@ print(double(21), double.compiled.stats.cache_hits and "kept")
 @pytest.fixture
 def run(tmp_path):
     """Run the program with a cache in a folder of its own, perhaps under a limit."""
-    folder = tmp_path / "cache"
+    folder, program = tmp_path / "cache", tmp_path / "program.py"
 
-    def run(limit=""):
-        program = tmp_path / "program.py"
+    def write(limit=""):
         program.write_text(PROGRAM.replace("LIMIT", limit))
         os.utime(program, (1_000_000_000, 1_000_000_000))  # numba goes by it
+
+    def run(limit=""):
+        write(limit)
         variables = {"NUMBA_CACHE_DIR": str(folder), "PYTHONPATH": str(CHECKOUT)}
         done = ended(sys.executable, program, variables=variables)
         return done.stdout, done.stderr
 
     def in_a_fork():
-        """Run it once more where numba is loaded."""
+        """Run it where numba is loaded, without a limit."""
+        write()
         source = "import numba, runpy, sys; numba.config.CACHE_DIR = sys.argv[2]; "
-        done = forked(f"{source}runpy.run_path(sys.argv[1])", tmp_path / "program.py", folder)
+        done = forked(f"{source}runpy.run_path(sys.argv[1])", program, folder)
         return done.stdout, done.stderr
 
     run.folder, run.in_a_fork = folder, in_a_fork
@@ -50,7 +53,8 @@ def run(tmp_path):
 
 
 def test_a_cache_that_was_cut_short_is_made_anew(run):
-    run()
+    numba.njit(lambda number: number)(1)  # what compiling needs is there in each fork
+    run.in_a_fork()
     for kind, size in (("nbi", 10), ("nbc", 100)):
         for file in run.folder.rglob(f"*.{kind}"):
             os.truncate(file, size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.linkage import assignment
 from simdb.linkage.chosen import LEAST_CHOSEN, Scale, greedily_chosen, learn_by_choice, scale
 from simdb.linkage.weights import MISSING, Evidence, Patterns, Rivals, of_patterns
+from tests.support.grids import grid
 
 ITEMS = 2_000
 
@@ -36,8 +38,10 @@ def chosen_ones(left: UInt32s, right: UInt32s, bits: Float64s) -> Int64s:
     return assignment.one_to_one(left, right, weights)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.95])
-@pytest.mark.parametrize("said", [Scale(1.0, 0.0), Scale(0.5, -30.0), Scale(4.0, 20.0)])
+@pytest.mark.parametrize(
+    ("share", "said"),
+    grid([0.1, 0.5, 0.95], [Scale(1.0, 0.0), Scale(0.5, -30.0), Scale(4.0, 20.0)], step=2),
+)
 def test_probabilities_are_those_of_the_pairs_that_are_chosen(share, said):
     left, right, bits = candidates(round(share * ITEMS), 12, seed=3)
     evidence = said.slope * bits + said.shift  # wrong, but in the right order
@@ -117,6 +121,7 @@ WRONG = [
 ]
 
 
+@cache
 def compared(matches: int, *, seed: int) -> tuple[Patterns, Rivals]:
     """The candidates of ``candidates``, and on which levels their fields are; some lack a value."""
     left, right, _ = candidates(matches, 12, seed=seed)
@@ -136,6 +141,11 @@ def wrong_evidence() -> Evidence:
     return Evidence(M, U, WRONG, prior=-3.0, matches=1.0, settled=True, by_own_rules=())
 
 
+@cache
+def learnt(matches: int, *, seed: int) -> Evidence:
+    return learn_by_choice(wrong_evidence(), *compared(matches, seed=seed))
+
+
 def by_evidence(found: Evidence, patterns: Patterns, pairs: Rivals, matches: int) -> float:
     """F1 of the pairs that are chosen by evidence, and as probable as not."""
     bits = of_patterns(patterns.codes, found.bits, found.prior)[pairs.pattern]
@@ -148,7 +158,12 @@ def by_evidence(found: Evidence, patterns: Patterns, pairs: Rivals, matches: int
 
 
 @pytest.mark.parametrize(
-    ("share", "better", "short"), [(0.3, 0.0, 1), (0.5, 0.2, 0.06), (0.95, 0.1, 0.01)]
+    ("share", "better", "short"),
+    [
+        pytest.param(0.3, 0.0, 1, marks=pytest.mark.slow),
+        (0.5, 0.2, 0.06),
+        (0.95, 0.1, 0.01),
+    ],
 )
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_what_is_chosen_mends_evidence_that_is_wrong(share, better, short, seed):
@@ -158,7 +173,7 @@ def test_what_is_chosen_mends_evidence_that_is_wrong(share, better, short, seed)
     truth = [np.log2(m / u) for m, u in zip(M, U, strict=True)]
     best = by_evidence(replace(wrong_evidence(), bits=truth), patterns, pairs, matches)
     before = by_evidence(wrong_evidence(), patterns, pairs, matches)
-    found = learn_by_choice(wrong_evidence(), patterns, pairs)
+    found = learnt(matches, seed=seed)
     after = by_evidence(found, patterns, pairs, matches)
     assert after > before + better
     assert after > best - short
@@ -166,8 +181,7 @@ def test_what_is_chosen_mends_evidence_that_is_wrong(share, better, short, seed)
 
 
 def test_what_says_nothing_loses_its_weight():
-    patterns, pairs = compared(1_900, seed=1)
-    found = learn_by_choice(wrong_evidence(), patterns, pairs)
+    found = learnt(1_900, seed=1)
     assert np.ptp(found.bits[0]) > 5
     assert np.ptp(found.bits[3]) < 0.5
     assert all((np.diff(own) >= 0).all() for own in found.bits)

@@ -231,10 +231,9 @@ def test_where_the_model_holds_probabilities_are_true(matches):
     looks_at = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 1]], bool)
     teaches = (proposes[first, second][..., np.newaxis] & ~looks_at).any(axis=1)
     codes = agree[first, second]
-    rows, pattern, counts = np.unique(
-        np.hstack([codes, teaches]), axis=0, return_inverse=True, return_counts=True
-    )
-    pattern = pattern.reshape(-1)
+    bits = np.packbits(np.hstack([codes, teaches]), axis=1)[:, 0]
+    kinds, pattern, counts = np.unique(bits, return_inverse=True, return_counts=True)
+    rows = np.unpackbits(kinds[:, np.newaxis], axis=1).astype(bool)
     patterns = Patterns(rows[:, :4].astype(np.int64), counts.astype(np.float64), rows[:, 4:])
     sides = first.astype(np.uint32), second.astype(np.uint32)
     random = [np.array([1 - 1 / one, 1 / one]) for one in values]

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
@@ -203,7 +204,7 @@ def told(call: Callable[..., Outcome], row: tuple[Any, ...], options: dict[str, 
 def made_rows(draw: random.Random) -> list[tuple[Any, Any]]:
     """Rows of few keys and of few items that are alike; some cannot be stored."""
     rows: list[tuple[Any, Any]] = []
-    for _ in range(40):
+    for _ in range(25):
         first = 10 * draw.randrange(6)
         item: Any = [*range(first, first + 6 + draw.randrange(3))]
         if draw.random() < 0.1:
@@ -221,7 +222,7 @@ def collection(tmp_path):
 
 
 @pytest.mark.parametrize("options", POLICIES)
-@pytest.mark.parametrize("seed", some_of(range(6), 2))
+@pytest.mark.parametrize("seed", some_of(range(6), 3))
 def test_what_threads_are_told_is_what_one_would_be_told(tmp_path, seed, options, monkeypatch):
     """Replayed one by one in the order in which they were added, all calls answer the same."""
     order: list[Any] = []
@@ -269,7 +270,7 @@ def test_what_threads_are_told_is_what_one_would_be_told(tmp_path, seed, options
         for rows, own in zip(parts, answers, strict=True)
         for row, answer in zip(rows, own, strict=True)
     }
-    assert sum(map(len, answers)) == 200
+    assert sum(map(len, answers)) == 125
     with simdb.open(tmp_path / "one.simdb", threads=1) as database:
         alone = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
         for row in order:
@@ -384,11 +385,11 @@ def test_all_who_wait_are_told_that_the_store_is_busy(tmp_path):
 
 
 def test_one_who_comes_later_waits_for_as_long_as_its_own_timeout_says(tmp_path):
-    with simdb.open(tmp_path / "store.simdb", threads=1, busy_timeout=1) as database:
+    with simdb.open(tmp_path / "store.simdb", threads=1, busy_timeout=0.6) as database:
         made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
         with made._handle.environment.write(PATIENCE):
             calls = [Call(partial(made.add, "a", [1]))]
-            time.sleep(0.6)
+            time.sleep(0.3)
             calls.append(Call(partial(made.add, "b", [2])))
             calls[0].join(PATIENCE)
         calls[1].join(PATIENCE)
@@ -398,12 +399,12 @@ def test_one_who_comes_later_waits_for_as_long_as_its_own_timeout_says(tmp_path)
 
 
 def test_a_row_that_does_not_fit_is_the_only_one_that_is_refused(tmp_path):
-    with simdb.open(tmp_path / "store.simdb", threads=1, map_size=6 * 2**20) as database:
+    with simdb.open(tmp_path / "store.simdb", threads=1, map_size=2**20) as database:
         made = database.create_collection("c", simdb.Set(), threshold="0.5", seed=1)
         made.add("first", [0])
         rows: dict[str, Any] = {
             "a": [1],
-            "big": random.Random(1).sample(range(2**60), 1_200_000),
+            "big": np.random.default_rng(1).integers(2**60, size=200_000),
             "b": [2],
         }
         with made._handle.environment.write(PATIENCE):

@@ -50,14 +50,17 @@ def nodes(words: set[str]) -> Iterator[tuple[str, ast.AST]]:
 
 
 def test_no_module_imports_what_unpickles_or_executes():
+    words = rf"^\s*(import|from)\b.*\b({'|'.join(sorted(EXECUTING_MODULES))})\b"
+    pickling = ROOT / "tests" / "serve" / "test_serve.py"
     imported = set()
-    for source, node in nodes(EXECUTING_MODULES):
-        if isinstance(node, ast.Import):
-            imported |= {(source, name.name.split(".")[0]) for name in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            imported.add((source, node.module.split(".")[0]))
-    assert imported
-    assert [pair for pair in imported if pair[1] in EXECUTING_MODULES] == []
+    for source in [*SOURCES, pickling]:
+        if re.search(words, source.read_text(encoding="utf-8"), re.MULTILINE):
+            for node in nodes_of(source):
+                if isinstance(node, ast.Import):
+                    imported |= {(source, name.name.split(".")[0]) for name in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    imported.add((source, node.module.split(".")[0]))
+    assert [pair for pair in imported if pair[1] in EXECUTING_MODULES] == [(pickling, "pickle")]
 
 
 def test_no_module_calls_what_executes():
@@ -156,7 +159,7 @@ def test_a_line_that_unpacks_to_far_more_than_the_limit_takes_no_more_memory(tmp
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /proc")
 def test_an_array_that_unpacks_to_far_more_than_its_file_takes_no_memory(tmp_path):
     path = tmp_path / "a.npz"
-    np.savez_compressed(path, rows=np.zeros((2**20, 32), dtype=np.float32))
+    np.savez_compressed(path, rows=np.zeros((2**19, 32), dtype=np.float32))
     assert path.stat().st_size < MIB
 
     def take() -> bool:
@@ -170,7 +173,7 @@ def test_an_array_that_unpacks_to_far_more_than_its_file_takes_no_memory(tmp_pat
         with open_rows(str(path), ReadingOptions(kind=simdb.Vector(2))) as reader:
             rows = iter(reader)
             assert [next(rows).key for _ in range(1_000)] == list(range(1, 1_001))
-            assert reader.bytes_total == 2**27
+            assert reader.bytes_total == 2**26
             return (pages() - before) * os.sysconf("SC_PAGE_SIZE") < 32 * MIB
 
     assert answer_of(take) == "True"

@@ -137,7 +137,7 @@ def test_items_in_another_form_than_the_one_they_are_stored_in_are_refused(
 
 
 def test_a_file_of_another_format_is_not_called_damaged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_reader: None
 ) -> None:
     later, foreign = tmp_path / "later.simdb", tmp_path / "foreign.simdb"
     with monkeypatch.context() as patched:
@@ -199,7 +199,9 @@ def test_a_state_that_simdb_would_not_have_written_is_refused(
         simdb.open(path, untrusted=True)
 
 
-def test_a_record_of_another_form_is_a_problem_and_no_fault(store: Path) -> None:
+def test_a_record_of_another_form_is_a_problem_and_no_fault(
+    store: Path, forked_reader: None
+) -> None:
     with simdb.open(store, threads=1) as database:
         with database["c"]._handle.write() as transaction:
             for key, value in [*transaction.scan(Table.KEYS, b"")]:

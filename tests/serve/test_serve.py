@@ -745,7 +745,7 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_headers() -> No
 @pytest.mark.parametrize(
     ("number", "workers"),
     [
-        (signal.SIGTERM, 2),
+        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.slow),
         (signal.SIGINT, 1),
         pytest.param(signal.SIGHUP, 1, marks=pytest.mark.slow),
         (signal.SIGHUP, 2),

@@ -375,7 +375,7 @@ def test_forks_beside_busy_threads_do_no_harm(environment):
     for thread in threads:
         thread.start()
     answers = set()
-    for _ in range(8):
+    for _ in range(4):
         answers.add(answer_of(lambda: len(get(environment, b"a") or b"x" * 500)).split(":")[0])
     stop.set()
     for thread in threads:

@@ -136,7 +136,7 @@ def test_the_room_of_a_disk_and_the_limit_on_a_file_are_told(path):
 
 
 def test_a_map_filled_by_insertions_can_be_emptied_and_filled_again(path):
-    text = "some words of a text that fills the file quickly " * 60
+    text = "some words of a text that fills the file quickly " * 200
     with simdb.open(path, map_size=2 * MIB, threads=1) as database:
         texts = database.collection("c", WORDS)
         for _ in range(2):
@@ -145,7 +145,7 @@ def test_a_map_filled_by_insertions_can_be_emptied_and_filled_again(path):
                 for count in range(10_000):
                     texts.add(count, f"{count} {text}")
             assert len(texts) == count
-            assert count > 100
+            assert count > 40
             for number in range(count):
                 texts.delete(number)
             texts.compact()
@@ -156,11 +156,11 @@ def test_a_map_filled_by_insertions_can_be_emptied_and_filled_again(path):
 def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
     """Blocks of vectors are large, and thinned out at random all are to be rewritten at once."""
     generator = np.random.default_rng(1)
-    with simdb.open(path, sync="batch", map_size=12 * MIB, threads=1) as database:
+    with simdb.open(path, sync="batch", map_size=6 * MIB, threads=1) as database:
         stored = database.collection(
             "v", simdb.Vector(128, "euclidean"), max_distance=1, seed=1, bands=6, rows=2
         )
-        step = 2_000
+        step = 1_000
         while step:
             rows = generator.normal(size=(step, 128)).astype(np.float32)
             try:
@@ -168,11 +168,11 @@ def test_a_map_filled_with_vectors_can_be_emptied_in_any_order(path):
             except DatabaseFullError:
                 step //= 20
         keys = generator.permutation(len(stored)).tolist()
-        assert len(keys) > 8_000
-        for begin in range(0, len(keys), 500):
-            stored.delete_many(keys[begin : begin + 500])
+        assert len(keys) > 4_000
+        for begin in range(0, len(keys), 250):
+            stored.delete_many(keys[begin : begin + 250])
         assert database.check().sound
-        stored.add_many(enumerate(generator.normal(size=(2_000, 128)).astype(np.float32)))
+        stored.add_many(enumerate(generator.normal(size=(1_000, 128)).astype(np.float32)))
         assert database.check().sound
 
 
@@ -346,7 +346,7 @@ def _rebuild(store, new):
     ],
     ids=["store", "backup", "rebuild", "repair", "restore"],
 )
-def test_too_few_descriptors_are_an_error_that_says_so(path, work):
+def test_too_few_descriptors_are_an_error_that_says_so(path, work, long_form):
     filled(path)
     work(path, path.with_name("first.simdb"))  # what is imported and compiled on use
 
@@ -364,13 +364,14 @@ def test_too_few_descriptors_are_an_error_that_says_so(path, work):
 
         return answer_of(limited)
 
+    step = 1 if long_form else 2
     answers: list[str] = []
-    while answers[-2:] != ["done"] * 2:
-        answers.append(told(len(answers)))
+    while answers.count("done") < (2 if long_form else 1):
+        answers.append(told(step * len(answers)))
         assert len(answers) < 16
     refused = answers[: answers.index("done")]
     assert set(answers[len(refused) :]) == {"done"}
-    assert len(refused) >= 3
+    assert step * len(refused) >= 3
     for answer in refused:
         assert answer.startswith("StorageError")
         assert "ulimit -n" in answer

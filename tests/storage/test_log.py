@@ -110,14 +110,14 @@ def abort():
     raise AbortError
 
 
-@pytest.mark.parametrize("seed", some_of(range(8), 2))
+@pytest.mark.parametrize("seed", some_of(range(8), 4))
 def test_everybody_reads_what_a_dict_holds_whatever_is_in_the_log(path, monkeypatch, folds, seed):
     generator = random.Random(seed)
     small(monkeypatch, generator)
     tables: dict[Table, dict[bytes, bytes]] = {Table.KEYS: {}, Table.BANDS: {}}
     environment = acquire(path)
     snapshots = []
-    for _ in range(150):
+    for _ in range(100):
         before = {table: dict(records) for table, records in tables.items()}
         try:
             with environment.write(1) as transaction:
@@ -164,7 +164,7 @@ def test_records_that_outgrow_the_log_while_they_are_put_fold_it_once(environmen
         assert [bytes(value) for _, value in transaction.scan(Table.KEYS, b"")] == values
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some_of([1, 0, 2], 3))
 def test_two_processes_that_write_in_turn_read_what_a_dict_holds(path, monkeypatch, seed):
     generator = random.Random(seed)
     small(monkeypatch, generator)
@@ -248,7 +248,7 @@ def test_a_small_add_writes_16_kb_at_most_and_on_average(path, items):
         sets.add_many((f"k{number}", row()) for number in range(items))
         sets.add("first", row())
         written = []
-        for number in range(600):
+        for number in range(200):
             before = written_by_this_process()
             sets.add(f"n{number}", row())
             written.append(written_by_this_process() - before)
@@ -263,16 +263,16 @@ def test_a_small_add_grows_the_file_by_little_while_a_snapshot_is_open(path):
         sets.add_many((f"k{n}", {generator.randrange(10**5) for _ in range(12)}) for n in range(9))
         with database.snapshot():
             before = path.stat().st_size
-            for number in range(400):
+            for number in range(150):
                 sets.add(number, {generator.randrange(100_000) for _ in range(12)})
-            assert path.stat().st_size - before <= 400 * 20_000
+            assert path.stat().st_size - before <= 150 * 20_000
 
 
 def test_the_main_table_stays_one_page_however_full_the_log_is(path):
     generator = random.Random(1)
     with simdb.open(path, threads=1) as database:
         sets = database.collection("c", SETS, threshold=0.8, seed=1)
-        for number in range(500):
+        for number in range(200):
             sets.add(
                 number, {generator.randrange(100_000) for _ in range(generator.choice([3, 90]))}
             )
@@ -392,6 +392,7 @@ def contents(path):
         return found
 
 
+@pytest.mark.usefixtures("forked_reader")
 def test_a_copy_a_dump_a_repair_and_maintenance_take_the_log_along(logged, tmp_path):
     expected = contents(logged)
     assert len(expected) == 58

@@ -167,7 +167,7 @@ def test_the_number_of_runs_and_the_bytes_rewritten_stay_logarithmic(environment
     monkeypatch.setattr(runs, "CHUNK_ENTRIES", 1_024)
     monkeypatch.setattr(runs, "SMALL_MERGE", 128)
     directory = RunDirectory()
-    additions, entries = 4_000, 16
+    additions, entries = 1_600, 16
     generator = np.random.default_rng(18)
     most_runs = most_step = 0
     total = MergeCounters()

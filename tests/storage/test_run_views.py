@@ -121,7 +121,7 @@ def test_threads_with_snapshots_of_different_age_all_read_their_own(environment,
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
-    for item in range(1, 80):
+    for item in range(1, 40):
         present[0] = append(environment, directory, item)
     stop.set()
     for thread in threads:

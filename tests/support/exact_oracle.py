@@ -33,7 +33,7 @@ def similar_pairs(sets: list[set[int]], threshold: Fraction) -> dict[tuple[int, 
         (one, other): jaccard(sets[one], sets[other])
         for other in range(len(sets))
         for one in range(other)
-        if jaccard(sets[one], sets[other]) >= threshold
+        if _are_similar(sets[one], sets[other], threshold)
     }
 
 
@@ -45,8 +45,15 @@ def similar_across(
         (one, other): jaccard(left[one], right[other])
         for one in range(len(left))
         for other in range(len(right))
-        if jaccard(left[one], right[other]) >= threshold
+        if _are_similar(left[one], right[other], threshold)
     }
+
+
+def _are_similar(one: set[int], other: set[int], threshold: Fraction) -> bool:
+    """Tell what their similarity as a fraction would, in whole numbers, which is quicker."""
+    common = len(one & other)
+    union = len(one) + len(other) - common
+    return common * threshold.denominator >= threshold.numerator * max(union, 1)
 
 
 def columns(sets: list[set[int]]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:

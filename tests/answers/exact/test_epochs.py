@@ -164,9 +164,9 @@ def test_deleting_while_an_epoch_is_built_leaves_no_trace(
 def test_a_footer_that_appears_leads_to_a_new_epoch_and_to_short_buckets_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small_epochs(monkeypatch, first=500, step=50)
+    small_epochs(monkeypatch, first=200, step=20)
     monkeypatch.setattr(exact_indexing, "MEASURED_EVERY", 4)
-    monkeypatch.setattr(exact_indexing, "WORTH_IT", 100)
+    monkeypatch.setattr(exact_indexing, "WORTH_IT", 40)
     generator = random.Random(5)
 
     def one(footer: list[str]) -> list[str]:
@@ -174,22 +174,22 @@ def test_a_footer_that_appears_leads_to_a_new_epoch_and_to_short_buckets_again(
 
     with exact_store(tmp_path / "s", floor=0.5) as collection:
         for batch in range(20):
-            collection.add_many((f"{batch} {row}", one([])) for row in range(50))
+            collection.add_many((f"{batch} {row}", one([])) for row in range(20))
         before = exact_state(collection)
         # No symbol comes twice: an order without frequent symbols, made once.
         assert (before.current.frequent, before.building) == (0, None)
-        assert before.current.made_at == 500
+        assert before.current.made_at == 200
         first = before.current.number
         footer = [f"footer {number}" for number in range(8)]
         scanned = []
         for batch in range(20, 80):
-            collection.add_many((f"{batch} {row}", one(footer)) for row in range(50))
+            collection.add_many((f"{batch} {row}", one(footer)) for row in range(20))
             state = exact_state(collection)
             scanned.append(state.scanned * len(collection))
         after = exact_state(collection)
         assert after.current.number != first
         assert after.current.frequent >= 8
-        assert max(scanned) > 100
+        assert max(scanned) > 40
         assert scanned[-1] < max(scanned) / 10
 
 

@@ -106,22 +106,22 @@ def test_prefixes_are_cut_joined_and_selected_as_slices() -> None:
 def test_a_posting_takes_at_most_24_bytes(tmp_path: Path) -> None:
     generator = random.Random(1)
     with exact_store(tmp_path / "s", floor=0.7) as collection:
-        collection.add_many((key, generator.sample(range(10**9), 60)) for key in range(3_000))
+        collection.add_many((key, generator.sample(range(10**9), 60)) for key in range(1_200))
         collection.compact()
         stats = collection.stats()["exact_index"]
-        assert stats["postings"] == 3_000 * 19
+        assert stats["postings"] == 1_200 * 19
         assert stats["postings_per_item"] == 19
         assert stats["bytes_per_posting"] <= 24
         with collection._opened() as opened:
             reader = opened.reader
             scanned = reader.transaction.scan(Table.POSTINGS, b"")
-            assert sum(len(key) + len(value) for key, value in scanned) <= 24 * 3_000 * 19
+            assert sum(len(key) + len(value) for key, value in scanned) <= 24 * 1_200 * 19
         assert stats["runs"] == 1
 
 
 def test_runs_stay_few_whatever_the_number_of_commits(tmp_path: Path) -> None:
     with exact_store(tmp_path / "s", floor=0.7) as collection:
-        for key in range(300):
+        for key in range(200):
             collection.add(key, range(key, key + 10))
         assert collection.stats()["exact_index"]["runs"] < 24
 

@@ -76,7 +76,7 @@ def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
     generator = random.Random(seed)
     words = [f"w{number}" for number in range(60)]
     texts: list[str] = []
-    for _ in range(120):
+    for _ in range(70):
         if texts and generator.random() < 0.5:
             copy = generator.choice(texts).split()
             if copy and generator.random() < 0.6:
@@ -90,14 +90,14 @@ def test_pairs_of_texts_are_swept_from_postings_and_those_of_brute_force(
     plain = [{numbered[shingle] for shingle in one} for one in sets]
     with simdb.open(tmp_path / "s", sync="batch") as db:
         collection = db.collection("c", kind, exact_floor=0.5)
-        for begin in range(0, len(texts), 25):
-            collection.add_many(list(enumerate(texts))[begin : begin + 25])
+        for begin in range(0, len(texts), 15):
+            collection.add_many(list(enumerate(texts))[begin : begin + 15])
         for threshold in (Fraction(1, 2), Fraction(4, 5), Fraction(1)):
             options: dict[str, Any] = {"threshold": threshold, "guarantee": "exact"}
             expected = similar_pairs(plain, threshold)
             assert pairs_found(collection.pairs(**options)) == as_floats(expected)
             groups = [group.keys for group in collection.groups(**options)]
-            assert groups == connected(range(len(plain)), similar_pairs(plain, threshold))
+            assert groups == connected(range(len(plain)), expected)
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ def test_many_equal_items_cost_no_square_until_their_pairs_are_asked_for(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     join_by(monkeypatch, way, room=4_096)
-    count = 6_000
+    count = 2_500
     near = set(range(1, 40))
     with exact_store(tmp_path / "s", floor=0.8) as collection:
         collection.add_many((key, range(40)) for key in range(count))
@@ -142,7 +142,7 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
 ) -> None:
     join_by(monkeypatch, way)
     monkeypatch.setattr(joins, "CHUNK", 8)
-    sets = corpus(3, Fraction(1, 2), 60)
+    sets = corpus(3, Fraction(1, 2), 40)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(list(enumerate(sets)))
         everything = pairs_found(collection.pairs(0.5))
@@ -152,12 +152,6 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
             pairs = collection.pairs(0.5)
             first = list(islice(pairs.batches(), stop))
             assert (pairs.token is None) == (stop == 0)
-            again = collection.pairs(0.5)
-            for begun in (iter, simdb.Pairs.batches):
-                assert len(list(again)) == len(everything)
-                assert again.token is not None
-                begun(again)
-                assert again.token is None
             rest = list(collection.pairs(0.5, resume=pairs.token).batches())
             assert len(first) + len(rest) == whole
             numbers = [
@@ -166,6 +160,12 @@ def test_a_join_that_was_left_off_goes_on_after_its_token(
                 for pair in zip(batch.left.tolist(), batch.right.tolist(), strict=True)
             ]
             assert sorted(numbers) == sorted(everything)
+        again = collection.pairs(0.5)
+        for begun in (iter, simdb.Pairs.batches):
+            assert len(list(again)) == len(everything)
+            assert again.token is not None
+            begun(again)
+            assert again.token is None
         with pytest.raises(ConfigurationError, match=r"at 0\.5, not at 0\.6"):
             list(collection.pairs(0.6, resume=pairs.token))
         collection.add("new", {1})
@@ -254,7 +254,7 @@ def test_a_slice_reads_only_what_its_memory_allows(
 @pytest.mark.parametrize("batch", [1, 7, 1_000])
 def test_the_union_of_the_increments_equals_the_batch_join(batch: int, tmp_path: Path) -> None:
     threshold = Fraction(3, 5)
-    sets = corpus(12, threshold, 60)
+    sets = corpus(12, threshold, 40)
     union: dict[tuple[Any, Any], float] = {}
     with exact_store(tmp_path / "s", floor="3/5") as collection:
         for begin in range(0, len(sets), batch):
@@ -262,9 +262,10 @@ def test_the_union_of_the_increments_equals_the_batch_join(batch: int, tmp_path:
             for key, one in new:
                 for match in collection.search(one):
                     union[match.key, key] = match.value
-            with exact_store(tmp_path / f"batch {begin}", floor="3/5") as alone:
-                alone.add_many(new)
-                union |= pairs_found(alone.pairs())
+            if len(new) > 1:
+                with exact_store(tmp_path / f"batch {begin}", floor="3/5") as alone:
+                    alone.add_many(new)
+                    union |= pairs_found(alone.pairs())
             collection.add_many(new)
         assert union == as_floats(similar_pairs(sets, threshold))
         assert union == pairs_found(collection.pairs())
@@ -274,7 +275,7 @@ def test_the_union_of_the_increments_equals_the_batch_join(batch: int, tmp_path:
 @pytest.mark.parametrize("batch", [1, 13, 1_000])
 def test_duplicates_are_those_of_the_definition(drop: bool, batch: int, tmp_path: Path) -> None:
     threshold = Fraction(3, 5)
-    sets = corpus(13, threshold, 90)
+    sets = corpus(13, threshold, 50)
     similar = similar_pairs(sets, threshold)
     expected: dict[int, tuple[int, float] | None] = {}
     kept: list[int] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ SAMPLES = {
     "newsgroups20": (range(1_800, 3_300), 0.8),
     "licenses": (range(500), 0.9),
     "retail": (range(4_000), 0.6),
-    "mushroom": (range(400), 0.8),
+    "mushroom": (range(250), 0.8),
     "kosarak": (range(6_000), 0.8),
 }
 LONG = ("reuters21578", "newsgroups20", "licenses", "retail")
@@ -50,9 +50,15 @@ class Stored:
     data_set: DataSet
     rows: list[Any]
     collection: simdb.Collection
+    known: dict[float, list[tuple[int, int]]] = field(default_factory=dict)
 
     def pairs(self, threshold: float) -> list[tuple[int, int]]:
         """The pairs of positions that an exact join finds, smaller position first, in order."""
+        if threshold not in self.known:
+            self.known[threshold] = self._found(threshold)
+        return self.known[threshold]
+
+    def _found(self, threshold: float) -> list[tuple[int, int]]:
         answer = self.collection.pairs(threshold, guarantee="exact")
         found = []
         for batch in answer.batches():

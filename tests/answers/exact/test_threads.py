@@ -186,7 +186,7 @@ def test_the_pairs_of_a_store_their_order_and_tokens_do_not_depend_on_threads(
     way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_by(monkeypatch, way)
-    sets = corpus(6, HALF.fraction, 80)
+    sets = corpus(6, HALF.fraction, 50)
     with exact_store(tmp_path / "s") as collection:
         collection.add_many(enumerate(sets))
     answers = []
