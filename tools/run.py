@@ -60,6 +60,8 @@ LEAN = (
     *("-m", "not campaign and not heavy and not data"),
 )
 QUIET = ("-p", "no:cacheprovider", "-q")
+# Every processor has a worker of its own: threads of small products would only wait for each other.
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 
 # Before the tests, so that no two of them compile the same; and for the wheel.
 COMPILING = tuple(
@@ -256,9 +258,8 @@ def run_tests(arguments: list[str]) -> int:
     workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
     say("pytest")
     with temporary_folder() as folder:
-        failures.append(
-            run(python, "-m", "pytest", *workers, *arguments, variables={"TMPDIR": folder})
-        )
+        variables = {"TMPDIR": folder, **ONE_THREAD}
+        failures.append(run(python, "-m", "pytest", *workers, *arguments, variables=variables))
     return next(filter(None, failures), 0)
 
 
@@ -350,7 +351,10 @@ def test_version(version: str, base: Path, arguments: list[str], *, compiles: bo
         def tested(*arguments: str, **variables: str) -> int:
             pytest = ("-m", "pytest", *QUIET, *arguments)
             return start(
-                python, *pytest, output=stream, variables={"TMPDIR": folder, **variables}
+                python,
+                *pytest,
+                output=stream,
+                variables={"TMPDIR": folder, **ONE_THREAD, **variables},
             ).wait()
 
         compiled = tested(*COMPILED_ANEW, NUMBA_CACHE_DIR=folder) if compiles else 0
