@@ -812,14 +812,20 @@ class CollectionView(Tabular):
         *,
         threshold: ThresholdLike | None = None,
         max_distance: ThresholdLike | None = None,
+        after: int = 0,
     ) -> Iterator[KeptGroup]:
         """Yield all kept groups of two items or more, in order of their ids.
 
-        Nothing is compared; ``groups`` makes groups anew. Arguments and errors as for ``group_of``.
+        Nothing is compared; ``groups`` makes groups anew. Errors as for ``group_of``.
+
+        Args:
+            threshold, max_distance: as for ``group_of``.
+            after: yield only groups with a greater id; those before it are not read.
         """
+        after = require_whole("after", after, 0, optional=False)
         with self._opened() as opened:
             bound = opened.settings.kind.parse_bound(threshold, max_distance)
-            for group in answers.kept.all_groups(opened, bound):
+            for group in answers.kept.all_groups(opened, bound, after):
                 yield group
                 _require_open(opened)
 

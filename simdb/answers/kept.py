@@ -223,12 +223,12 @@ def group(opened: Opened, identity: int) -> KeptGroup:
     raise GroupNotFoundError(f"there was never a group {short(identity)} in {settings.name!r}")
 
 
-def all_groups(opened: Opened, bound: Bound | None) -> Iterator[KeptGroup]:
-    """Yield all groups of two items or more, by their ids."""
+def all_groups(opened: Opened, bound: Bound | None, after: int) -> Iterator[KeptGroup]:
+    """Yield the groups of two items or more with a greater id than one, by their ids."""
     level = level_of(opened.settings, bound)
     partition = groups_of(level, kept_by(opened.settings).method)
     told = told_bound(opened.settings, kept_by(opened.settings).bounds[level])
-    members = groupby(_tables(opened).all_members(partition), key=itemgetter(0))
+    members = groupby(_tables(opened).all_members(partition, after), key=itemgetter(0))
     groups = ((label, [number for _, number in pairs]) for label, pairs in members)
     several = (group for group in groups if len(group[1]) > 1)
     while some := list(islice(several, GROUPS_AT_ONCE)):

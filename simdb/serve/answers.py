@@ -224,8 +224,8 @@ class Service:
         """Return groups of two items or more that the collection keeps, by their ids."""
         wanted, stored = self._limit(limit, USUAL_PARTS), self._database[name]
         bound = _bound(stored.kind, messages.Bound(threshold=threshold, max_distance=max_distance))
-        later = (one for one in stored.kept_groups(**bound) if (one.id or 0) > after)
-        found = [_group(one) for one in islice(later, wanted)]
+        later = islice(stored.kept_groups(**bound, after=after), wanted)
+        found = [_group(one) for one in later]
         more = len(found) == wanted
         return messages.Groups(groups=found, next=found[-1].id if more else None)
 

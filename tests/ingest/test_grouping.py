@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -537,3 +537,27 @@ def test_other_measures_take_other_bounds(tmp_path):
     simdb.load(tmp_path / "dumped", tmp_path / "loaded.simdb")
     with simdb.open(tmp_path / "loaded.simdb") as db:
         assert told(db["c"]) == expected
+
+
+def test_groups_after_an_id_are_the_others_and_nothing_before_them_is_read(database, monkeypatch):
+    collection = database.create_collection("c", simdb.Set(), threshold="0.5", groups="chain")
+    collection.add_many([(n, [n // 2]) for n in range(40)])
+    every, read = [*collection.kept_groups()], 0
+    assert len(every) == 20
+    scanned = GroupReader._scan
+
+    def scan(self: GroupReader, *limits: bytes) -> Iterator[tuple[bytes, Any]]:
+        nonlocal read
+        for record in scanned(self, *limits):
+            read += 1
+            yield record
+
+    monkeypatch.setattr(GroupReader, "_scan", scan)
+    for number in (0, 1, 7, 19, 20):
+        after, read = every[number - 1].id or 0 if number else 0, 0
+        assert [*collection.kept_groups(after=after)] == every[number:]
+        assert read == 2 * len(every[number:])
+    assert not [*collection.kept_groups(after=2**64)]
+    for wrong in (-1, None, "1"):
+        with pytest.raises(simdb.ConfigurationError, match="after must be a whole number"):
+            next(collection.kept_groups(after=wrong))

@@ -23,6 +23,7 @@ from urllib.parse import quote
 import pytest
 
 import simdb
+from simdb.answers.method import keys_of_numbers
 from simdb.errors import MissingExtraError
 from simdb.serve import Limits, messages, serve
 from simdb.serve.answers import Service
@@ -787,3 +788,31 @@ def test_workers_answer_until_a_signal_ends_them(
     with simdb.open(path, threads=1) as db:
         assert len(db["notes"]) == 9 + len(told)
         assert not db.check(deep=True).problems
+
+
+def test_a_page_of_groups_reads_none_of_the_pages_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=1) as db:
+        sets = db.collection("c", simdb.Set(), threshold=0.5, groups="chain", seed=1)
+        sets.add_many([(n, [n // 2]) for n in range(20)])
+        every = [one.id for one in sets.kept_groups()]
+    read = 0
+
+    def counted(reader: Any, numbers: Any) -> Any:
+        nonlocal read
+        read += len(numbers)
+        return keys_of_numbers(reader, numbers)
+
+    monkeypatch.setattr("simdb.answers.kept.keys_of_numbers", counted)
+    monkeypatch.setattr("simdb.answers.kept.GROUPS_AT_ONCE", 1)
+    service, told = Service(Settings(path)), []
+    after: int | None = 0
+    while after is not None:
+        page = service.groups("c", after, 3)
+        told += [one.id for one in page.groups]
+        after = page.next
+    service.close()
+    assert told == every
+    assert read == 20

@@ -113,9 +113,10 @@ class GroupReader:
         for key, value in self._scan(_LABEL + bytes([partition])):
             yield _ITEM.unpack(key)[0], _NUMBER.unpack(value)[0]
 
-    def all_members(self, partition: int) -> Iterator[tuple[int, int]]:
-        """Yield every label with each of its items, ascending."""
-        for key, _ in self._scan(_MEMBER + bytes([partition])):
+    def all_members(self, partition: int, after: int = 0) -> Iterator[tuple[int, int]]:
+        """Yield every label greater than ``after`` with each of its items, ascending."""
+        first = _OF_LABEL.pack(partition, min(after + 1, 2**64 - 1))
+        for key, _ in self._scan(_MEMBER + bytes([partition]), _MEMBER + first):
             yield _LONG.unpack(key[:8])[0], _ITEM.unpack(key[8:])[0]
 
     def edges(self, level: int, item: int) -> Edges:
