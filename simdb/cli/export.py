@@ -78,7 +78,11 @@ def export(
                         told = json.dumps(told, default=str)
                     others = {metadata_field: told}
                 item_of = source.kind.column_item if of_table else source.kind.plain_item
-                yield _exported(record, item_of(record.item), others, id_field, item_field)
+                plain = item_of(record.item)
+                if item_field is None:
+                    # Of a row without any of the fields one cannot tell that it is a record.
+                    plain = plain or dict.fromkeys(item_fields)
+                yield _exported(record, plain, others, id_field, item_field)
                 if count % 1000 == 0:
                     bar.advance("exporting", count, total)
 

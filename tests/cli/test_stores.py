@@ -5,6 +5,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -314,3 +315,27 @@ def test_no_output_takes_the_place_of_a_store(tmp_path, ending):
         Output(f"{path}{ending}")
     with simdb.open(path) as db:
         assert "a" in db["c"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_records_without_any_value_are_exported_and_added_again(tmp_path, suffix):
+    path, out = tmp_path / "s.simdb", tmp_path / f"out{suffix}"
+    records: list[dict[str, Any]] = [{}, {"a": "x"}, {}]
+    with simdb.open(path, threads=1) as db:
+        kind = simdb.Record([simdb.kinds.Field("a"), simdb.kinds.Field("b")])
+        for name in ("c", "again"):
+            db.create_collection(name, kind, threshold=0.5, seed=1)
+        db["c"].add_many(enumerate(records))
+    done("export", path, "c", "-o", out)
+    done("add", path, "again", out, "--id-field", "id")
+    with simdb.open(path, read_only=True) as db:
+        added = [*db["again"].items()]
+    values = [{name: one.item[name] for name in one.item if one.item[name]} for one in added]
+    assert [one.key for one in added] == [0, 1, 2]
+    assert values == records
+    written = [json.loads(line) for line in done("export", path, "c").stdout.splitlines()]
+    assert written == [
+        {"id": 0, "a": None, "b": None},
+        {"id": 1, "a": "x"},
+        {**written[0], "id": 2},
+    ]
