@@ -228,19 +228,27 @@ class JsonLinesReader(NamedFieldsReader):
 
     def _elements(self, name: str, value: Any) -> list[Any] | dict[Any, int]:
         of_counts = self.options.kind.of_counts
-        if isinstance(value, list):
+        if isinstance(value, list) and not (of_counts and value and all(map(_is_pair, value))):
             if of_counts:
                 self.tokens.take_example(value)
             return value
-        if not of_counts or not isinstance(value, dict):
+        if not of_counts or not isinstance(value, list | dict):
             raise self._unlike(name, value)
-        for element, count in value.items():
+        counts = dict(value)
+        if len(counts) < len(value):
+            raise RowProblemError(
+                f"an element in the field {name!r} is there twice: add its counts up"
+            )
+        for element, count in counts.items():
             if type(count) is not int or count < 0:
                 raise RowProblemError(
-                    f"the count of {shortened(element)} in the field {name!r} is "
+                    f"the count of {shortened(str(element))} in the field {name!r} is "
                     f"{reprlib.repr(count)}, not a whole number from 0"
                 )
-        return dict(zip(self.tokens.typed(list(value)), value.values(), strict=True))
+        if isinstance(value, list):  # whose elements have types
+            self.tokens.take_example(list(counts))
+            return counts
+        return dict(zip(self.tokens.typed(list(counts)), counts.values(), strict=True))
 
     def _unlike(self, name: str, value: Any) -> RowProblemError:
         inside = value[0] if isinstance(value, list) and value else value
@@ -263,6 +271,11 @@ def item_of_json(text: str, options: ReadingOptions, name: str) -> Item:
             return reader.item_alone(os.fsencode(text))
         except (RowProblemError, BadItemError) as problem:
             raise UsageError(f"{name}: {problem}") from None
+
+
+def _is_pair(value: object) -> bool:
+    """Whether a value is an element with its count, as rows of tables have maps."""
+    return isinstance(value, list) and len(value) == 2 and not isinstance(value[0], list | dict)
 
 
 def _refused_constant(name: str) -> None:

@@ -79,7 +79,7 @@ class Bits(SymbolKind, frozen=True):
     plural = "bit vectors"
     in_the_name = ("length", "measure")
     suffixes = ROWS_OF_NUMBERS
-    json_form = "a text of 0 and 1, a text 0x… or a list"
+    json_form = "a text of 0 and 1, a text 0x…, a list or a whole number"
 
     labelled: ClassVar[str] = "bits"
 
@@ -162,6 +162,8 @@ class Bits(SymbolKind, frozen=True):
 
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
         if isinstance(value, list | bytes):  # bytes, which JSON has not, are of a table
+            return value
+        if type(value) is int and not several:  # beside others nobody knows how long it is
             return value
         return self.item_of_tokens([value]) if isinstance(value, str) else NotImplemented
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import simdb
@@ -58,7 +60,7 @@ def test_several_fields_are_added_up(tmp_path):
 @pytest.mark.parametrize(
     ("value", "part"),
     [
-        ("text", "the field 'bag' is text, not a list, or an object of counts"),
+        ("text", "the field 'bag' is text, not a list, or an object or pairs of counts"),
         (None, "the field 'bag' is null"),
         (5, "is a number, not a list"),
         ({"a": 1.5}, "the count of 'a' in the field 'bag' is 1.5, not a whole number from 0"),
@@ -106,3 +108,27 @@ def test_a_folder_and_a_text_format_are_no_bags(tmp_path):
         open_rows(str(tmp_path), ReadingOptions(kind=simdb.Bag()))
     with pytest.raises(ConfigurationError, match="the format of bags must be one of jsonl, "):
         ReadingOptions(kind=simdb.Bag(), format="text")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "item"),
+    [
+        ([["x", 1], ["1", 2]], {"x": 1, "1": 2}),
+        ([[1, 1], [2, 0]], {1: 1, 2: 0}),
+        ([], []),
+        ([["x", 1], ["x", 2]], "an element in the field 'bag' is there twice: add its counts up"),
+        ([["x", None]], "the count of 'x' in the field 'bag' is None, not a whole number from 0"),
+        ([[1, -1]], "the count of '1' in the field 'bag' is -1, not a whole number from 0"),
+    ],
+)
+def test_maps_of_tables_are_counts_and_so_are_the_lines_that_they_become(tmp_path, pairs, item):
+    element = type(pairs[0][0]) if pairs else str
+    kinds = {str: pa.string(), int: pa.int64()}
+    column = pa.array([list(map(tuple, pairs))], pa.map_(kinds[element], pa.int64()))
+    pq.write_table(pa.table({"bag": column}), tmp_path / "in.parquet")
+    options = ReadingOptions(kind=simdb.Bag(), text_fields=("bag",))
+    with open_rows(str(tmp_path / "in.parquet"), options) as reader:
+        (row,) = reader
+        assert (row.problem or row.item) == item
+        assert row.problem or reader.item_in(row.raw) == item
+    assert items_of(tmp_path / "in.jsonl", row.raw.decode()) == [item]

@@ -421,3 +421,24 @@ def test_lines_of_rows_are_made_as_they_are_asked_for(monkeypatch):
     with pytest.raises(IndexError):
         lines[100]
     assert list(lines[5:7]) == known[5:7]
+
+
+def test_whole_numbers_are_bits_in_tables_and_lines(tmp_path):
+    numbers = [2**64 - 1, 5]
+    pq.write_table(pa.table({"bits": pa.array(numbers, pa.uint64())}), tmp_path / "in.parquet")
+    (tmp_path / "in.jsonl").write_text("".join(f'{{"bits": {one}}}\n' for one in numbers))
+    options = ReadingOptions(text_fields=("bits",), kind=simdb.Bits(64))
+    for name in ("in.parquet", "in.jsonl"):
+        with open_rows(str(tmp_path / name), options) as reader:
+            rows = [*reader]
+            assert [row.problem or row.item for row in rows] == numbers
+            assert [reader.item_in(row.raw) for row in rows] == numbers
+    (tmp_path / "in.jsonl").write_text('{"bits": true}\n{"bits": 5.0}\n{"bits": null}\n')
+    with open_rows(str(tmp_path / "in.jsonl"), options) as reader:
+        for row in reader:
+            assert "0x…, a list or a whole number" in str(row.problem)
+    (tmp_path / "in.jsonl").write_text('{"bits": 5, "more": "01"}\n')
+    several = ReadingOptions(text_fields=("bits", "more"), kind=simdb.Bits(64))
+    with open_rows(str(tmp_path / "in.jsonl"), several) as reader:
+        (row,) = reader
+        assert str(row.problem).startswith("the field 'bits' is a number, not ")
