@@ -346,6 +346,14 @@ class TableReader(JsonLinesReader):
         """Return where a row stands, for a message."""
         return f"{self.source}, row {line}"
 
+    def _part(self, name: str, value: Any) -> Item:
+        item = super()._part(name, value)
+        if isinstance(item, list) and None in item:
+            raise RowProblemError(
+                f"the field {name!r} has null or NaN at position {item.index(None)}"
+            )
+        return item
+
     def _metadata(self, fields: Mapping[str, Any]) -> dict[str, Any] | None:
         if not self.options.metadata:
             return None

@@ -442,3 +442,15 @@ def test_whole_numbers_are_bits_in_tables_and_lines(tmp_path):
     with open_rows(str(tmp_path / "in.jsonl"), several) as reader:
         (row,) = reader
         assert str(row.problem).startswith("the field 'bits' is a number, not ")
+
+
+def test_a_component_that_is_nan_or_null_is_told_as_that(tmp_path):
+    vectors = pa.array([[1.0, float("nan")], [None, 1.0], [1.0, 2.0]], pa.list_(pa.float64()))
+    pq.write_table(pa.table({"vector": vectors}), tmp_path / "in.parquet")
+    options = ReadingOptions(text_fields=("vector",), kind=simdb.Vector(2))
+    with open_rows(str(tmp_path / "in.parquet"), options) as reader:
+        assert [row.problem for row in reader] == [
+            "the field 'vector' has null or NaN at position 1",
+            "the field 'vector' has null or NaN at position 0",
+            None,
+        ]
