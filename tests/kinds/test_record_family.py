@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from simdb.arrays import UInt64s
 from simdb.kinds.records import (
+    Edits,
     Equal,
     Field,
     Record,
@@ -212,6 +213,9 @@ def test_a_large_bucket_is_warned_of_and_nothing_of_it_is_left_out():
         (Record([Field("a"), Field("b")], [Equal("a", "digits")]), 1),
         (Record([Field("a"), Field("b")], [Equal("a", "first:9")]), 199 / 200),
         (Record([Field(f"f{n}") for n in range(13)]), 1),
+        (Record([Field("a", compare="exact"), Field("b", compare="exact")]), 0),
+        (Record([Field("a", compare="exact", missing=20), Field("b")]), 119 / 200),
+        (Record([Field("a", compare="exact"), Field("b")], [Edits("a", 2)]), 1 / 2),
     ],
 )
 def test_a_pair_more_similar_than_that_is_a_candidate(settings, certain):
