@@ -361,7 +361,7 @@ class RatingsReader(RowReader):
 
     The file is read whole before the first set is complete; ratings that cannot be read are rows
     with a problem before that. A row of a set has the line of its first rating, and all its ratings
-    as ``raw``. Sets and bags come in the order of their first ratings.
+    as ``raw`` where that is needed. Sets and bags come in the order of their first ratings.
     """
 
     def __init__(self, stream: InputStream, options: ReadingOptions) -> None:
@@ -381,15 +381,16 @@ class RatingsReader(RowReader):
                 yield replace(row, item=None, metadata=None, problem=problem)
                 continue
             lines.setdefault(row.key, row.line)
-            # The last record of a file may lack the end of its line.
-            ended = row.raw if row.raw.endswith((b"\n", b"\r")) else row.raw + b"\n"
-            raws.setdefault(row.key, []).append(ended)
+            if self.options.raw:
+                # The last record of a file may lack the end of its line.
+                ended = row.raw if row.raw.endswith((b"\n", b"\r")) else row.raw + b"\n"
+                raws.setdefault(row.key, []).append(ended)
         self._take_beginning()
         self.notes = self._ratings.notes
         for key in self._table:
             counts = self._table.counts(key)
             item = dict(counts) if self.options.kind.of_counts else list(counts)
-            yield Row(lines[key], key, item, None, b"".join(raws.pop(key)))
+            yield Row(lines[key], key, item, None, b"".join(raws.pop(key, ())))
 
     def _take_beginning(self) -> None:
         """Take what is known of the file before its first row."""

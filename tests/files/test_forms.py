@@ -268,3 +268,15 @@ def test_one_column_without_a_name_is_a_field(tmp_path):
         assert row.metadata == {"": "x"}
     with pytest.raises(BadItemError, match="names the field '' twice"):
         rows_of(tmp_path / "a.csv", b",id,text,\nx,1,one,y\n")
+
+
+@pytest.mark.parametrize("raw", [True, False])
+def test_bytes_of_ratings_are_held_only_where_rows_need_them(tmp_path, raw):
+    path = tmp_path / "ratings.csv"
+    path.write_text("u,m,r\n1,a,5\n2,b,4\n1,c,4")
+    fields: Any = {"id_field": "u", "text_fields": ("m",), "rating_field": "r"}
+    options = ReadingOptions(kind=simdb.Set(), ratings=Liked(Fraction(3)), raw=raw, **fields)
+    with open_rows(str(path), options) as reader:
+        rows = [(row.line, row.key, row.item, row.raw) for row in reader]
+    raws = [b"1,a,5\n1,c,4\n", b"2,b,4\n"] if raw else [b"", b""]
+    assert rows == [(2, "1", ["a", "c"], raws[0]), (3, "2", ["b"], raws[1])]
