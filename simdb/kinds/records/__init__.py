@@ -48,8 +48,7 @@ from simdb.kinds.records.rules import (
     certain_loss,
     key_count_of,
     listed,
-    proposed_between,
-    proposed_pairs,
+    proposed,
     require_transformations,
     rule_of,
     sorted_pairs,
@@ -503,20 +502,15 @@ class Record(Kind, frozen=True):
         signatures: Callable[[], Iterator[UInt16s]],
         probes: Callable[[], Iterator[UInt16s]] | None = None,
     ) -> Iterator[tuple[str, dict[str, int]]]:
-        """Yield each rule in words, and ``proposed_pairs`` or ``proposed_between`` by it.
+        """Yield each rule in words, and what it makes candidates of, as ``proposed`` counts it.
 
         Pairs of other rules are among them. The keys of one rule are held at a time.
         """
         assert isinstance(family, RecordFamily)
-        signed = [] if probes is None else list(probes())
+        signed = [] if probes is None else [list(probes())]
         for number, rule in enumerate(self.rules):
-            keys = _keys_of_rule(family, signatures(), number)
-            yield (
-                " and ".join(map(str, rule)),
-                proposed_pairs(keys)
-                if probes is None
-                else proposed_between(_keys_of_rule(family, signed, number), keys),
-            )
+            keys = [_keys_of_rule(family, side, number) for side in (*signed, signatures())]
+            yield " and ".join(map(str, rule)), proposed(*keys)
 
     def _beyond_budget(self, words: str, pairs: int) -> str:
         return (

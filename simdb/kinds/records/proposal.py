@@ -22,7 +22,6 @@ import numpy as np
 
 from simdb import arrow
 from simdb.arguments import several
-from simdb.arrays import UInt16s
 from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError
 from simdb.kinds.base import shown
 from simdb.kinds.records import (
@@ -38,6 +37,7 @@ from simdb.kinds.records import (
     Within,
 )
 from simdb.kinds.records.items import PLAIN, RecordItems, as_float, native, read_day
+from simdb.kinds.records.rules import meetings
 
 Row: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
@@ -378,8 +378,8 @@ class _Estimate:
             family = RecordFamily(Record(self.fields, counted), b"")
             signed = np.split(family.sign(self._features), self._ends)
             for number, rule in enumerate(some):
-                meetings = _meetings(family, signed, number)
-                yield " and ".join(map(str, rule)), self._times * meetings
+                met, _ = meetings(*(family.keys_of_rule(side, number) for side in signed))
+                yield " and ".join(map(str, rule)), self._times * int(met.sum())
 
     def counted(self, kind: Record) -> Record:
         """Return settings with the words of the samples counted."""
@@ -397,19 +397,6 @@ def _fits(items: RecordItems, row: Row) -> bool:
     except BadItemError:
         return False
     return True
-
-
-def _meetings(family: RecordFamily, signed: Sequence[UInt16s], number: int) -> int:
-    known = []
-    for signatures in signed:
-        keys = family.keys_of_rule(signatures, number)
-        known.append(np.unique(keys[keys != 0], return_counts=True))
-    if len(known) == 1:
-        ((_, counts),) = known
-        return int(counts @ (counts - 1)) // 2
-    (left, left_counts), (right, right_counts) = known
-    _, ones, others = np.intersect1d(left, right, assume_unique=True, return_indices=True)
-    return int(left_counts[ones] @ right_counts[others])
 
 
 def _rules(estimate: _Estimate) -> dict[Rule, float]:

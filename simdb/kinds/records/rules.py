@@ -782,36 +782,6 @@ def used_columns(keys: UInt64s) -> UInt64s:
     return keys[:, keys.any(axis=0)]
 
 
-def proposed_between(keys: UInt64s, others: UInt64s) -> dict[str, int]:
-    """Count what a rule makes candidates of between two tables, as ``proposed_pairs`` in one.
-
-    ``records`` are those of both tables that have a key, ``buckets`` keys that both have, and
-    ``largest`` records of both share the one of ``largest_pairs``.
-    """
-    ones, begins, sizes, rows = _buckets(keys)
-    values, other_begins, other_sizes, other_rows = _buckets(others)
-    _, own, its = np.intersect1d(ones, values, assume_unique=True, return_indices=True)
-    products = sizes[own] * other_sizes[its]
-    meetings = np.concatenate([[0], np.cumsum(products)])
-    pairs = total = int(meetings[-1])
-    if keys.shape[1] > 1 and total:
-        sampled = np.unique(np.linspace(0, total - 1, SAMPLED_MEETINGS).astype(np.int64))
-        buckets = np.searchsorted(meetings, sampled, side="right") - 1
-        place, more = np.divmod(sampled - meetings[buckets], other_sizes[its[buckets]])
-        left = rows[begins[own[buckets]] + place]
-        right = other_rows[other_begins[its[buckets]] + more]
-        pairs = round(total * float(np.mean(1 / common_keys(keys[left], others[right]))))
-    largest_pairs = int(products.max(initial=0))
-    largest = (sizes[own] + other_sizes[its])[products == largest_pairs]
-    return {
-        "records": sum(int(side.any(axis=1).sum()) for side in (keys, others)),
-        "buckets": products.size,
-        "largest": int(largest.max(initial=0)),
-        "largest_pairs": largest_pairs,
-        "pairs": pairs,
-    }
-
-
 def _buckets(keys: UInt64s) -> tuple[UInt64s, Int64s, Int64s, Int64s]:
     """Return the keys that rows have, where each begins in the rows, how often, and rows by key."""
     rows, columns = np.nonzero(keys)
@@ -821,31 +791,56 @@ def _buckets(keys: UInt64s) -> tuple[UInt64s, Int64s, Int64s, Int64s]:
     return distinct, begins, sizes, rows[order]
 
 
-def proposed_pairs(keys: UInt64s) -> dict[str, int]:
-    """Count what a rule makes candidates of, by the keys of all records, (n, keys).
+def meetings(*tables: UInt64s) -> tuple[Int64s, list[tuple[Int64s, Int64s, Int64s]]]:
+    """Return how many pairs share each key, of one table or of two; and of each table its rows.
+
+    Of two tables these are the keys that both have. Rows are by key: where each begins, how many
+    they are, and all of them.
+    """
+    known = list(map(_buckets, tables))
+    if len(known) == 1:
+        _, begins, sizes, rows = known[0]
+        return sizes * (sizes - 1) // 2, [(begins, sizes, rows)]
+    (ones, *_), (others, *_) = known
+    _, *common = np.intersect1d(ones, others, assume_unique=True, return_indices=True)
+    both = zip(known, common, strict=True)
+    sides = [(begins[own], sizes[own], rows) for (_, begins, sizes, rows), own in both]
+    return sides[0][1] * sides[1][1], sides
+
+
+def proposed(*tables: UInt64s) -> dict[str, int]:
+    """Count what a rule makes candidates of, by the keys of one table, (n, keys), or of two.
 
     ``records`` have a key, ``buckets`` are different ones, ``largest`` records have the same, which
     makes ``largest_pairs`` of them, and ``pairs`` are candidates. Where pairs may share several
     keys they meet as often: their number is that of all meetings by the mean of 1 / keys shared,
-    over all or over 32,768 meetings.
+    over all or over 32,768 meetings. Of two tables, buckets are keys that both have, and records
+    those of both.
     """
-    _, begins, sizes, rows = _buckets(keys)
-    meetings = np.concatenate([[0], np.cumsum(sizes * (sizes - 1) // 2)])
-    pairs = total = int(meetings[-1])
-    if keys.shape[1] > 1 and total:
+    met, sides = meetings(*tables)
+    (begins, sizes, rows), (other_begins, other_sizes, other_rows) = sides[0], sides[-1]
+    ends = np.concatenate([[0], np.cumsum(met)])
+    pairs = total = int(ends[-1])
+    if tables[0].shape[1] > 1 and total:
         sampled = np.unique(np.linspace(0, total - 1, SAMPLED_MEETINGS).astype(np.int64))
-        buckets = np.searchsorted(meetings, sampled, side="right") - 1
-        place = sampled - meetings[buckets]  # of the pair (i, j) with i < j it is j (j - 1) / 2 + i
-        later = ((1 + np.sqrt(1 + 8 * place.astype(np.float64))) / 2).astype(np.int64)
-        later -= later * (later - 1) // 2 > place
-        later += later * (later + 1) // 2 <= place
-        left = rows[begins[buckets] + place - later * (later - 1) // 2]
-        right = rows[begins[buckets] + later]
-        pairs = round(total * float(np.mean(1 / common_keys(keys[left], keys[right]))))
+        own = np.searchsorted(ends, sampled, side="right") - 1
+        place = sampled - ends[own]
+        if len(tables) == 1:  # the place of the pair (i, j) with i < j is j (j - 1) / 2 + i
+            later = ((1 + np.sqrt(1 + 8 * place.astype(np.float64))) / 2).astype(np.int64)
+            later -= later * (later - 1) // 2 > place
+            later += later * (later + 1) // 2 <= place
+            earlier = place - later * (later - 1) // 2
+        else:
+            earlier, later = np.divmod(place, other_sizes[own])
+        left, right = rows[begins[own] + earlier], other_rows[other_begins[own] + later]
+        shared = common_keys(tables[0][left], tables[-1][right])
+        pairs = round(total * float(np.mean(1 / shared)))
+    largest_pairs = int(met.max(initial=0))
+    both = sizes if len(tables) == 1 else sizes + other_sizes
     return {
-        "records": int(keys.any(axis=1).sum()),
-        "buckets": sizes.size,
-        "largest": int(sizes.max(initial=0)),
-        "largest_pairs": math.comb(int(sizes.max(initial=0)), 2),
+        "records": sum(int(table.any(axis=1).sum()) for table in tables),
+        "buckets": met.size,
+        "largest": int(both[met == largest_pairs].max(initial=0)),
+        "largest_pairs": largest_pairs,
         "pairs": pairs,
     }
