@@ -30,6 +30,7 @@ from simdb.work import Work
 
 T = TypeVar("T")
 LISTED = 5  # of many parts, as many are printed
+KEYS_LISTED = 10  # of a group that is drawn
 Key: TypeAlias = str | int
 # Many keys: numbers, the UTF-8 of texts, or some of both.
 KeyColumn: TypeAlias = Int64s | ByteStrings | list[Key]
@@ -1319,9 +1320,9 @@ def _counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
-def _listed_shortly(keys: Sequence[Key], most: int = 10) -> str:
-    more = f" and {len(keys) - most:,} more" if len(keys) > most else ""
-    return ", ".join(map(str, keys[:most])) + more
+def _listed_shortly(keys: Sequence[Key]) -> str:
+    more = f" and {len(keys) - KEYS_LISTED:,} more" if len(keys) > KEYS_LISTED else ""
+    return ", ".join(map(str, keys[:KEYS_LISTED])) + more
 
 
 def _promised(answer: Matches | Pairs | Groups) -> dict[str, Any]:

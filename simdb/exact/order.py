@@ -48,13 +48,13 @@ class SymbolOrder(Struct, frozen=True, eq=False, dict=True):
             raise ConfigurationError("SymbolOrder.frequent must not name a symbol twice")
 
     @classmethod
-    def from_sample(cls, symbols: UInt64s, limit: int = FREQUENT_LIMIT) -> SymbolOrder:
-        """Rank the most frequent of some symbols of many sets, at most ``limit``."""
+    def from_sample(cls, symbols: UInt64s) -> SymbolOrder:
+        """Rank the most frequent of some symbols of many sets."""
         distinct, counts = np.unique(symbols, return_counts=True)
         repeated = np.flatnonzero(counts > 1)
         distinct, counts = distinct[repeated], counts[repeated]
         ranked = np.lexsort((distinct, counts))
-        return cls(distinct[ranked[max(0, distinct.size - limit) :]])
+        return cls(distinct[ranked[max(0, distinct.size - FREQUENT_LIMIT) :]])
 
     @cached_property
     def ranks(self) -> Ranks:

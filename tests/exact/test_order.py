@@ -51,13 +51,14 @@ def test_symbols_outside_the_table_come_first_by_value_then_the_table_by_rank():
     )
 
 
-def test_a_sample_ranks_repeated_symbols_rarest_first():
+def test_a_sample_ranks_repeated_symbols_rarest_first(monkeypatch):
     sets = [{1, 2, 3, 4}, {2, 3, 4}, {3, 4}, {4, 9}, {4, 8}]
     order = SymbolOrder.from_sample(columns(sets)[0])
     assert order.frequent.tolist() == [2, 3, 4]
-    assert SymbolOrder.from_sample(columns(sets)[0], limit=2).frequent.tolist() == [3, 4]
-    assert SymbolOrder.from_sample(columns(sets)[0], limit=0).frequent.size == 0
     assert SymbolOrder.from_sample(columns([])[0]).frequent.size == 0
+    for limit, ranked in ((2, [3, 4]), (0, [])):
+        monkeypatch.setattr("simdb.exact.order.FREQUENT_LIMIT", limit)
+        assert SymbolOrder.from_sample(columns(sets)[0]).frequent.tolist() == ranked
 
 
 def test_a_table_with_a_symbol_twice_or_of_another_type_is_refused():
@@ -69,10 +70,11 @@ def test_a_table_with_a_symbol_twice_or_of_another_type_is_refused():
             SymbolOrder(table)
 
 
-def test_symbols_as_frequent_as_each_other_are_ranked_by_value():
+def test_symbols_as_frequent_as_each_other_are_ranked_by_value(monkeypatch):
     sets = [{9, 5, 7, 1}, {7, 9, 5}, {1, 2}, {2, 9}]
     assert SymbolOrder.from_sample(columns(sets)[0]).frequent.tolist() == [1, 2, 5, 7, 9]
-    assert SymbolOrder.from_sample(columns(sets)[0], limit=3).frequent.tolist() == [5, 7, 9]
+    monkeypatch.setattr("simdb.exact.order.FREQUENT_LIMIT", 3)
+    assert SymbolOrder.from_sample(columns(sets)[0]).frequent.tolist() == [5, 7, 9]
 
 
 def test_the_lowest_rank_is_the_key_of_the_least_frequent_symbol():
