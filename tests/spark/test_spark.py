@@ -110,7 +110,7 @@ def test_many_small_cases_in_one_job_are_answered_as_each_alone(spark, cases, ra
 
     Rows that cannot be stored are left out, and told.
     """
-    rows = [
+    rows: list[tuple[int, Any]] = [
         (1_000 * case + place, [100 * case + element for element in elements])
         for case, sets in enumerate(cases)
         for place, elements in enumerate(sets)
