@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -68,6 +68,9 @@ def export(
                 "the key and the item cannot both go to one field: name the item's field too"
             )
         item_fields = source.kind.field_names or [text_field or source.kind.name]
+        # A record may lack one, which no metadata may stand for.
+        of_item = "--metadata-field" if item_field is None else "--text-field"
+        taken = {"--id-field": [id_field], of_item: item_fields}
 
         def rows(*, of_table: bool = False) -> Iterator[dict[str, Any]]:
             for count, record in enumerate(source.items(), 1):
@@ -79,10 +82,10 @@ def export(
                     others = {metadata_field: told}
                 item_of = source.kind.column_item if of_table else source.kind.plain_item
                 plain = item_of(record.item)
-                if item_field is None:
-                    # Of a row without any of the fields one cannot tell that it is a record.
-                    plain = plain or dict.fromkeys(item_fields)
-                yield _exported(record, plain, others, id_field, item_field)
+                # Of a row without any of the fields one cannot tell that it is a record.
+                of_record = plain or dict.fromkeys(item_fields)
+                item = of_record if item_field is None else {item_field: plain}
+                yield _exported(record, item, others, id_field, taken)
                 if count % 1000 == 0:
                     bar.advance("exporting", count, total)
 
@@ -103,18 +106,17 @@ def export(
 
 def _exported(
     record: Entry,
-    plain: Any,
+    item: dict[str, Any],
     metadata: Mapping[str, Any],
     id_field: str,
-    item_field: str | None,
+    taken: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Return an item as a row; the fields of a record become fields of the row."""
-    item: dict[str, Any] = plain if item_field is None else {item_field: plain}
+    """Return an item as a row; ``taken`` are fields of others than metadata, by what names them."""
     if id_field in item:
         raise UsageError(
             f"the record {record.key!r} has a field {id_field!r}: name another with --id-field"
         )
-    for option, names in (("--id-field", (id_field,)), ("--text-field", item)):
+    for option, names in taken.items():
         field = next((name for name in names if name in metadata), None)
         if field is not None:
             raise UsageError(

@@ -13,7 +13,7 @@ import simdb
 from simdb.files.writing import Output
 from tests.support import cli_stores
 from tests.support.cli_stores import ROWS, likeness, near_copy, text_of, words
-from tests.support.commands import done, lines_of, run, write_rows
+from tests.support.commands import done, failed, lines_of, run, write_rows
 from tests.support.processes import started
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
@@ -339,3 +339,16 @@ def test_records_without_any_value_are_exported_and_added_again(tmp_path, suffix
         {"id": 1, "a": "x"},
         {**written[0], "id": 2},
     ]
+
+
+def test_metadata_are_no_field_that_a_record_lacks(tmp_path):
+    path, out = tmp_path / "s.simdb", tmp_path / "out.jsonl"
+    with simdb.open(path, threads=1) as db:
+        kind = simdb.Record([simdb.kinds.Field("a"), simdb.kinds.Field("b")])
+        db.create_collection("c", kind, threshold=0.5, seed=1).add(
+            0, {"a": "x"}, metadata={"b": "y"}
+        )
+    told = failed("export", path, "c", "-o", out)
+    assert "the metadata of 0 has a field 'b': name one for all metadata with" in told
+    done("export", path, "c", "-o", out, "--metadata-field", "more")
+    assert json.loads(out.read_text()) == {"id": 0, "a": "x", "more": {"b": "y"}}
