@@ -3018,8 +3018,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/export.py",
-        "plain = plain or dict.fromkeys(item_fields)",
-        "pass",
+        "plain or dict.fromkeys(item_fields)",
+        "plain",
         "tests/cli/test_stores.py -k without_any_value",
     ),
     Fault(

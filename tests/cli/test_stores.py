@@ -349,6 +349,6 @@ def test_metadata_are_no_field_that_a_record_lacks(tmp_path):
             0, {"a": "x"}, metadata={"b": "y"}
         )
     told = failed("export", path, "c", "-o", out)
-    assert "the metadata of 0 has a field 'b': name one for all metadata with" in told
+    assert "the metadata of 0 has a field 'b': name another with --metadata-field" in told
     done("export", path, "c", "-o", out, "--metadata-field", "more")
     assert json.loads(out.read_text()) == {"id": 0, "a": "x", "more": {"b": "y"}}
