@@ -717,8 +717,8 @@ class CollectionView(Tabular):
         Raises:
             OperationInterruptedError: the budget is spent.
             ConfigurationError: the pairs, or the items connected by them, do not fit into memory;
-                ``earlier`` is from another collection or from before a rebuild of its index, or
-                made with other arguments; or, without it, a rule proposes more pairs than
+                ``earlier`` is from another collection or from before a rebuild with other settings,
+                or made with other arguments; or, without it, a rule proposes more pairs than
                 ``Record.rule_budget``.
             KeyNotFoundError: a key of ``apart`` is not stored.
         """

@@ -130,7 +130,7 @@ def _number(value: Any) -> int | Decimal:
     if not isinstance(value, str):
         whole: int = value + 0
         return whole
-    if not value.isascii() or "_" in value:  # as where the fields of records are read
+    if not value.isascii() or "_" in value:  # which Python reads; fields of records do not
         raise ValueError(f"{value!r} is not a number")
     try:
         return int(value)

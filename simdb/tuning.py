@@ -155,8 +155,10 @@ class Judged:
     Attributes:
         threshold: from which on texts are similar.
         precision, recall: of the pairs from there on the share that are true, and of the true
-            pairs of at least 0.5 the share from there on; None where nothing is known.
-        precision_interval, recall_interval: 95 %. Pairs that have a text in common count as one.
+            pairs of at least 0.5 the share from there on; None where that takes in a range of
+            similarities of which no pair was judged, or no true pair is known.
+        precision_interval, recall_interval: 95 %, whatever is true of the other ranges; None where
+            nothing is known. Pairs that have a text in common count as one.
     """
 
     threshold: float
@@ -456,14 +458,15 @@ def judge(
         above = np.bincount(of_bins, minlength=_LAST_BIN + 1)
         above = np.rint(above * trial.histogram / kept).astype(np.int64)
         true = [_true_pairs(judged, answers, pairs) for pairs in (above, trial.histogram - above)]
-        (found, found_interval, pairs), (missed, missed_interval, _) = true
+        (found, found_interval, pairs), (missed, missed_interval, others) = true
         precision = precision_interval = recall = recall_interval = None
+        every = int(above.sum())
         if pairs:
-            precision = found / pairs
-            every = int(above.sum())
+            precision = found / pairs if pairs == every else None
             precision_interval = found_interval[0] / every, found_interval[1] / every
         if found + missed:
-            recall = found / (found + missed)
+            is_known = pairs + others == sum(trial.histogram)
+            recall = found / (found + missed) if is_known else None
             recall_interval = (
                 1 - _largest_share(missed, missed_interval, found, found_interval),
                 _largest_share(found, found_interval, missed, missed_interval),
@@ -496,7 +499,7 @@ def _true_pairs(
     unknown = int(pairs[~known].sum())
     asked, yes, pairs = asked[known], yes[known], pairs[known]
     total = int(pairs.sum())
-    share = float(yes @ (pairs / asked)) / total
+    share = min(1.0, float(yes @ (pairs / asked)) / total)
     weights = (pairs / total) ** 2 / asked
     pooled = share * (1 - share)
     independent = 1 / weights.sum()

@@ -230,8 +230,8 @@ def grouped(
         if not isinstance(made, Grouped) or (made.settings, made.scale, made.method) != own:
             raise ConfigurationError(
                 "the earlier groups are not from this collection, bound and method, or from before "
-                "it was rebuilt or the store loaded, repaired or restored, or hold no pairs, like "
-                "groups that chain: ask for all anew without them"
+                "it was rebuilt with other settings or the store loaded, repaired or restored, or "
+                "hold no pairs, like groups that chain: ask for all anew without them"
             )
         if made.guarantee != guarantee:
             raise ConfigurationError(

@@ -62,6 +62,8 @@ def export(
         if source.kind.field_names is not None:
             if text_field is not None:
                 raise UsageError("--text-field is not for records, which have their own fields")
+            if id_field in source.kind.field_names:
+                raise UsageError(f"records have a field {id_field!r}: name another with --id-field")
             item_field = None
         if id_field == item_field:
             raise UsageError(
@@ -83,8 +85,7 @@ def export(
                 item_of = source.kind.column_item if of_table else source.kind.plain_item
                 plain = item_of(record.item)
                 # Of a row without any of the fields one cannot tell that it is a record.
-                of_record = plain or dict.fromkeys(item_fields)
-                item = of_record if item_field is None else {item_field: plain}
+                item = {item_field: plain} if item_field else plain or dict.fromkeys(item_fields)
                 yield _exported(record, item, others, id_field, taken)
                 if count % 1000 == 0:
                     bar.advance("exporting", count, total)
@@ -112,10 +113,6 @@ def _exported(
     taken: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """Return an item as a row; ``taken`` are fields of others than metadata, by what names them."""
-    if id_field in item:
-        raise UsageError(
-            f"the record {record.key!r} has a field {id_field!r}: name another with --id-field"
-        )
     for option, names in taken.items():
         field = next((name for name in names if name in metadata), None)
         if field is not None:

@@ -197,7 +197,8 @@ def _print_side_by_side(one: Any, other: Any) -> None:
         values = one.get(name), other.get(name)
         texts = ["" if value is None else printable(str(value)) for value in values]
         verdict = "" if texts[0] == texts[1] else "differs"
-        verdict = verdict if all(map(str.strip, texts)) else "missing"
+        is_there = all(value is not None and str(value).strip() for value in values)
+        verdict = verdict if is_there else "missing"
         table.add_row(name, *_marked(*texts), verdict)
     console().print(table)
 

@@ -79,7 +79,9 @@ def _rule_from(text: str) -> Any:
         return text.split("+")
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise UsageError(f"--rule {text[:60]}: nested too deeply") from None
+    except ValueError as error:
         raise UsageError(f"--rule {text[:60]}: not JSON: {error}") from None
 
 

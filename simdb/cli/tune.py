@@ -191,7 +191,7 @@ def _asked(trial: Trial, texts: list[str], count: int) -> dict[tuple[int, int], 
 
 
 def _print_judged(found: list[Judged]) -> None:
-    if all(one.recall is None for one in found):
+    if all(one.recall_interval is None for one in found):
         note("no pair was judged the same: precision and recall are not known")
         return
     print_table(

@@ -122,9 +122,10 @@ class JsonLinesReader(NamedFieldsReader):
     Stricter than Python's json: ``NaN``, ``Infinity``, numbers too large for a double and escapes
     of half a surrogate pair are problems. Of a name that occurs twice the last value counts. A bag
     is a list with repeats, or an object of elements and counts, whose names are strings or integers
-    as ``options.elements`` says: names in JSON are always text. A vector is a list of numbers
-    (where several fields are one vector also a number), a bit vector a text or a list of 0 and 1 or
-    a hexadecimal text, a fingerprint a list of minutiae or of squares.
+    as ``options.elements`` says: names in JSON are always text; or a list of pairs. A vector is a
+    list of numbers (where several fields are one vector also a number), a bit vector a text or a
+    list of 0 and 1, a hexadecimal text or a whole number, a fingerprint a list of minutiae or of
+    squares.
     """
 
     def blocks(self, most_bytes: int) -> Iterator[ColumnRows | Iterator[Row]]:

@@ -163,7 +163,9 @@ class Bits(SymbolKind, frozen=True):
     def item_of_json(self, value: Any, *, several: bool = False) -> Any:
         if isinstance(value, list | bytes):  # bytes, which JSON has not, are of a table
             return value
-        if type(value) is int and not several:  # beside others nobody knows how long it is
+        if type(value) is int:
+            if several:  # beside others nobody knows how long it is
+                raise BadItemError("bits written as a whole number must be in one field")
             return value
         return self.item_of_tokens([value]) if isinstance(value, str) else NotImplemented
 

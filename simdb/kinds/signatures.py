@@ -41,7 +41,7 @@ from simdb.ragged import ByteStrings, Column
 _FORMS = {32: "<u4", 64: "<u8"}
 _EMPTY = {form: np.iinfo(form).max for form in _FORMS.values()}  # what libraries begin with
 _COMPARED_AT_ONCE = 8_192
-_WHOLE = re.compile("[0-9]{1,20}")  # 64 bits have no more digits
+_WHOLE = re.compile("[0-9]{1,4300}")  # Python reads no longer ones
 
 
 class Signature(Kind, frozen=True):

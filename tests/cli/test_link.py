@@ -145,7 +145,7 @@ def test_columns_of_one_table_are_told_and_no_others(tmp_path):
         (["--id-field", "town"], "the column 'town' is not unique; --id-field"),
         (["--id-field", "x"], "there is no column 'x'; there are id, name, street, town, note"),
         (["--rule", "[1"], "--rule [1: not JSON"),
-        (["--rule", "[" * 100_000], "--rule [[["),
+        (["--rule", "[" * 100_000], "[[[: nested too deeply"),
         (["--compare", "name=exact:many"], "the tolerance 'many' is not a number"),
         (["--compare", f"name=numeric:{'[' * 100_000}"], "[[[' is not a number"),
         (["--compare", "age=exact"], "both tables have no column 'age'; they share 'name'"),

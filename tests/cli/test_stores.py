@@ -14,6 +14,7 @@ from simdb.files.writing import Output
 from tests.support import cli_stores
 from tests.support.cli_stores import ROWS, likeness, near_copy, text_of, words
 from tests.support.commands import done, failed, lines_of, run, write_rows
+from tests.support.kind_cases import ALL
 from tests.support.processes import started
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
@@ -350,5 +351,21 @@ def test_metadata_are_no_field_that_a_record_lacks(tmp_path):
         )
     told = failed("export", path, "c", "-o", out)
     assert "the metadata of 0 has a field 'b': name another with --metadata-field" in told
+    told = failed("export", path, "c", "-o", out, "--id-field", "b")
+    assert "records have a field 'b': name another with --id-field" in told
     done("export", path, "c", "-o", out, "--metadata-field", "more")
     assert json.loads(out.read_text()) == {"id": 0, "a": "x", "more": {"b": "y"}}
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if ALL[name].kind.field_names is None])
+def test_items_of_every_kind_are_exported_to_a_table_and_added_again(tmp_path, name):
+    case, path, out = ALL[name], tmp_path / "s.simdb", tmp_path / "out.parquet"
+    with simdb.open(path, threads=1) as db:
+        recipe = db.create_collection("c", case.kind, **case.bound, seed=1).recipe()
+        db["c"].add_many(enumerate(case.items))
+        db.create_collection("again", recipe=recipe)
+    done("export", path, "c", "-o", out)
+    done("add", path, "again", out, "--id-field", "id", "--item-field", case.kind.name)
+    with simdb.open(path, read_only=True) as db:
+        of_both = [[(e.key, repr(e.item)) for e in db[one].items()] for one in ("c", "again")]
+    assert of_both[0] == of_both[1]

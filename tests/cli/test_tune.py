@@ -380,9 +380,9 @@ def test_what_was_not_judged_may_be_true(found: simdb.Tuning) -> None:
     trial = found.trials[0]
     best = trial.pairs[-1]
     (told,) = judge(trial, {(best.left, best.right): True}, thresholds=[0.95])
-    assert told.recall == 1
+    assert told.recall is None
     assert told.recall_interval is not None
-    assert told.recall_interval[0] < 0.5
+    assert told.recall_interval[0] < 0.5 < told.recall_interval[1] == 1
 
 
 def test_ranges_that_nobody_judged_may_be_true_or_not() -> None:
@@ -396,6 +396,7 @@ def test_ranges_that_nobody_judged_may_be_true_or_not() -> None:
             edges = sorted({tuning._bin(one) for one in drawn} | {-1, 10})
             assert max(np.diff(edges)) <= 2 * 10 / asked
         for one in judge(trial, {(pair.left, pair.right): True for pair in drawn}):
+            assert (one.recall is None) == (asked < 10)
             true = sum(pair.similarity >= one.threshold for pair in pairs) / 200
             assert one.recall_interval is not None
             assert one.recall_interval[0] <= true <= one.recall_interval[1]

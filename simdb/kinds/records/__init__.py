@@ -229,7 +229,7 @@ class Field(Settings, frozen=True):
         """The points that it loses, or more, from a distance on or where it has no value."""
         if self.missing == "ignore":
             return Fraction(0)
-        if self.compare == "exact" and distance:
+        if self.compare == "exact":
             distance = self.reach  # what differs at all gives none
         scale = METRES if self.compare == "place" else 1
         share = 1 - min(Fraction(1), (scale * distance / self.reach) ** 2)
