@@ -22,6 +22,7 @@ from simdb.results import Key
 if TYPE_CHECKING:
     from rich.text import Text
 
+ASKED = 20  # pairs, if it is not said
 _LONG = 500  # characters of a text whose differences are told by words
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 
@@ -30,11 +31,14 @@ def label(
     *,
     stored: OneOrTwo,
     limit: Annotated[
-        int,
+        int | None,
         typer.Option(
-            "--limit", min=1, help="The number of pairs to ask about, the least certain first."
+            "--limit",
+            min=1,
+            help="The number of pairs to ask about, the least certain first.",
+            show_default=str(ASKED),
         ),
-    ] = 20,
+    ] = None,
     pairs: Annotated[
         str | None,
         typer.Option(
@@ -74,6 +78,8 @@ def label(
     """
     if sum([show, take is not None, pairs is not None]) > 1:
         raise UsageError("--show, --take and --pairs contradict each other")
+    if limit is not None and (show or take is not None or pairs is not None):
+        raise UsageError("--limit is of pairs that are chosen: leave it out")
     if show:
         with stored.both() as (view, partner):
             _show(view.labels(other=partner), telling)
@@ -87,7 +93,7 @@ def label(
             return
         if handed is None:
             with telling.bar() as bar:
-                found = source.uncertain(other=partner, limit=limit, progress=bar.callback)
+                found = source.uncertain(other=partner, limit=limit or ASKED, progress=bar.callback)
             asked: list[_Question] = [(left, right, told) for left, right, told in found]
         else:
             if source.kind.field_names is None:

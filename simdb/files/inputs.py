@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from simdb.errors import ConfigurationError, Remedy
+from simdb.errors import ConfigurationError, Remedy, UsageError
 from simdb.files.compression import STANDARD_STREAM, plain_name
 from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
@@ -42,11 +42,14 @@ def _matches(pattern: str) -> list[str]:
     """Return what matches, sorted, without names that begin with a dot."""
     folder = _fixed(pattern)
     rest = str(Path(pattern).relative_to(folder))
-    found = sorted(
-        path
-        for path in folder.glob(rest)
-        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    try:
+        found = sorted(
+            path
+            for path in folder.glob(rest)
+            if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        )
+    except RecursionError:  # of folders in each other, which a folder's name alone reads
+        raise UsageError(f"{pattern}: folders are nested too deeply for a pattern") from None
     if not found:
         raise FileNotFoundError(2, "no such file or folder", pattern)
     return list(map(str, found))

@@ -232,17 +232,19 @@ def written_together(*targets: str) -> Iterator[tuple[Output, ...]]:
         UsageError: two targets are the same file.
     """
     require_distinct(*targets)
-    with contextlib.ExitStack() as opened:
-        outputs = []
-        for target in targets:
-            output = Output(target)
-            opened.callback(output.discard)
-            outputs.append(output)
+    outputs: list[Output] = []
+    try:
+        # By functions of C, which no interrupt parts: else one could be open and not noted here.
+        outputs.extend(map(Output, targets))
         yield tuple(outputs)
         for output in outputs:
             output.finish()
         for output in outputs:
             output.publish()
+    finally:
+        with contextlib.ExitStack() as ending:
+            for output in outputs:
+                ending.callback(output.discard)
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -60,6 +60,15 @@ def test_several_inputs_and_patterns_are_all_of_their_rows(folder, tmp_path, nam
     assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
 
 
+def test_folders_too_deep_for_a_pattern_are_told(tmp_path, monkeypatch):
+    def too_deep(*_):
+        raise RecursionError
+
+    monkeypatch.setattr(Path, "glob", too_deep)
+    told = failed("dedupe", tmp_path / "**" / "*.txt", "-o", tmp_path / "kept")
+    assert "*.txt: folders are nested too deeply for a pattern" in told
+
+
 def test_a_pattern_of_nothing_and_an_input_twice_are_refused(folder, tmp_path):
     output = ("-o", tmp_path / "kept.jsonl")
     assert "no such file" in failed("dedupe", folder / "*.csv", *output)

@@ -8,12 +8,15 @@ import resource
 import signal
 import stat
 import sys
+from itertools import count
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 
 from simdb.errors import UsageError
-from simdb.files import open_rows
+from simdb.files import open_rows, writing
 from simdb.files.writing import Output, json_line, written_together
 from simdb.zstandard import library as zstandard
 from tests.support.processes import answer_of, interpreted
@@ -257,3 +260,31 @@ def test_what_cannot_be_written_names_the_output(tmp_path):
 
     assert answer_of(limited) == "b.gz"
     assert names_in(tmp_path) == []
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of what is interrupted as it is opened
+def test_nothing_is_left_beside_outputs_at_whichever_line_an_interrupt_comes(tmp_path):
+    targets = [str(tmp_path / name) for name in ("a", "b.gz")]
+    for number in count():
+        lines = iter(range(number))
+
+        def traced(frame: FrameType, event: str, _: object, lines: Any = lines) -> Any:
+            if frame.f_code.co_filename != writing.__file__:
+                return None
+            if event == "line" and next(lines, None) is None:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+            return traced
+
+        try:
+            sys.settrace(traced)
+            with written_together(*targets) as outputs:
+                for output in outputs:
+                    output.write(b"content")
+            break
+        except KeyboardInterrupt:
+            assert {path.name for path in tmp_path.iterdir()} <= {"a", "b.gz"}
+        finally:
+            sys.settrace(None)
+    assert number > 80
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b.gz"}

@@ -258,6 +258,7 @@ def test_an_empty_value_is_shown_as_a_missing_one(tmp_path):
         people.add_many([(1, {"name": "Ann", "town": ""}), (2, {"name": "Anne", "town": "York"})])
     (tmp_path / "pairs.tsv").write_text("1\t2\n")
     asked = ("label", tmp_path / "s", "--pairs", tmp_path / "pairs.tsv", "--integer-keys")
+    assert "--limit is of pairs that are chosen" in failed(*asked, "--limit", 1)
     shown = done(*asked, stdin="q\n").stdout
     told = {line.split()[0]: line.split()[-1] for line in shown.splitlines()[2:]}
     assert told == {"name": "differs", "town": "missing"}
