@@ -22,7 +22,7 @@ from simdb.results import Key
 if TYPE_CHECKING:
     from rich.text import Text
 
-ASKED = 20  # pairs, if it is not said
+_ASKED = 20  # pairs, if it is not said
 _LONG = 500  # characters of a text whose differences are told by words
 _ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 
@@ -35,8 +35,7 @@ def label(
         typer.Option(
             "--limit",
             min=1,
-            help="The number of pairs to ask about, the least certain first.",
-            show_default=str(ASKED),
+            help=f"The number of pairs to ask about, the least certain first; {_ASKED} without it.",
         ),
     ] = None,
     pairs: Annotated[
@@ -93,7 +92,9 @@ def label(
             return
         if handed is None:
             with telling.bar() as bar:
-                found = source.uncertain(other=partner, limit=limit or ASKED, progress=bar.callback)
+                found = source.uncertain(
+                    other=partner, limit=limit or _ASKED, progress=bar.callback
+                )
             asked: list[_Question] = [(left, right, told) for left, right, told in found]
         else:
             if source.kind.field_names is None:
