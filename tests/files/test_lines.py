@@ -112,7 +112,8 @@ def test_a_row_that_is_nested_just_less_deeply_than_can_be_read_is_a_row_or_a_ba
 
     problems = {row.problem for row in json_rows(b"\n".join(deep))}
 
-    assert problems == {None, "nested too deeply"}
+    assert None in problems
+    assert problems <= {None, "nested too deeply"}  # how deep is too deep depends on the Python
 
 
 def test_the_key_of_a_row_with_a_bad_text_is_still_told():
