@@ -294,7 +294,7 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of these
             globals()[name] = value
             return value
         if name == "__version__":
-            return _installed()
+            return late.module("simdb.extras").own_version()
         if name in _PARTS:
             return late.module(f"simdb.{name}")
         raise AttributeError(f"module 'simdb' has no attribute {name!r}")
@@ -302,15 +302,6 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of these
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
-
-
-def _installed() -> str:
-    """Return the version that is installed, or that none is, as of a checkout."""
-    metadata = late.module("importlib.metadata")  # slow to load
-    try:
-        return str(metadata.version("simdb-store"))
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 starting.finish()

@@ -28,7 +28,7 @@ BELOW_ROOMS = {"linkage", "storage"} | OF_ITEMS | MATHEMATICS | BOTTOM
 ALLOWED_IMPORTS = {
     "errors": set(),
     "arguments": {"errors"},
-    "extras": {"errors"},
+    "extras": {"errors", "late"},
     "arrow": {"arguments", "arrays", "errors", "extras", "ragged"},
     "policies": {"errors", "results"},
     "work": {"errors"},

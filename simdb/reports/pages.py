@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from simdb.differences import Marked, rows, shortened
 from simdb.evidence import Facet, PairExplanation, in_words
-from simdb.extras import of_extra
+from simdb.extras import of_extra, own_version
 from simdb.notebooks import visible
 
 PAIR_BYTES = 12_000  # of the page, that one pair takes: so some hundred pairs take two megabytes
@@ -76,14 +76,9 @@ def _environment() -> Any:
 
 def _made() -> str:
     """By what the page was made."""
-    import platform  # neither is needed for anything else
-    from importlib.metadata import PackageNotFoundError, version
+    import platform  # which is needed for nothing else
 
-    try:
-        own = version("simdb-store")
-    except PackageNotFoundError:
-        own = "(not installed)"
-    return f"simdb {own}, Python {platform.python_version()}"
+    return f"simdb {own_version()}, Python {platform.python_version()}"
 
 
 def beside(told: PairExplanation, left: str, right: str) -> Shown:

@@ -10,7 +10,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import asynccontextmanager
 from functools import partial
 from http import HTTPStatus
-from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, TypeVar
 from urllib.parse import unquote
@@ -23,6 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from simdb.errors import SimdbError, StorageError
+from simdb.extras import own_version
 from simdb.serve.answers import Service
 from simdb.serve.endpoints import ENDPOINTS, Endpoint, arguments_of, described
 from simdb.serve.guard import Guard, refused
@@ -78,7 +78,7 @@ class Worker:
         self._checks = _Lane(1, "simdb-serve-ready")
         self._is_warm = False
         self._parts = {name: files("simdb.serve").joinpath(name).read_bytes() for name in _PARTS}
-        self._description = described(_version(), writes=settings.writes)
+        self._description = described(own_version(), writes=settings.writes)
 
     @property
     def grace(self) -> int:
@@ -289,13 +289,6 @@ async def _of_http(request: Request, error: Exception) -> Response:
     answer = refused(RefusedError(status, message, change=tuple(change)))
     answer.headers.update(error.headers or {})
     return answer
-
-
-def _version() -> str:
-    try:
-        return version("simdb-store")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _api_page(description: dict[str, Any]) -> str:

@@ -267,7 +267,7 @@ def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch, is_wrap
             raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("importlib.metadata.version", interrupt)
+    monkeypatch.setattr("simdb.extras.own_version", interrupt)
     result = run("--version")
     assert result.exit_code == 130
     assert "Traceback" not in result.stderr

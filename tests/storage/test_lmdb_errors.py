@@ -23,6 +23,7 @@ from simdb.errors import (
     NotADatabaseError,
     StorageError,
 )
+from simdb.extras import own_version
 from simdb.storage.file import creation, preflight
 from simdb.storage.file import environment as environments
 from simdb.storage.file import errors as file_errors
@@ -246,14 +247,16 @@ def test_a_checkout_that_is_not_installed_makes_stores_too(path, monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", absent)
+    own_version.cache_clear()
     simdb.open(path).close()
+    own_version.cache_clear()
     environment = acquire(path, read_only=True)
     with environment.read() as transaction:
         header = layout.unpack(
             layout.unseal(Table.META, HEADER_KEY, transaction.get(Table.META, HEADER_KEY))
         )
     environments.release(environment)
-    assert header["created_by"] == "simdb-store of a checkout"
+    assert header["created_by"] == "simdb-store (not installed)"
 
 
 @pytest.mark.parametrize(

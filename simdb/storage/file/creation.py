@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 
 import lmdb
 
-from simdb import late
 from simdb.errors import (
     DatabaseFullError,
     DatabaseNotFoundError,
@@ -26,6 +25,7 @@ from simdb.errors import (
     NotADatabaseError,
     StorageError,
 )
+from simdb.extras import own_version
 from simdb.late import cached_property
 from simdb.storage.file import preflight
 from simdb.storage.file.errors import translated
@@ -207,17 +207,12 @@ FORMAT_WITHOUT_LOG = 2  # which is else the same; a log that is written to such 
 
 def new_header(engine_version: tuple[int, ...]) -> dict[str, Any]:
     """Return the header of a new store, with an identifier of its own."""
-    metadata = late.module("importlib.metadata")  # slow to load, and mostly not needed
-    try:
-        version = metadata.version("simdb-store")
-    except metadata.PackageNotFoundError:  # used from a checkout that is not installed
-        version = "of a checkout"
     return {
         "magic": MAGIC,
         "format": FORMAT_VERSION,
         "uuid": uuid.uuid4().bytes,
         "lmdb": list(engine_version),
-        "created_by": f"simdb-store {version}",
+        "created_by": f"simdb-store {own_version()}",
     }
 
 
