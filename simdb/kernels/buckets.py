@@ -18,6 +18,21 @@ NONE_LEFT = -1
 MUST_WAIT = -2
 
 
+@inlined
+def _undropped(
+    members: Int64s, place: int, status: UInt8s, next_places: Int64s, row: int, band: int
+) -> int:
+    """Return the first member from a place on that is not dropped, at the latest the row itself.
+
+    The place is kept for good: what was dropped or compared once never comes up again, so that all
+    rounds together pass over each member of a bucket once.
+    """
+    while status[members[place]] == DROPPED:
+        place += 1
+    next_places[row, band] = place
+    return members[place]
+
+
 @kernel
 def next_earlier(
     undecided: Int64s,
@@ -54,6 +69,7 @@ def next_earlier(
             rest ``NONE_LEFT``; or ``MUST_WAIT`` first while the row waits.
     """
     bands = own_places.shape[1]
+    heads = np.empty(bands, np.int32)  # the next earlier row of each bucket; the row itself at last
     for position in range(undecided.size):
         row = undecided[position]
         earlier[position, :] = NONE_LEFT
@@ -66,22 +82,24 @@ def next_earlier(
                 status[row] = DROPPED
                 continue
             similar_to[row] = -1
+        for band in range(bands):
+            heads[band] = row
+            place = next_places[row, band]
+            if place < own_places[row, band]:
+                while place < own_places[row, band] and members[place] <= last_compared[row]:
+                    place += 1
+                heads[band] = _undropped(members, place, status, next_places, row, band)
         found = 0
         while found < earlier.shape[1]:
             best = row
             for band in range(bands):
-                place = next_places[row, band]
-                while place < own_places[row, band] and (
-                    members[place] <= last_compared[row] or status[members[place]] == DROPPED
-                ):
-                    place += 1
-                # Kept for good: what was dropped or compared once never comes up again, so that all
-                # rounds together pass over each member of a bucket once.
-                next_places[row, band] = place
-                if place < own_places[row, band]:
-                    best = min(best, members[place])
+                best = min(best, heads[band])
             if best == row:
                 break
+            for band in range(bands):
+                if heads[band] == best:
+                    place = next_places[row, band] + 1
+                    heads[band] = _undropped(members, place, status, next_places, row, band)
             # The smallest of the next members of all bands: no other row before it is left.
             last_compared[row] = best
             if equal_words(signatures[row], signatures[best]) >= needed:
