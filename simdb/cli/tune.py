@@ -105,7 +105,9 @@ def tune(
 def _command(inputs: list[str], reading: UnstoredInputs, found: Tuning) -> str:
     """Return the command that removes what the proposed setting does, read as for the trials."""
     shingles, _, rest = found.proposed.name.partition(" ")
-    words = ["simdb", "dedupe", *inputs]
+    hyphened = [name.startswith("-") and name != "-" for name in inputs]  # as options are
+    names = [f"./{name}" if is_so else name for name, is_so in zip(inputs, hyphened, strict=True)]
+    words = ["simdb", "dedupe", *names]
     for field in reading.text_field or ():
         words += ["--text-field", field]
     for option, value in (

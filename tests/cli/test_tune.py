@@ -208,6 +208,7 @@ def test_texts_that_are_all_empty_are_tried(
     ("arguments", "output"),
     [
         (["a.tsv"], "kept.tsv"),
+        (["--", "-a.tsv"], "kept.tsv"),
         (["a.dat", "--format", "csv", "--delimiter", ";"], "kept.csv"),
         (["latin.csv", "--encoding", "latin-1"], "kept.csv"),
         (["a.txt", "--format", "lines"], "kept.txt"),
@@ -227,6 +228,7 @@ def test_the_proposed_command_runs(
     rows = ["text{}n", *(f"{text}{{}}1" for text in texts), ""]
     for name, between, encoding in (
         ("a.tsv", "\t", "utf-8"),
+        ("-a.tsv", "\t", "utf-8"),
         ("a.dat", ";", "utf-8"),
         ("latin.csv", ",", "latin-1"),
         ("a.txt", "", "utf-8"),
@@ -237,9 +239,9 @@ def test_the_proposed_command_runs(
     for number, text in enumerate(texts):
         (tmp_path / "texts" / f"{number}.md").write_text(text, encoding="utf-8")
         (tmp_path / "texts" / f"{number}.txt").write_text("another", encoding="utf-8")
-    command = shlex.split(json.loads(done("tune", *arguments, "--json").stdout)["command"])
+    command = shlex.split(json.loads(done("tune", "--json", *arguments).stdout)["command"])
     assert command[-1] == output
-    done(*command[1:])
+    assert done(*command[1:]).exit_code == 0
     assert (tmp_path / output).exists()
 
 
