@@ -244,7 +244,7 @@ def run_tests(arguments: list[str]) -> int:
     Returns:
         the exit code of the first step that failed, 0 if none did.
     """
-    python = python_of(ENVIRONMENT)
+    python, workers = python_of(ENVIRONMENT), min(available_processors(), 4)
     is_new = not is_set_up(ENVIRONMENT, "test")
     if is_new:
         make(ENVIRONMENT, sys.executable)
@@ -253,13 +253,17 @@ def run_tests(arguments: list[str]) -> int:
         if is_new:
             complete(ENVIRONMENT, "test")
         # What is collected is compiled, once and not by each worker.
-        start(python, "-m", "pytest", "--collect-only", *QUIET, output=subprocess.DEVNULL).wait()
+        modules = sorted(CHECKOUT.glob("tests/**/test_*.py"))
+        collect = (python, "-m", "pytest", "--collect-only", *QUIET)
+        parts = [modules[part::workers] for part in range(workers)]
+        for each in [start(*collect, *part, output=subprocess.DEVNULL) for part in parts]:
+            each.wait()
         failures = [compiled.result()]
-    workers = ["-n", str(min(available_processors(), 4)), "--dist", "worksteal"]
+    spread = ("-n", str(workers), "--dist", "worksteal")
     say("pytest")
     with temporary_folder() as folder:
         variables = {"TMPDIR": folder, **ONE_THREAD}
-        failures.append(run(python, "-m", "pytest", *workers, *arguments, variables=variables))
+        failures.append(run(python, "-m", "pytest", *spread, *arguments, variables=variables))
     return next(filter(None, failures), 0)
 
 
@@ -345,21 +349,18 @@ def test_version(version: str, base: Path, arguments: list[str], *, compiles: bo
     """
     environment = OTHERS / version
     set_up(environment, base, "portable", extra=COMPILER if compiles else "")
-    python, output = python_of(environment), environment / "tests.txt"
-    with temporary_folder() as folder, output.open("w", encoding="utf-8") as stream:
+    outputs = environment / "compiled.txt", environment / "tests.txt"
+    with temporary_folder() as folder, outputs[0].open("w") as anew, outputs[1].open("w") as others:
 
-        def tested(*arguments: str, **variables: str) -> int:
-            pytest = ("-m", "pytest", *QUIET, *arguments)
-            return start(
-                python,
-                *pytest,
-                output=stream,
-                variables={"TMPDIR": folder, **ONE_THREAD, **variables},
-            ).wait()
+        def begun(output: IO[str], *tests: str, **variables: str) -> subprocess.Popen[str]:
+            settings = {"TMPDIR": folder, **ONE_THREAD, **variables}
+            command = ("-m", "pytest", *QUIET, *tests)
+            return start(python_of(environment), *command, output=output, variables=settings)
 
-        compiled = tested(*COMPILED_ANEW, NUMBA_CACHE_DIR=folder) if compiles else 0
-        rest = tested(*KERNELS) or tested(*LEAN, *arguments)
-    lines = output.read_text(encoding="utf-8").splitlines()
+        compiling = begun(anew, *COMPILED_ANEW, NUMBA_CACHE_DIR=folder) if compiles else None
+        rest = begun(others, *KERNELS).wait() or begun(others, *LEAN, *arguments).wait()
+        compiled = 0 if compiling is None else compiling.wait()
+    lines = [line for path in outputs for line in path.read_text("utf-8").splitlines()]
     last = "; ".join(line for line in lines if re.match(r"\d+ (passed|failed|error)", line))
     code = compiled or rest
     say(f"Python {version}: {last or f'ended with {code}'}")

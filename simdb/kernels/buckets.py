@@ -30,7 +30,7 @@ def _undropped(
     while status[members[place]] == DROPPED:
         place += 1
     next_places[row, band] = place
-    return members[place]
+    return int(members[place])
 
 
 @kernel
