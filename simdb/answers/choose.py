@@ -330,10 +330,11 @@ def _choose_without_symbols(
     if wanted == "exact" or not settings.is_probable:
         return exact
     if wanted == "auto" and not adding:
-        is_beyond = question.verb == "search" and not admits(settings.bound, bound)
+        is_beyond = not admits(settings.bound, bound)
         # Connecting groups, buckets compare no more pairs of equal items than there are items.
-        sorts = exact.sorts and question.verb != "groups"
-        if settings.is_complete or (question.min_recall is None and (is_beyond or sorts)):
+        is_first = exact.sorts and (is_beyond or question.verb != "groups")
+        is_only = is_beyond and question.verb == "search"
+        if settings.is_complete or (question.min_recall is None and (is_first or is_only)):
             return exact
     return _choose_buckets(settings, question, bound)
 

@@ -48,8 +48,8 @@ def dart_sketches(
     intersection with the probability sum of minima / sum of maxima, for every row by itself
     (T. Christiani, DartMinHash, 2020, whose cells are others).
 
-    Band j has the ranks from 2^j to 2^(j + 1), the lowest one all below too; its cells have the
-    width 2^-j, and one dart on average, so that all is decided by whole numbers and exact
+    Band j has the ranks from 2^j to 2^(j + 1), but the lowest, which has those below 2^j; its cells
+    have the width 2^-j, and one dart on average, so that all is decided by whole numbers and exact
     fractions: the same on every machine. Bands follow until no row is without a dart.
 
     Args:

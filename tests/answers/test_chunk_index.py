@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -67,6 +68,18 @@ def test_beyond_its_distance_everything_is_compared(collection, rows):
     assert collection.pairs(max_distance=MOST + 1).guarantee == "exact"
     with pytest.raises(simdb.ThresholdTooLowError):
         collection.search(rows[0], max_distance=20, guarantee="probable")
+
+
+def test_beyond_the_plan_of_sampled_bits_pairs_joins_and_groups_are_exact(tmp_path):
+    with simdb.open(tmp_path / "sampled.simdb", sync="batch", threads=1) as db:
+        collection = db.collection("c", KIND, max_distance=MOST, recall=0.9, seed=1)
+        added_in_two_parts(collection, numbers_near(1))
+        for ask in (collection.pairs, collection.groups, partial(collection.join, collection)):
+            answer, wanted = (
+                ask(max_distance=MOST + 1, guarantee=guarantee) for guarantee in ("auto", "exact")
+            )
+            assert answer.guarantee == "exact"
+            assert list(answer) == list(wanted)
 
 
 def test_pairs_and_groups_are_those_of_a_double_loop(collection, rows):
