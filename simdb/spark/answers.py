@@ -244,9 +244,9 @@ class _Run:
         )
 
         def all_signed() -> Any:
+            _require_one_type(frames, key)
             for frame in frames:
                 require_keys(frame, key)
-            _require_one_type(frames, key)
             whole, *others = (
                 _signed(frame, recipe, named, exact=exact, side=side)
                 for side, frame in enumerate(frames)
