@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import simdb
+from tests.support.cli_stores import copied
 from tests.support.commands import done, failed, write_rows
 
 TEXTS = {
@@ -22,18 +23,22 @@ PROBES = "probes.jsonl"
 PROMISE = {"guarantee": "exact", "expected_recall": 1.0}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    path = tmp_path / "s.simdb"
+def _make(folder: Path) -> None:
+    path = folder / "s.simdb"
     rows = [{"id": key, "text": text, "n": len(key), "tags": ["x"]} for key, text in TEXTS.items()]
     rows[1]["n"] = 0.5
     del rows[2]["tags"]
-    write_rows(tmp_path / "in.jsonl", rows)
+    write_rows(folder / "in.jsonl", rows)
     for name in ("news", "others"):
         done("create", path, name, "--exact-floor", 0.5)
-        done("add", path, name, tmp_path / "in.jsonl", "--id-field", "id")
-    write_rows(tmp_path / PROBES, [{"text": "no"}, {"text": "nothing like it"}])
-    return path
+        done("add", path, name, folder / "in.jsonl", "--id-field", "id")
+    write_rows(folder / PROBES, [{"text": "no"}, {"text": "nothing like it"}])
+
+
+@pytest.fixture
+def store(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copied(_make, tmp_path_factory, tmp_path)
+    return tmp_path / "s.simdb"
 
 
 def read(path: Path) -> pa.Table:

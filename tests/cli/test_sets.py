@@ -17,6 +17,7 @@ from simdb.errors import ConfigurationError, UsageError
 from simdb.files import open_rows
 from simdb.files.rows import ReadingOptions, Row
 from tests.support import oracle
+from tests.support.cli_stores import copied, require_sound
 from tests.support.commands import done, failed, lines_of, run
 from tests.support.similarities import jaccard
 
@@ -47,14 +48,18 @@ def told(*arguments: object) -> set[tuple[Any, Any, float]]:
     return {(row["left"], row["right"], row["similarity"]) for row in lines_of(*arguments)}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Path]:
-    path = tmp_path / "shop.simdb"
-    (tmp_path / "in.txt.gz").write_bytes(gzip.compress(as_lines(BASKETS).encode()))
+def _make_shop(folder: Path) -> None:
+    path = folder / "shop.simdb"
+    (folder / "in.txt.gz").write_bytes(gzip.compress(as_lines(BASKETS).encode()))
     done("create", path, "baskets", "--kind", "set", "--threshold", 0.6, "--seed", 1)
-    done("add", path, "baskets", tmp_path / "in.txt.gz")
-    yield path
-    assert run("check", path, "--deep").exit_code == 0
+    done("add", path, "baskets", folder / "in.txt.gz")
+
+
+@pytest.fixture
+def store(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    copied(_make_shop, tmp_path_factory, tmp_path)
+    yield tmp_path / "shop.simdb"
+    require_sound(tmp_path / "shop.simdb")
 
 
 def test_lines_of_integers_are_sets_whose_pairs_are_true(store):

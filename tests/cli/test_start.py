@@ -55,7 +55,7 @@ UNASKED = {
     "arguments",
     [
         ["stats", "s.simdb"],
-        ["get", "s.simdb", "c", "a"],
+        pytest.param(["get", "s.simdb", "c", "a"], marks=pytest.mark.slow),
         ["search", "s.simdb", "c", "--text", "a text"],
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -41,11 +42,13 @@ class Stores:
     def __init__(self, database: simdb.Database) -> None:
         self.database = database
         self.texts = database.collection("texts", simdb.Text(), seed=1)
-        self.texts.add_many((number, f"one text or another {number // 2}") for number in range(6))
         self.vectors = database.collection("vectors", simdb.Vector(3), max_distance=10, seed=1)
-        self.vectors.add_many((number, [number + 1, 2, 3]) for number in range(6))
         self.sets = database.collection("sets", simdb.Set(), seed=1, groups="chain")
         self.records = database.collection("records", RECORDS, threshold=0.5, seed=1)
+
+    def fill(self) -> None:
+        self.texts.add_many((number, f"one text or another {number // 2}") for number in range(6))
+        self.vectors.add_many((number, [number + 1, 2, 3]) for number in range(6))
         self.records.add_many((n, {"a": str(n // 2), "b": "x"}) for n in range(6))
 
     def made(self, kind: simdb.kinds.Kind | None = None, **settings: Any) -> simdb.Collection:
@@ -57,9 +60,18 @@ class Stores:
 Use = Callable[[Stores], Any]
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory):
+    """The file of a store, which is made once."""
+    path = tmp_path_factory.mktemp("filled") / "s.simdb"
+    with simdb.open(path) as database:
+        Stores(database).fill()
+    return path
+
+
 @pytest.fixture
-def stores(tmp_path):
-    with simdb.open(tmp_path / "s.simdb") as database:
+def stores(tmp_path, filled):
+    with simdb.open(shutil.copy(filled, tmp_path)) as database:
         yield Stores(database)
 
 

@@ -1,14 +1,16 @@
-"""Stores of texts that commands made."""
+"""Stores that commands made, once, and of which each test has a copy."""
 
 import json
 import random
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.commands import done, run, write_rows
+import simdb
+from tests.support.commands import done, write_rows
 from tests.support.similarities import jaccard
 
 WORDS = [f"word{number}" for number in range(500)]
@@ -45,18 +47,47 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
+_MADE: dict[Callable[[Path], None], Path] = {}
+
+
+def copied(make: Callable[[Path], None], factory: pytest.TempPathFactory, folder: Path) -> None:
+    """Put into a folder what a function has made in another when it was first asked for."""
+    if make not in _MADE:
+        made = factory.mktemp("made")
+        make(made)
+        _MADE[make] = made
+    locks = shutil.ignore_patterns("*.simdb-*")
+    shutil.copytree(_MADE[make], folder, ignore=locks, dirs_exist_ok=True)
+
+
+def require_sound(path: Path) -> None:
+    with simdb.open(path, read_only=True) as database:
+        assert database.check(deep=True).sound
+
+
+def _make_news(folder: Path) -> None:
+    path = folder / "news.simdb"
+    rows = write_rows(folder / "rows.jsonl", ROWS)
+    done("create", path, "news", "--kind", "text", "--shingles", "character:9", "--threshold", 0.8)
+    done("add", path, "news", rows, "--text-field", "text", "--id-field", "id")
+
+
+def _make_three(folder: Path) -> None:
+    path = folder / "s.simdb"
+    done("create", path, "news", "--shingles", "word:1")
+    done("add", path, "news", "-", "--id-field", "id", stdin=THREE_ROWS)
+
+
 @pytest.fixture
 def rows_file(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "in.jsonl", ROWS)
 
 
 @pytest.fixture
-def store(tmp_path: Path, rows_file: Path) -> Iterator[Path]:
-    path = tmp_path / "news.simdb"
-    done("create", path, "news", "--kind", "text", "--shingles", "character:9", "--threshold", 0.8)
-    done("add", path, "news", rows_file, "--text-field", "text", "--id-field", "id")
-    yield path
-    assert run("check", path, "--deep").exit_code == 0
+def store(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    copied(_make_news, tmp_path_factory, tmp_path)
+    yield tmp_path / "news.simdb"
+    require_sound(tmp_path / "news.simdb")
 
 
 THREE_ROWS = "".join(
@@ -66,8 +97,6 @@ THREE_ROWS = "".join(
 
 
 @pytest.fixture
-def store_of_three(tmp_path: Path) -> Path:
-    path = tmp_path / "s.simdb"
-    done("create", path, "news", "--shingles", "word:1")
-    done("add", path, "news", "-", "--id-field", "id", stdin=THREE_ROWS)
-    return path
+def store_of_three(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    copied(_make_three, tmp_path_factory, tmp_path)
+    return tmp_path / "s.simdb"
