@@ -28,6 +28,7 @@ from tests.support.exact_stores import (
     pairs_found,
     small_epochs,
 )
+from tests.support.grids import grid
 from tests.support.processes import answer_of
 
 
@@ -40,10 +41,9 @@ def two_corpora(seed: int, threshold: Fraction) -> tuple[list[set[int]], list[se
     return sets[:45], sets[30:]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("seed", "way"), grid(range(4), WAYS, step=3))
 def test_a_join_gives_each_similar_pair_of_a_left_and_a_right_item_once(
-    way: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    seed: int, way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_epochs(monkeypatch)
     join_by(monkeypatch, way)

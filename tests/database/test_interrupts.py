@@ -234,7 +234,7 @@ def left_behind(database: simdb.Database) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("what", ["add", "search", "snapshot", "open"])
-@pytest.mark.parametrize("step", [47, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [97, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_interrupt_at_any_line_leaves_the_store_usable(
     tmp_path: Path, what: str, step: int
 ) -> None:

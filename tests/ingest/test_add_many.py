@@ -74,7 +74,7 @@ def test_every_policy_does_what_adding_row_after_row_does(  # noqa: PLR0917 - fi
     for seed in range(4) if long_form else seeds:
         generator = random.Random(seed)
         rows = []
-        for number in range(60):
+        for number in range(40):
             base = generator.randrange(6) * 100
             words = [base + n for n in range(10)]
             words[generator.randrange(10)] = base + generator.randrange(50)
@@ -83,7 +83,7 @@ def test_every_policy_does_what_adding_row_after_row_does(  # noqa: PLR0917 - fi
         stored: dict[Any, str] = {}
         with simdb.open(tmp_path / f"{seed}.simdb", sync="batch") as db:
             collection = db.collection("c", WORDS, **SURE)
-            for part in (rows[:25], rows[25:]):
+            for part in (rows[:15], rows[15:]):
                 expected = one_by_one(
                     part,
                     stored,

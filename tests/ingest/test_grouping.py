@@ -47,7 +47,7 @@ def test_kept_groups_are_those_computed_anew(tmp_path, monkeypatch, long_form, m
             collection = db.create_collection("c", simdb.Set(), **options)
             replay = Replay()
             before: dict[int, set[Any]] = {}
-            for step in steps(generator, 30 if long_form else 20):
+            for step in steps(generator, 30 if long_form else 14):
                 apply(collection, step)
                 require_fresh(collection, BOUNDS, method)
                 now = state_of(collection, BOUNDS[0])

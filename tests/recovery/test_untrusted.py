@@ -186,7 +186,7 @@ def test_a_state_that_simdb_would_not_have_written_is_refused(
     change, problem = FORGED[name]
     with simdb.open(path, threads=1) as database:
         collection = database.collection("c", simdb.Set(), threshold=0.5, seed=1)
-        collection.add_many((key, [key, key + 1, key + 2]) for key in range(2_000))
+        collection.add_many((key, [key, key + 1, key + 2]) for key in range(300))
         collection.delete_many([7, 8])
         key = layout.manifest_key(1)
         with collection._handle.write() as transaction:

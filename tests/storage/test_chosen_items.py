@@ -16,6 +16,7 @@ from simdb.answers import compare
 from simdb.errors import CorruptionError
 from simdb.ingest.standing import ItemNumbers
 from simdb.storage.collection.reader import CollectionReader, Documents, chosen_items, read_items
+from tests.support.grids import grid
 
 ROWS = 1_500
 LARGE = 300_000  # bytes, of which each is a block of its own
@@ -35,9 +36,9 @@ def texts(size):
     }
 
 
-@pytest.mark.parametrize("compression", [None, "zstd"])
-@pytest.mark.parametrize("size", [60, 900, LARGE])
-@pytest.mark.parametrize("step", [1, pytest.param(3, marks=pytest.mark.slow), 97])
+@pytest.mark.parametrize(
+    ("step", "size", "compression"), grid([1, 3, 97], [60, 900, LARGE], [None, "zstd"], step=5)
+)
 def test_items_are_those_of_their_numbers(tmp_path, monkeypatch, compression, size, step):
     stored = texts(size)
     options = {} if compression is None else {"compression": compression}

@@ -364,7 +364,7 @@ def test_too_few_descriptors_are_an_error_that_says_so(path, work, long_form):
 
         return answer_of(limited)
 
-    step = 1 if long_form else 2
+    step = 1 if long_form else 3
     answers: list[str] = []
     while answers.count("done") < (2 if long_form else 1):
         answers.append(told(step * len(answers)))

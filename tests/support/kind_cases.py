@@ -126,7 +126,7 @@ def some_words(generator: np.random.Generator) -> list[Any]:
 
 def some_prints(generator: np.random.Generator) -> list[Any]:
     far = [
-        np.column_stack((generator.uniform(20, 140, (30, 2)), generator.uniform(0, 360, 30)))
+        np.column_stack((generator.uniform(20, 140, (20, 2)), generator.uniform(0, 360, 20)))
         for _ in range(40)
     ]
     shifts = generator.uniform(-9, 9, (14, 2))

@@ -270,9 +270,12 @@ def edits(left: str, right: str, *, transposes: bool) -> int:
     for i, one in enumerate(left, 1):
         earlier, before, row = before, row, [i]
         for j, other in enumerate(right, 1):
-            ways = [before[j] + 1, row[j - 1] + 1, before[j - 1] + (one != other)]
-            swapped = i > 1 and j > 1 and left[i - 2] == other and right[j - 2] == one
-            if transposes and swapped:
-                ways.append(earlier[j - 2] + 1)
-            row.append(min(ways))
+            least = before[j - 1] + (one != other)
+            if least > before[j]:
+                least = before[j] + 1
+            if least > row[j - 1]:
+                least = row[j - 1] + 1
+            if transposes and i > 1 and j > 1 and left[i - 2] == other and right[j - 2] == one:
+                least = min(least, earlier[j - 2] + 1)
+            row.append(least)
     return row[-1]

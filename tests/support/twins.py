@@ -1420,6 +1420,11 @@ def pairs_by_segments(random: np.random.Generator) -> None:
     probes, strings = as_strings(words), as_strings(others)
     limits, edits = drawn_cut(random)
     secrets = np.array([BASE, SECRET], np.uint64)
+
+    def may_be_near(one: str, other: str) -> bool:
+        """Whether the edits are enough for the difference of the lengths."""
+        return abs(len(one) - len(other)) <= edits(max(len(one), len(other)))
+
     for measure, transposes in ((0, False), (1, True)):
         if transposes and not limits.gap:
             continue
@@ -1430,7 +1435,8 @@ def pairs_by_segments(random: np.random.Generator) -> None:
             (one, other, apart)
             for one, word in enumerate(words)
             for other, stored in enumerate(others)
-            if (apart := oracle.edits(word, stored, transposes=transposes))
+            if may_be_near(word, stored)
+            and (apart := oracle.edits(word, stored, transposes=transposes))
             <= edits(max(len(word), len(stored)))
         }
         for one, other, _ in near:
@@ -1439,7 +1445,8 @@ def pairs_by_segments(random: np.random.Generator) -> None:
         own = {
             (one, other, apart)
             for one, other in combinations(range(len(others)), 2)
-            if (apart := oracle.edits(others[one], others[other], transposes=transposes))
+            if may_be_near(others[one], others[other])
+            and (apart := oracle.edits(others[one], others[other], transposes=transposes))
             <= edits(max(len(others[one]), len(others[other])))
         }
         found = joined_strings(strings, strings, limits, measure, is_own=True)

@@ -40,7 +40,7 @@ def test_searches_by_other_measures_miss_nothing_on_the_floor_they_ask_for(
 ):
     generator = random.Random(11)
     on_threshold = 0
-    cases = 60 if long_form else 10
+    cases = 60 if long_form else 6
     for case in range(cases):
         threshold = THRESHOLDS[3 * case % len(THRESHOLDS)]
         wanted = threshold**2 if measure is SetSimilarity.COSINE else threshold
