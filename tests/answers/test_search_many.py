@@ -26,11 +26,12 @@ def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name, man
         collection.add_many(enumerate(items[5:] * 2))
         collection.delete_many([0, 9, 20])
         options = {**case.bound, "guarantee": "probable", "limit": 3}
-        answers = collection.search_many(items, **options)
-        single = [collection.search(item, **options) for item in items]
+        probes = items[::2]
+        answers = collection.search_many(probes, **options)
+        single = [collection.search(probe, **options) for probe in probes]
     assert list(answers) == single
     assert [one.candidates for one in answers] == [one.candidates for one in single]
-    assert sum(map(len, answers)) > len(items)
+    assert sum(map(len, answers)) > len(probes)
 
 
 def test_many_searches_read_a_bucket_of_equal_items_in_parts(tmp_path, monkeypatch):

@@ -22,17 +22,18 @@ def reaches(
     measure: SetSimilarity, threshold: Fraction, overlap: int, probe: int, stored: int
 ) -> bool:
     """Tell by the definition whether two sets are similar enough; a cosine is squared."""
+    least, whole = threshold.as_integer_ratio()
     if measure is SetSimilarity.JACCARD:
-        return overlap >= threshold * (probe + stored - overlap)
+        return overlap * whole >= least * (probe + stored - overlap)
     if measure is SetSimilarity.DICE:
-        return 2 * overlap >= threshold * (probe + stored)
+        return 2 * overlap * whole >= least * (probe + stored)
     if measure is SetSimilarity.COSINE:
-        return overlap**2 >= threshold**2 * probe * stored
+        return (overlap * whole) ** 2 >= least**2 * probe * stored
     if measure is SetSimilarity.STORED_IN_PROBE:
-        return overlap >= threshold * stored
+        return overlap * whole >= least * stored
     if measure is SetSimilarity.OVERLAP:
-        return overlap >= threshold * min(probe, stored)
-    return overlap >= threshold * probe
+        return overlap * whole >= least * min(probe, stored)
+    return overlap * whole >= least * probe
 
 
 def least_overlap(measure: SetSimilarity, threshold: Fraction, probe: int, stored: int) -> int:

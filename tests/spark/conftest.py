@@ -16,10 +16,15 @@ def spark():
         pytest.skip("needs pyspark: uv pip install --group spark")
     if shutil.which("java") is None:
         pytest.skip("needs Java 17 or later")
-    # What is compiled for a plan takes longer than the few rows that it is for, and a tenth of a
-    # start is to verify classes, which are as they came.
-    java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
-    java += " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    # What is compiled for a plan takes longer than the few rows that it is for. A fifth of the rest
+    # went to collecting garbage while there was room, and to verifying the classes of Spark.
+    java = " ".join(
+        (
+            *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
+            *("-Xms1g", "-Xmn700m", "-XX:MetaspaceSize=256m"),
+            *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+        )
+    )
     options = {
         "spark__sql__shuffle__partitions": "2",
         "spark__default__parallelism": "2",
