@@ -75,7 +75,7 @@ def test_the_best_few_of_wide_bounds_are_the_first_of_all(
     tmp_path: Path, kind: Any, long_form: bool
 ) -> None:
     generator = np.random.default_rng(3)
-    count = 400
+    count = 600
     items: list[Any]
     if isinstance(kind, simdb.Bits):
         rows = generator.integers(0, 256, (count, kind.length // 8), dtype=np.uint8)
