@@ -191,14 +191,14 @@ def test_bad_rows_do_not_keep_their_items(database, monkeypatch, how):
     held: list[int] = []
 
     def rows() -> Iterator[Any]:
-        for number in range(400):
+        for number in range(150):
             item = Elements(f"e{number + place}" for place in range(500))
             handed.append(weakref.ref(item))
             yield None, item
             held.append(sum(one() is not None for one in handed))
 
     store = collection.dedupe if how else collection.add_many
-    assert store(rows(), on_bad="skip", **how).bad == 400
+    assert store(rows(), on_bad="skip", **how).bad == 150
     assert max(held) <= 20  # those that are being read, and one of a batch
 
 
