@@ -28,6 +28,7 @@ def test_components_that_are_cut_are_decided_by_a_store_as_in_memory(
 ):
     case = SERVED[name]
     items = case.many(np.random.default_rng(3))
+    items = [*items[:10], *items[60:70]]  # which are near those
     items += 4 * items[::7]  # components of several batches
     recipe = simdb.Recipe.of(case.kind, **case.bound, seed=1)
     plan = Reference(recipe, exact, collapse=False, parts=1, batch=8)
