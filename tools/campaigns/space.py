@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import simdb
+from simdb.database import SMALLEST_MAP
 from tools.campaigns import children, subjects
 from tools.campaigns.children import Say
 from tools.campaigns.registry import Run, campaign
@@ -20,7 +21,7 @@ from tools.campaigns.subjects import Model
 KIB = 2**10
 MIB = 2**20
 PAGE = 4 * KIB
-SMALLEST, LARGEST = 256, 1_536  # pages
+SMALLEST, LARGEST = 128, 1_536  # pages
 MOST_CHANGES = 4_000
 
 
@@ -107,10 +108,10 @@ def mounted(command: list[str], folder: Path) -> Iterator[bool]:
 
 
 def _in_full_map(run: Run, size: int, seed: int) -> children.Ending:
-    path = run.work / "map.simdb"
+    path, map_size = run.work / "map.simdb", max(size, SMALLEST_MAP)
 
     def work(say: Say) -> None:
-        fill_and_empty(path, seed, say, lambda: None, map_size=size)
+        fill_and_empty(path, seed, say, lambda: None, map_size=map_size)
 
     ending = children.Child(work).end()
     for file in run.work.glob("map.simdb*"):
