@@ -355,7 +355,7 @@ def without_views(schema: Any) -> Any:
 
     pyarrow cannot pick from views, nor write dictionaries of them as Parquet.
     """
-    fields = [field.with_type(_changed(field.type, _without_view)) for field in schema]
+    fields = [field.with_type(_cast_to(field.type, _without_view)) for field in schema]
     return library().schema(fields, schema.metadata)
 
 
@@ -368,12 +368,12 @@ def _without_view(kind: Any) -> Any:
 
 def with_wide_dictionaries(field: Any) -> Any:
     """Return a field whose dictionaries are as large as need be: their numbers have 32 bits."""
-    return field.with_type(_changed(field.type, _with_wide_numbers))
+    return field.with_type(_cast_to(field.type, _with_wide_numbers))
 
 
 def has_narrow_dictionary(kind: Any) -> bool:
     """Whether a type has a dictionary that its numbers, of 8 or 16 bits, may keep from growing."""
-    return bool(_changed(kind, _with_wide_numbers) != kind)
+    return bool(_cast_to(kind, _with_wide_numbers) != kind)
 
 
 def _with_wide_numbers(kind: Any) -> Any:
@@ -381,6 +381,11 @@ def _with_wide_numbers(kind: Any) -> Any:
     if not arrow.types.is_dictionary(kind) or kind.index_type.bit_width >= _WIDE:
         return kind
     return arrow.dictionary(arrow.int32(), kind.value_type, kind.ordered)
+
+
+def _cast_to(kind: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the type that values are cast to for a change; pyarrow would spoil run ends in them."""
+    return kind if _has(kind, library().types.is_run_end_encoded) else _changed(kind, change)
 
 
 def _changed(kind: Any, change: Callable[[Any], Any]) -> Any:
@@ -621,12 +626,10 @@ class Rows(Parts):
                 more = 0 if read is None else read.nbytes
                 full = size + more > most_bytes
                 if waiting and (batch is None or full or rows + batch.num_rows > most_rows):
-                    whole = waiting[0]
-                    if len(waiting) > 1:
-                        (whole,) = _joined(waiting).combine_chunks().to_batches()
-                    for part in pieces(whole, most_rows, most_bytes):
-                        yield _TablePart(first, part, self._columns)
-                        first += part.num_rows
+                    for whole in _joined(waiting) if len(waiting) > 1 else waiting:
+                        for part in pieces(whole, most_rows, most_bytes):
+                            yield _TablePart(first, part, self._columns)
+                            first += part.num_rows
                     waiting, rows, size = [], 0, 0
                 if read is not None and read.num_rows:
                     waiting.append(read)
@@ -666,12 +669,17 @@ def _texts_of_dictionaries(batch: Any, most: int) -> int:
     return size
 
 
-def _joined(batches: list[Any]) -> Any:
-    """Return record batches as a table that has room for all the values of their dictionaries."""
+def _joined(batches: list[Any]) -> list[Any]:
+    """Return record batches as one that has room for all the values of their dictionaries.
+
+    They stay apart where pyarrow cannot join them, as those of dictionaries that have nulls.
+    """
     whole = library().Table.from_batches(batches)
-    if not any(has_narrow_dictionary(field.type) for field in whole.schema):
-        return whole
-    return whole.cast(library().schema(map(with_wide_dictionaries, whole.schema)))
+    wide = library().schema(map(with_wide_dictionaries, whole.schema))
+    with suppress(library().ArrowException):
+        joined: list[Any] = as_types_of(whole, wide).combine_chunks().to_batches()
+        return joined
+    return batches
 
 
 class _TablePart(Part, Struct, frozen=True, eq=False):

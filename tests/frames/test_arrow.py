@@ -764,6 +764,19 @@ def test_short_batches_are_put_together_up_to_both_limits(monkeypatch):
     assert all(part.nbytes <= 300 or part.num_rows in (50, 200) for part in by_size)
 
 
+def test_batches_are_put_together_whose_categories_need_larger_numbers():
+    """Each has a hundred of its own, and numbers of 8 bits have room for 128."""
+    batches = [
+        pa.record_batch([list(map(str, some))], ["t"]).cast(
+            pa.schema([("t", pa.dictionary(pa.int8(), pa.string()))])
+        )
+        for some in (range(100), range(100, 200))
+    ]
+    rows: Any = arrow.Rows(pa.Table.from_batches(batches), arrow.Columns.named(None, "t", ()))
+    (part,) = rows.parts(1_000, 10**6)
+    assert part.batch.column("t").to_pylist() == list(map(str, range(200)))
+
+
 def test_a_filter_takes_what_tables_keep_as_text(texts):
     day, price = datetime.date(2020, 1, 1), decimal.Decimal("1.50")
     rows = pa.table({"k": ["a", "b"], "t": [A, B], "day": [day, None], "price": [None, price]})
