@@ -181,7 +181,7 @@ class BatchAdder:
 
     @cached_property
     def _removed(self) -> RemovedKeys:
-        return RemovedKeys()
+        return RemovedKeys(self._signer.items)
 
     @property
     def _signer(self) -> Signer:
@@ -425,7 +425,7 @@ class BatchAdder:
         rows = known.tolist()
         for place, document in writer.documents_of(numbers[known].astype(np.uint32)):
             row = rows[place]
-            if document.item == batch.items[row]:
+            if self._signer.items.are_same(document.item, batch.items[row]):
                 same.add(row)
             if _same_metadata(document.metadata, batch.metadata[row]):
                 noted.add(row)

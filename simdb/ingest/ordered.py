@@ -138,7 +138,7 @@ class _Arrivals:
             self._met.add(numbers[rows].tolist())
             for place, document in reader.documents_of(numbers[rows].astype(np.uint32)):
                 row = rows[place]
-                if document.item != batch.items[row]:
+                if not self._known.signer.items.are_same(document.item, batch.items[row]):
                     if self._updates:
                         self.leaving.add([document.number])
                     elif self._standing is not None:

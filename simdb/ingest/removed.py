@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simdb.arrays import Int64s, UInt32s, UInt64s
-from simdb.kinds.base import Stored
+from simdb.kinds.base import Items, Stored
 from simdb.ragged import ByteStrings, some_of
 from simdb.storage.tables.layout import checksums_of
 
@@ -21,9 +21,14 @@ _ONE_RUN = 2**22  # rows; fewer are sorted together again and again, more would 
 
 
 class RemovedKeys:
-    """The keys of removed rows, each with the content that it had; sorted runs of hashes."""
+    """The keys of removed rows, each with the content that it had; sorted runs of hashes.
 
-    def __init__(self) -> None:
+    Args:
+        items: of the collection, which tell what is the same content.
+    """
+
+    def __init__(self, items: Items) -> None:
+        self._items = items
         self._seed = np.frombuffer(os.urandom(8), np.uint64)
         self._runs: list[tuple[UInt64s, UInt32s]] = []
 
@@ -54,7 +59,7 @@ class RemovedKeys:
         return found
 
     def _contents(self, items: Sequence[Stored], rows: Int64s) -> UInt32s:
-        return self._hashes(some_of(items, rows)).astype(np.uint32)
+        return self._hashes(self._items.contents(some_of(items, rows))).astype(np.uint32)
 
     def _hashes(self, strings: Sequence[Stored]) -> UInt64s:
         """Return a hash of each byte string."""

@@ -266,6 +266,18 @@ class Items(ABC):
         CorruptionError: one of them is no stored form.
         """
 
+    def contents(self, items: Sequence[Stored]) -> Sequence[Stored]:
+        """Return bytes that are equal where stored forms are of the same content.
+
+        Under a key that is stored, an item of the same content is that item come again. Equal forms
+        are; a kind may have others that mean the same.
+        """
+        return items
+
+    def are_same(self, one: Stored, other: Stored) -> bool:
+        """Whether two stored forms are of the same content."""
+        return bool(one == other) or list(self.contents([one])) == list(self.contents([other]))
+
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         """Return ``encode`` of many items."""
         return list(map(self.encode, items))

@@ -744,6 +744,41 @@ def test_times_of_midnight_are_days(frame):
         simdb.dedupe(bad, item=["day"], kind=kind, threshold=1)
 
 
+def test_a_date_and_its_text_are_the_same_content_by_whatever_door_it_comes(tmp_path):
+    """Lists bring dates, tables texts; a row that was removed may come again by another, too."""
+    kind = simdb.Record(
+        [simdb.Field("name", weight=100), simdb.Field("day", weight=100, compare="date")]
+    )
+    days = [date(2024, 1, 1), date(2024, 1, 1), date(2021, 5, 7), None]
+    names = ["ann lee", "ann lee", "bob", "cy"]
+    rows = [
+        {"id": number, "name": name, "day": day}
+        for number, (name, day) in enumerate(zip(names, days, strict=True))
+    ]
+    table = pa.Table.from_pylist(rows)
+    doors: list[Any] = [rows, table, table.to_pandas(), pl.from_arrow(table)]
+    asked: dict[str, Any] = {"item": ["name", "day"], "key": "id", "kind": kind, "threshold": 0.6}
+    for number in range(len(doors)):
+        for order in (None, "id desc"):
+            asked |= {"store": tmp_path / f"{number}{order}.simdb", "policy": order}
+            counts = [len(simdb.dedupe(door, **asked)) for door in doors[number:] + doors[:number]]
+            assert counts == [3] * 4
+    with simdb.open(tmp_path / "0None.simdb") as database:
+        target = database["documents"]
+        whole = pa.table(target)
+        told = target.dedupe(whole, key="key", item="item", on_existing="replace")
+        assert (told.present, told.replaced) == (3, 0)
+        ann, text = {"name": "ann lee", "day": days[0]}, {"name": "ann lee", "day": "2024-01-01"}
+        (stored,) = (one.key for one in target.items() if one.item == ann)
+        told = target.dedupe(
+            [(stored, text), (9, ann)], on_existing="replace", policy=lambda row: -row.key
+        )
+        assert (told.present, told.duplicates_new + told.duplicates_old) == (1, 1)
+        target.dedupe([(9, ann), (9, text)])
+        with pytest.raises(simdb.KeyExistsError, match="other content"):
+            target.dedupe([(3, {"name": "cy", "day": "20240101"})])
+
+
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
 @pytest.mark.parametrize(
     "values",

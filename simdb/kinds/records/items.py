@@ -471,6 +471,9 @@ class RecordItems(Items):
         self._names = tuple(field.name for field in settings.fields)
         self._known = frozenset(self._names)
         self._readers = tuple(map(_Reader, settings.fields))
+        self._dates = [
+            place for place, field in enumerate(settings.fields) if field.compare == "date"
+        ]
         self._read_otherwise = [reader for reader in self._readers if not reader.is_text]
         ruled = {name for rule in settings.rules for part in rule for name in part.names}
         self._used = tuple(bool(field.weight) or field.name in ruled for field in settings.fields)
@@ -534,6 +537,25 @@ class RecordItems(Items):
         stored = bytes(data)
         rows = zip(self._names, _decoded(stored, len(self._names)), stored, strict=False)
         return {name: value for name, value, form in rows if form != ABSENT}
+
+    def contents(self, items: Sequence[bytes | memoryview]) -> Sequence[bytes | memoryview]:
+        """Return the forms with dates for their texts in ISO's form, where dates are compared.
+
+        What has a date in a list of Python has such a text in every table that is read as JSON.
+        """
+        return list(map(self._with_dates, items)) if self._dates else items
+
+    def _with_dates(self, item: bytes | memoryview) -> bytes | memoryview:
+        texts = [place for place in self._dates if item[place] == STRING]
+        if not texts:
+            return item
+        record = self.decode(item)
+        for name in map(self._names.__getitem__, texts):
+            with suppress(ValueError):
+                day = datetime.date.fromisoformat(record[name])
+                if day.isoformat() == record[name]:
+                    record[name] = day
+        return self.encode(record)
 
     def features(self, items: Sequence[bytes | memoryview]) -> RecordFeatures:
         by_field = _decoded_together(items, len(self._names))
