@@ -730,8 +730,13 @@ class _TablePart(Part, Struct, frozen=True, eq=False):
 
     def rows(self) -> Iterator[Any]:
         item = self.named.item
-        is_one = isinstance(item, str)
-        items = values(self.batch.column(item)) if is_one else self._objects(item, _listed)
+        items: Iterable[Any]
+        if isinstance(item, str):
+            items = values(self.batch.column(item))
+            if library().types.is_struct(_plain_type(self.batch.column(item).type)):
+                items = map(plain, items)  # as those of several columns are
+        else:
+            items = self._objects(item, _listed)
         read = [self._keys(), items]
         if self.named.metadata:
             read.append(self._objects(self.named.metadata, _listed))

@@ -744,6 +744,29 @@ def test_times_of_midnight_are_days(frame):
         simdb.dedupe(bad, item=["day"], kind=kind, threshold=1)
 
 
+def test_fields_of_a_struct_are_read_as_those_of_several_columns(tmp_path):
+    fields = {
+        "price": pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)),
+        "day": pa.array([date(2024, 1, 1), None]),
+        "at": pa.array([datetime(2024, 1, 1, 8), datetime(2024, 1, 2)]),
+        "clock": pa.array([1, 2], pa.time64("ns")),
+        "long": pa.array([timedelta(hours=1), None]),
+        "share": pa.array([float("nan"), float("inf")]),
+    }
+    names = list(fields)
+    kind = simdb.Record([simdb.Field(name) for name in names])
+    table = pa.table({"id": [1, 2], **fields})
+    whole = pa.StructArray.from_arrays(list(fields.values()), names)
+    stored: list[Any] = []
+    with simdb.open(tmp_path / "x.simdb") as database:
+        for name, item in (("several", names), ("one", "record")):
+            target = database.collection(name, kind)
+            target.add_many(table.append_column("record", whole), key="id", item=item)
+            stored.append([one.item for one in target.items()])
+    assert stored[0] == stored[1]
+    assert stored[0][1]["share"] == "inf"
+
+
 def test_a_date_and_its_text_are_the_same_content_by_whatever_door_it_comes(tmp_path):
     """Lists bring dates, tables texts; a row that was removed may come again by another, too."""
     kind = simdb.Record(
