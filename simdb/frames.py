@@ -539,7 +539,12 @@ class _Table:
             taken = self.columns.names()
             wanted = [name for name in names if name not in taken]
         else:
-            wanted = [name for name in order.fields if name in names or name not in OF_ROWS]
+            own = self.columns.key, self.columns.item  # which rows have, and need not twice
+            wanted = [
+                name
+                for name in order.fields
+                if name not in own and (name in names or name not in OF_ROWS)
+            ]
         self.columns = replace(self.columns, metadata=tuple(wanted))
 
     def _leave_out(self, order: Policy | None) -> None:
@@ -555,10 +560,14 @@ class _Table:
         return not arrow.has_bytes(self._read.schema.field(name).type)
 
     def read_by(self, order: Policy | None) -> Policy | None:
-        """Return a policy that compares by value what is no text in this table."""
+        """Return a policy that compares by value what is no text in this table.
+
+        The columns of the key and of the item, which rows do not have as metadata, are these.
+        """
         if order is None:
             return None
-        names = self.columns.metadata
+        names, item = self.columns.metadata, self.columns.item
+        order = order.naming(key=self.columns.key, item=item if isinstance(item, str) else None)
         if isinstance(self._read, list):
             read = arrow.read_by_policy_of(self._read, names)
         else:

@@ -10,7 +10,8 @@ A policy is a text of terms, the first of which that tells two rows apart decide
   ``number(NAME)`` reads texts as numbers, ``time(NAME)`` texts in ISO's form as points in time, of
   a day, or as durations; ``length(NAME)`` is how long a value is. Other texts, so those of
   categories, are in the order of their characters.
-- ``NAME in VALUE|VALUE``: rows of these values, in this order, come before all others.
+- ``NAME in VALUE|VALUE``: rows of these values, in this order, come before all others, which are
+  alike with and without the field.
 - ``first``: what was stored, or came, first; no term can follow it.
 
 Terms are separated by commas; names and values that are not made of letters, digits and any of
@@ -76,7 +77,7 @@ _OF_TERMS = (ArithmeticError, TypeError, ValueError)
 class _Term(Struct, frozen=True):
     """One term: what it looks at, and which values come first."""
 
-    field: str  # nothing means the item itself
+    field: str | None  # None means the item itself
     function: Function | None = None
     descending: bool = False
     preferred: tuple[str, ...] | None = None
@@ -84,7 +85,7 @@ class _Term(Struct, frozen=True):
 
     def value(self, row: Entry) -> Any:
         """Return what it looks at, None where there is none."""
-        return _value(row, self.field, self.part) if self.field else row.item
+        return row.item if self.field is None else _value(row, self.field, self.part)
 
     def place(self, row: Entry) -> Place:
         value = self.value(row)
@@ -260,7 +261,8 @@ class Policy:
             self._function, self._terms = given._function, given._terms
         elif isinstance(given, str):
             self._terms = tuple(_terms(given))
-            self.fields = tuple(dict.fromkeys(term.field for term in self._terms if term.field))
+            named = (term.field for term in self._terms if term.field is not None)
+            self.fields = tuple(dict.fromkeys(named))
             self.last = tuple(
                 (len(term.preferred),) if term.preferred else _MISSING for term in self._terms
             )
@@ -276,17 +278,20 @@ class Policy:
         """
         read = Policy(self)
         read._terms = tuple(
-            term if term.function else replace(term, function=functions.get(term.field))
+            replace(term, function=functions.get(term.field))
+            if term.field is not None and not term.function
+            else term
             for term in self._terms
         )
         return read
 
     def naming(self, *, key: str | None, item: str | None) -> Policy:
         """Return the same policy for rows whose key and item have names of their own as well."""
-        parts = {key: "key", item: "item"}
+        parts = {name: part for name, part in ((key, "key"), (item, "item")) if name is not None}
         named = Policy(self)
         named._terms = tuple(
-            replace(term, part=term.part or parts.get(term.field, "")) for term in self._terms
+            replace(term, part=parts.get(term.field, term.part)) if term.field is not None else term
+            for term in self._terms
         )
         return named
 
@@ -340,7 +345,8 @@ class Policy:
     def fields_of(self, row: Entry) -> set[str]:
         """Return the fields that it looks at and that a row has."""
         row = self._as_record(row)
-        return {term.field for term in self._terms if term.field and term.value(row) is not None}
+        named = ((term.field, term.value(row)) for term in self._terms)
+        return {name for name, value in named if name is not None and value is not None}
 
     def order(self, places: Sequence[Place]) -> list[int]:
         """Return the numbers of places, the first first; equal ones as they stand.
@@ -391,7 +397,9 @@ def _shown(value: Any) -> str:
 
 
 def _names_of(value: Any) -> set[str]:
-    """Return the texts that name a value among preferred ones."""
+    """Return the texts that name a value among preferred ones; none where there is no value."""
+    if value is None:
+        return set()
     names = {_shown(value)}
     if isinstance(value, bool):
         names.add(str(value))
@@ -485,7 +493,7 @@ def _term(tokens: _Tokens) -> _Term | None:
     if direction:
         return _Term(name, function, descending=direction == "desc", part=part)
     if not function and name in ("longest", "shortest"):
-        return _Term("", "length", descending=name == "longest")
+        return _Term(None, "length", descending=name == "longest")
     if not function and name == "first":
         return None
     raise UsageError(f"a policy must say whether {name!r} is asc (least first) or desc: {_HELP}")

@@ -604,6 +604,19 @@ def test_key_and_item_are_terms_of_a_policy(made):
     assert [row["id"] for row in rows_of(kept)] == ["k1", "k2"]
 
 
+def test_a_policy_stores_neither_key_nor_item_a_second_time(tmp_path):
+    """Also where one of the two columns is called as the other part of a row is."""
+    named = [{"item": row["id"], "key": row["text"]} for row in ROWS]
+    for rows, key, item in ((ROWS, "id", "text"), (named, "item", "key")):
+        for number, policy in enumerate((f"length({item}) desc", f"{key} desc", f"{item} asc")):
+            store = tmp_path / f"{key}{number}.simdb"
+            asked: dict[str, Any] = {"key": key, "item": item, "policy": policy, "store": store}
+            kept = [row[key] for row in simdb.dedupe(rows, **asked)]
+            assert kept == [["k1", "k2"], ["k2", "k3"], ["k0", "k3"]][number]
+            with simdb.open(store) as database:
+                assert {one.metadata for one in database["documents"].items()} == {None}
+
+
 def test_data_sets_that_are_streams_or_several_tables():
     whole = datasets.Dataset.from_dict({"text": TEXTS})
     kept = simdb.dedupe(whole.to_iterable_dataset(), item="text")
@@ -996,7 +1009,8 @@ RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), [3, No
         RUNS,
         pa.StructArray.from_arrays([RUNS, CODES], ["runs", "codes"]),
         pa.ListArray.from_arrays(
-            pa.array([0, 1, 1, 3], pa.int32()), pa.StructArray.from_arrays([CODES, RUNS], ["c", "r"])
+            pa.array([0, 1, 1, 3], pa.int32()),
+            pa.StructArray.from_arrays([CODES, RUNS], ["c", "r"]),
         ),
         pa.StructArray.from_arrays([RUNS, pa.array(["a", None, "b"], VIEW)], ["runs", "view"]),
         pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), ["a", None]),
@@ -1014,7 +1028,9 @@ def test_runs_in_slices_beside_a_dictionary_are_what_they_are(tmp_path, column):
     with simdb.open(tmp_path / "x.simdb") as database:
         target = database.collection("c", simdb.Text(), threshold=0.8)
         target.add_many(table, key="id", item="text", metadata=["lang", "more"])
-        stored = [{"id": one.key, "text": one.item, **one.metadata} for one in target.items()]
+        stored = [
+            {"id": one.key, "text": one.item, **(one.metadata or {})} for one in target.items()
+        ]
     assert stored == [{name: row[name] for name in stored[0]} for row in rows]
     assert simdb.dedupe(table, item="text", key="id", policy="lang asc").to_pylist() == rows
 

@@ -300,6 +300,18 @@ def test_a_preferred_value_has_the_names_that_it_is_written_with(value, name):
     assert better(Policy(f"f in {name}"), "other", value) == value
 
 
+def test_a_row_without_the_field_has_no_name_among_preferred_ones():
+    assert better(Policy("f in null"), "other", None) == "other"
+    assert better(Policy("f in null"), None, "null") == "null"
+
+
+def test_a_field_may_have_an_empty_name():
+    short, long = Entry(0, "a", {"": 2}), Entry(1, "abc", {"": 1})
+    policy = Policy('"" desc')
+    assert policy.fields == ("",)
+    assert policy.place(short) < policy.place(long)
+
+
 @pytest.mark.parametrize("function", ["number", "time"])
 @pytest.mark.parametrize("direction", ["asc", "desc"])
 def test_a_blank_text_is_no_number_and_no_time(function, direction):
