@@ -384,7 +384,7 @@ def _with_wide_numbers(kind: Any) -> Any:
 
 
 def _cast_to(kind: Any, change: Callable[[Any], Any]) -> Any:
-    """Return the type that values are cast to for a change; pyarrow would spoil run ends in them."""
+    """Return the type that values are cast to for a change; pyarrow would spoil runs in them."""
     return kind if _has(kind, library().types.is_run_end_encoded) else _changed(kind, change)
 
 
@@ -612,7 +612,14 @@ class Rows(Parts):
         """
         self._columns = columns
         schema, self._batches = batches(data)
-        columns.require_in(schema)
+        columns.require_among(schema.names)
+        try:
+            columns.require_in(schema)
+        except UsageError:
+            with suppress(library().ArrowException, OSError):
+                if not any(batch.num_rows for batch in self._batches):
+                    return  # nothing says of what types its columns are
+            raise
 
     def parts(self, most_rows: int, most_bytes: int) -> Iterator[Part]:
         """Yield successive rows, at most so many; batches that are shorter are put together."""
@@ -1174,9 +1181,9 @@ def is_plain(column: Any) -> bool:
 
 
 def is_key(kind: Any) -> bool:
-    """Whether values of a type can be keys."""
-    kind = _plain_type(kind)
-    return library().types.is_integer(kind) or _is_text(kind)
+    """Whether values of a type can be keys; what is null can be, and makes a bad row each."""
+    kind, types = _plain_type(kind), library().types
+    return types.is_integer(kind) or types.is_null(kind) or _is_text(kind)
 
 
 def has_texts(kind: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -231,6 +232,24 @@ def test_nulls_of_keys_and_items_are_bad_rows(texts):
     assert report.bad_rows == ((1, "the column 'id' is null"), (2, "the column 'text' is null"))
     with pytest.raises(simdb.BadItemError, match="row 1: the column 'id' is null"):
         texts.add_many(table, key="id", item="text", on_existing="skip")
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_columns_without_rows_are_of_any_type_and_keys_of_none_are_bad_rows(texts, made):
+    """Nothing says of what type they are; pandas and polars then say numbers, or nothing."""
+    named: dict[str, Any] = {"key": "id", "item": "text"}
+    nothing = made({"id": pa.array([], pa.null()) if made is pa.table else [], "text": []})
+    assert texts.add_many(nothing, **named).rows == 0
+    assert texts.dedupe(nothing, **named).rows == 0
+    assert len(texts.search_many(nothing, item="text")) == 0
+    assert texts.add_many(pa.table({"id": [2.5], "text": [A]}).slice(1), **named).rows == 0
+    with pytest.raises(simdb.UsageError, match="no column 'body'"):
+        texts.add_many(nothing, key="id", item="body")
+    with pytest.raises(simdb.UsageError, match="keys are whole numbers or texts"):
+        texts.add_many(made({"id": [2.5], "text": [A]}), **named)
+    unknown = made({"id": [None, None], "text": [A, B]})
+    report = texts.add_many(unknown, **named, on_bad="skip")
+    assert report.bad_rows == ((0, "the column 'id' is null"), (1, "the column 'id' is null"))
 
 
 def test_metadata_is_what_json_can_express(texts):
