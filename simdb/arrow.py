@@ -1257,8 +1257,24 @@ def plain(value: Any) -> Any:
     return None if is_nothing(value) else _plain_scalar(value)
 
 
+def _is_of_python(value: np.datetime64) -> bool:
+    """Whether Python has a date or a time for one of NumPy; else it would give a bare number."""
+    return _FIRST_SECOND <= int(value.astype("M8[s]").astype(np.int64)) < _END_SECOND
+
+
+def _beyond_python(value: np.datetime64) -> str:
+    """Return a date or a time of any year as a column of Arrow does."""
+    if value.dtype == "M8[D]":
+        return _day(int(value.astype(np.int64)))
+    unit = np.datetime_data(value.dtype)[0]
+    unit = unit if unit in _NANOSECONDS else "s"
+    return _moment(int(value.astype(f"M8[{unit}]").astype(np.int64)), unit)
+
+
 def _plain_scalar(value: Any) -> Any:
     if isinstance(value, np.datetime64 | np.timedelta64):
+        if isinstance(value, np.datetime64) and not _is_of_python(value):
+            return _beyond_python(value)
         unit = "D" if value.dtype == "M8[D]" else "us"
         value = value.astype(f"{value.dtype.kind}8[{unit}]").item()
     elif isinstance(value, np.generic):

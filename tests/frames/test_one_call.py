@@ -839,6 +839,16 @@ def test_a_column_of_dates_is_compared_as_dates_in_any_table(table):
     assert born.compare == "date"
 
 
+@pytest.mark.parametrize("text", ["12000-01-01", "-0044-03-15", "0000-12-31", "9999-12-31"])
+@pytest.mark.parametrize("unit", ["D", "h", "s", "ms", "us"])
+def test_days_and_times_of_any_year_are_the_text_that_a_column_of_them_is(text, unit):
+    """Python has a bare number for those outside the years 1 to 9999."""
+    value = np.datetime64(text, unit)
+    of_arrow = pa.array(np.array([value.astype("M8[s]") if unit == "h" else value]))
+    ((_, _, column),) = rows_of(pa.table({"t": ["a"], "when": of_arrow}), None, "t", "when")
+    assert plain(value) == column["when"] == (text if unit == "D" else f"{text}T00:00:00")
+
+
 @pytest.mark.parametrize(
     "value",
     [np.int64(4), Decimal("3.5"), pd.NA, pd.NaT, np.float32("nan"), np.datetime64("2024-01-01")],
