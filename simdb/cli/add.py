@@ -83,7 +83,8 @@ def add(
         ):
             opened = dict(zip(outputs, files, strict=True))
             feed.bad_file = opened.get(reading.bad or "")
-            settle = partial(_write_duplicates, feed, opened.get(duplicates or ""))
+            into = opened.get(duplicates or "")
+            settle = partial(_write_duplicates, feed, into, target.kind.is_distance)
             try:
                 report = target.add_many(feed, progress=bar.callback, outcomes=settle, **policy)
             except UsageError as error:
@@ -113,10 +114,13 @@ def _stored(feed: Feed, on_existing: str) -> str:
     return f"{feed.done:,} rows are stored; repeat {again} to continue"
 
 
-def _write_duplicates(feed: Feed, file: Output | None, outcomes: Outcomes) -> None:
+def _write_duplicates(
+    feed: Feed, file: Output | None, is_distance: bool, outcomes: Outcomes
+) -> None:
     for rows, told in feed.settled(outcomes):
         for place, outcome in told.items():
             if outcome.duplicate_of is not None and file is not None:
-                fields = duplicate_fields(outcome, rows.lines[place])
+                line = rows.lines[place]
+                fields = duplicate_fields(outcome, line, is_distance=is_distance)
                 stored = outcome.action in ("added", "replaced")
                 file.write(json_line({"input": rows.reader.source, **fields, "stored": stored}))

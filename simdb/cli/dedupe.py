@@ -1163,7 +1163,8 @@ class _Splitting:
             raw = rows.raw(place)
             source = {"input": rows.reader.source} if self._feed.is_of_several else {}
             row = rows.reader.fields(raw)
-            told = duplicate_fields(outcome, rows.lines[place])
+            is_distance = self._removed.target.kind.is_distance
+            told = duplicate_fields(outcome, rows.lines[place], is_distance=is_distance)
             of_kept = self._removed.of_kept(outcome, rows.reader.item_in(raw))
             self._removed.file.write(json_line({**source, **told, **of_kept, "row": row}))
 

@@ -35,9 +35,12 @@ _BAD_ROWS_TOLD = 20
 _MOST_KEPT_BACK, _BYTES_KEPT_BACK = 100_000, 2**26  # rows that cannot be read, and what they take
 
 
-def duplicate_fields(outcome: Outcome, line: int) -> dict[str, Any]:
-    """Return what is written about a row that duplicates another."""
-    measure = "similarity" if outcome.distance is None else "distance"
+def duplicate_fields(outcome: Outcome, line: int, *, is_distance: bool) -> dict[str, Any]:
+    """Return what is written about a row that duplicates another, by one measure or the other.
+
+    Of one whose key is stored with other content there is neither.
+    """
+    measure = "distance" if is_distance else "similarity"
     return {
         "line": line,
         "id": outcome.key,

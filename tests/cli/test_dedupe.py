@@ -645,6 +645,17 @@ def test_packed_bits_of_a_table_are_explained(tmp_path, monkeypatch):
     assert json.loads(removed.read_text())["evidence"]["distance"] == 1
 
 
+def test_a_row_removed_for_its_key_has_the_measure_of_its_kind(tmp_path):
+    removed, name = tmp_path / "removed.jsonl", tmp_path / "in.jsonl"
+    command = ["dedupe", name, "-o", tmp_path / "out.jsonl", "--id-field", "id", "--store"]
+    limits = [tmp_path / "x.simdb", "--kind", "string", "--max-distance", 1]
+    for text in ("one text", "and another"):
+        name.write_text(json.dumps({"id": "a", "string": text}) + "\n")
+        done(*command, *limits, "--on-existing", "keep", "--removed", removed)
+    told = json.loads(removed.read_text())
+    assert (told["duplicate_of"], told["distance"], "similarity" in told) == ("a", None, False)
+
+
 def test_only_a_line_feed_ends_a_line_of_json(tmp_path):
     """A file whose last CRLF was cut in two is followed by another."""
     sources = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
