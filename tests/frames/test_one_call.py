@@ -794,12 +794,10 @@ def test_a_date_and_its_text_are_the_same_content_by_whatever_door_it_comes(tmp_
     table = pa.Table.from_pylist(rows)
     doors: list[Any] = [rows, table, table.to_pandas(), pl.from_arrow(table)]
     asked: dict[str, Any] = {"item": ["name", "day"], "key": "id", "kind": kind, "threshold": 0.6}
-    for number in range(len(doors)):
-        for order in (None, "id desc"):
-            asked |= {"store": tmp_path / f"{number}{order}.simdb", "policy": order}
-            counts = [len(simdb.dedupe(door, **asked)) for door in doors[number:] + doors[:number]]
-            assert counts == [3] * 4
-    with simdb.open(tmp_path / "0None.simdb") as database:
+    for order, given in ((None, doors), ("id desc", doors[1::-1])):
+        asked |= {"store": tmp_path / f"{order}.simdb", "policy": order}
+        assert [len(simdb.dedupe(door, **asked)) for door in given] == [3] * len(given)
+    with simdb.open(tmp_path / "None.simdb") as database:
         target = database["documents"]
         whole = pa.table(target)
         told = target.dedupe(whole, key="key", item="item", on_existing="replace")
