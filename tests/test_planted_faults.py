@@ -466,8 +466,8 @@ FAULTS = (
     Fault(
         "frames",
         "frames.py",
-        "        order = order.naming(key=self.columns.key, item=item if isinstance(item, str) else None)\n",
-        "",
+        "order.naming(key=self.columns.key, item=item if isinstance(item, str) else None)",
+        "order",
         "tests/frames/test_one_call.py -k a_second_time",
     ),
     Fault(
