@@ -876,9 +876,12 @@ class CollectionView(Tabular):
         no collection become one with the settings of this one, in a file that is deleted when the
         pairs are let go of.
 
-        By default texts, sets, bags and bits by Tanimoto similarity are joined exactly. This needs
-        no index if the symbols of both collections fit into the memory setting; otherwise the other
-        collection needs an exact index that serves the threshold. Items of other kinds are joined
+        By default texts, sets, bags and bits by Tanimoto similarity are joined exactly, by an exact
+        index of the other collection that serves the threshold, or without one if the symbols of
+        both collections are expected to take no more than half of the memory setting. If neither
+        is so, the probable index of the other collection answers, if it is planned for the
+        threshold; with ``guarantee="exact"``, or without such an index, the join is tried in all of
+        the memory setting, and is an error if that is too little. Items of other kinds are joined
         exactly where that is quick, and else looked up in the probable index of the other
         collection; ``explain`` tells which.
 

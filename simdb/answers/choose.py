@@ -26,6 +26,9 @@ texts, are joined exactly where buckets propose many, and bits are scanned where
 meets many; sets are joined by containment by reading both sides once where to look up each costs
 more. ``explain`` shows them.
 
+A join of sets that is exact by the rule, but may not fit into memory without an exact index, is
+answered by ``Buckets`` where the caller leaves that open (``"auto"``) and they may.
+
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies.
 """
@@ -150,7 +153,7 @@ def choose(
     no such index. ThresholdTooLowError: none that may answer serves the bound; names the remedy.
     """
     if question.min_recall is not None:
-        return _choose(settings, question)
+        return _within_memory(_choose(settings, question), settings, question, right, left)
     # Remembered, since the recall of a plan takes as long to compute as a quick search.
     sizes = [0 if side is None else side.size_class for side in (right, left)]
     asked = question, *sizes
@@ -162,7 +165,28 @@ def choose(
         if len(settings.methods) >= METHODS_KEPT:
             settings.methods.clear()
         settings.methods[asked] = method
-    return method
+    return _within_memory(method, settings, question, right, left)
+
+
+def _within_memory(
+    method: Method,
+    settings: CollectionSettings,
+    question: Question,
+    right: Opened | None,
+    left: Opened | None,
+) -> Method:
+    """Take buckets, if they may answer, in the place of an exact join that may not fit into memory.
+
+    It is not remembered: that depends on the memory of a handle, and on what is on the left.
+    """
+    if question.verb != "join" or question.guarantee != "auto" or right is None:
+        return method
+    if not isinstance(method, Exact) or method.surely_fits(Task("join", left or right, right)):
+        return method
+    try:
+        return _choose(settings, replace(question, guarantee="probable"))
+    except (ConfigurationError, ThresholdTooLowError):
+        return method
 
 
 def _cheapest(method: Method, question: Question, task: Task) -> Method:

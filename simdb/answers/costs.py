@@ -90,7 +90,7 @@ class Rates(Struct, frozen=True):
 class SampledJoin(Struct, frozen=True):
     """What an exact join of some sets of symbols says of a join of all."""
 
-    symbols: float  # of all items
+    symbols: float  # for each byte of the items
     met: float  # pairs of postings, as a share of all pairs of items
 
 
@@ -113,6 +113,22 @@ class Task(Struct, frozen=True):
     def sampled_join(self, threshold: Threshold) -> SampledJoin:
         """What a join of its sets takes in memory."""
         return sampled_join_of(self.right, threshold)
+
+    def symbols(self, threshold: Threshold) -> float:
+        """Estimate how many symbols the items have that are joined, of both sides."""
+        return sum(
+            sampled_join_of(side, threshold).symbols * side.reader.manifest.item_bytes
+            for side in self._sides
+        )
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of these items."""
+        return sum(side.reader.manifest.item_bytes for side in self._sides)
+
+    @property
+    def _sides(self) -> tuple[Opened, ...]:
+        return (self.left, self.right) if self.verb == "join" else (self.right,)
 
     @property
     def looks_up(self) -> bool:
@@ -286,7 +302,7 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
         deque(joins.pairs(sets, threshold, work=work), 0)
         share = work.looked_at / max(1, len(items) * (len(items) - 1) / 2)
         expanded = sets.values.size / max(1, sum(map(len, items)))
-        return SampledJoin(expanded * manifest.item_bytes, share)
+        return SampledJoin(expanded, share)
 
     state = threshold, opened.size_class
     return _kept(opened, f"join {opened.reader.number}", state, joined)

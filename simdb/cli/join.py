@@ -89,11 +89,12 @@ def join(
 ) -> None:
     """Print the similar pairs between two collections.
 
-    For texts, sets and bags no pair is missing. One pair per line, separated by tabs: similarity or
-    distance, the item of LEFT, the item of RIGHT, and with --since or --right-since which of them
-    is new. With --json, one object per line: left, right, similarity or distance, and sides,
-    left_metadata and right_metadata on request. If an exact answer is interrupted or fails, a token
-    for --resume is printed on standard error.
+    For texts, sets and bags no pair is missing, unless they may not fit into the memory: explain
+    shows it. One pair per line, separated by tabs: similarity or distance, the item of LEFT, the
+    item of RIGHT, and with --since or --right-since which of them is new. With --json, one object
+    per line: left, right, similarity or distance, and sides, left_metadata and right_metadata on
+    request. If an exact answer is interrupted or fails, a token for --resume is printed on standard
+    error.
 
     Example: simdb join shops.simdb ours theirs --threshold 0.7 --one-to-one
     """

@@ -113,6 +113,13 @@ class Opened(Struct, frozen=True):
         known = self.kept("number keys", lambda: self.reader.has_number_keys, at_once=True)
         return self.reader.has_number_keys if known is None else known
 
+    def is_same_as(self, other: Opened) -> bool:
+        """Whether another one is the same collection, in the same state."""
+        own, its = self.reader, other.reader
+        if own.transaction.environment is not its.transaction.environment:
+            return False
+        return (own.number, own.transaction.identity) == (its.number, its.transaction.identity)
+
     def kept(
         self,
         name: str,

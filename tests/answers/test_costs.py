@@ -10,7 +10,7 @@ import pytest
 
 import simdb
 from simdb.answers import choose, costs
-from simdb.answers.exact import method
+from simdb.answers.exact import memory
 from simdb.storage.collection.reader import read_items
 
 
@@ -103,7 +103,7 @@ def test_pairs_of_sets_are_joined_exactly_where_buckets_propose_many(
     few = database.collection("f", simdb.Set(), threshold=0.5, seed=1)
     few.add_many((number, range(10 * number, 10 * number + 12)) for number in range(200))
     assert few.pairs().guarantee == "probable"
-    monkeypatch.setattr(method, "BYTES_A_SYMBOL", 2**40)  # then they might not fit
+    monkeypatch.setattr(memory, "BYTES_A_SYMBOL", 2**40)  # then they might not fit
     collection.add("one more", {1, 2, 3})
     collection.add_many((number, {number}) for number in range(1_000, 1_100))
     assert collection.pairs().guarantee == "probable"

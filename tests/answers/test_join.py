@@ -167,9 +167,9 @@ def test_what_does_not_fit_into_memory_needs_an_index_on_the_right(
         one.add(1, {1, 2})
         other.add(2, {1, 2})
         with pytest.raises(ConfigurationError, match=r"rebuild\(exact_floor=0\.8\) adds one"):
-            list(other.join(one, 0.8))
+            list(other.join(one, 0.8, guarantee="exact"))
         with pytest.raises(ThresholdTooLowError, match=r"rebuild\(exact_floor=0\.8\)"):
-            list(one.join(other, 0.8))
+            list(one.join(other, 0.8, guarantee="exact"))
         assert pairs_found(one.join(other, 0.9)) == {(1, 2): 1.0}
 
 
@@ -264,3 +264,68 @@ def test_what_no_longer_fits_into_memory_is_said_to(tmp_path: Path) -> None:
         for pairs in (made.pairs(guarantee="exact"), made.join(made, guarantee="exact")):
             with pytest.raises(ConfigurationError, match=told):
                 list(pairs)
+
+
+def numbered(first: int, count: int, size: int = 10) -> list[tuple[int, range]]:
+    """Sets that are like no other, by keys from 0."""
+    begins = [first + size * key for key in range(count)]
+    return [(key, range(begin, begin + size)) for key, begin in enumerate(begins)]
+
+
+@pytest.fixture
+def room_for_1000_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of both sides of a join, in a store opened with 16 MiB."""
+    monkeypatch.setattr(exact_memory, "BYTES_A_SYMBOL", 2**24 // 1_000)
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
+def test_one_side_of_a_join_may_take_the_memory_that_the_other_leaves(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        few, many, more = (
+            db.collection(name, simdb.Set(), threshold=0.8) for name in ("few", "many", "more")
+        )
+        few.add_many(numbered(400, 1))
+        many.add_many(numbered(0, 48))
+        more.add_many(numbered(0, 95))
+        for left, right, found in ((few, many, (0, 40)), (many, few, (40, 0))):
+            pairs = left.join(right)
+            assert pairs_found(pairs) == {found: 1.0}
+            chosen = left.explain("join", other=right).alternatives[0]
+            assert (chosen.method, chosen.chosen) == ("exact", True)
+            assert chosen.seconds < 1
+        assert pairs_found(more.join(few, guarantee="exact")) == {(40, 0): 1.0}
+        assert pairs_found(many.join(many, guarantee="exact")) == {(k, k): 1.0 for k in range(48)}
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
+def test_a_join_that_may_not_fit_into_memory_is_answered_by_buckets_and_says_so(
+    tmp_path: Path,
+) -> None:
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        few, many, others = (
+            db.collection(name, simdb.Set(), threshold=0.8) for name in ("few", "many", "others")
+        )
+        few.add_many(numbered(400, 2, size=3))
+        few.add_many([("wide", range(2_000, 2_600))])
+        many.add_many(numbered(0, 45))
+        others.add_many(numbered(400, 3))
+        assert others.join(many).guarantee == "exact"
+        # As many items as before, but not as many symbols: what was chosen then does not count.
+        for left, right in ((few, many), (many, few), (many, many)):
+            for bounds in ({}, {"min_recall": 0.9}, {"threshold": 0.9}):
+                pairs = left.join(right, **cast("Any", bounds))
+                assert pairs.guarantee == "probable"
+                assert pairs.expected_recall > 0.9
+                same = left.explain("join", other=right, **cast("Any", bounds))
+                assert same.alternatives[0].method == "buckets"
+                assert len(list(pairs)) == (45 if left is right else 0)
+        told = "do not fit into the memory setting"
+        with pytest.raises(ConfigurationError, match=told):
+            list(few.join(many, guarantee="exact"))
+        with pytest.raises(ConfigurationError, match=told):  # for which no buckets are planned
+            list(few.join(many, threshold=0.3))
+        with simdb.open(tmp_path / "s", memory=2**30) as roomy:
+            assert roomy["many"].join(roomy["many"]).guarantee == "exact"
+        many.rebuild(exact_floor=0.8)
+        assert many.join(many).guarantee == "exact"
+        assert len(list(many.join(many))) == 45

@@ -140,12 +140,22 @@ def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
     return arranged(opened.signer, epoch.order, stored_items(opened, numbers))
 
 
-def load(opened: Opened, order: SymbolOrder, *, memory: int) -> Loaded | None:
-    """Load all live items, or None if they would take more than a share of so many bytes."""
+def most_symbols(memory: int) -> int:
+    """How many symbols may be loaded under a memory setting."""
+    return memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
+
+
+def load(
+    opened: Opened, order: SymbolOrder, *, memory: int, beside: Loaded | None = None
+) -> Loaded | None:
+    """Load all live items, or None if they would take more than a share of so many bytes.
+
+    The share is also that of what is loaded already, ``beside`` them.
+    """
     numbers = [np.empty(0, np.uint32)]
     parts: list[ArrangedSets] = []
     symbols = loaded_bytes = 0
-    most = memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
+    most = most_symbols(memory) - (0 if beside is None else beside.sets.values.size)
     for batch in live_sets(opened, order):
         opened.resources.require_open()
         numbers.append(batch.numbers)
@@ -179,6 +189,28 @@ def load_for_pairs(opened: Opened) -> Loaded | None:
 
 
 # -- joining -----------------------------------------------------------------------------------
+
+
+def load_both(left: Opened, right: Opened, *, memory: int) -> tuple[Loaded, Loaded] | None:
+    """Load both sides of a join in one order, or None if together they take too much memory.
+
+    One side may take what the other leaves. A collection that is joined with itself is loaded once,
+    but posted as both.
+    """
+    order = join_order(right)
+    if left.is_same_as(right):
+        both = load(right, order, memory=memory // 2)
+        return None if both is None else (replace(both), both)  # two objects: not its own pairs
+    # The larger side last, of which a part tells that it is too large.
+    is_larger = left.reader.manifest.item_bytes > right.reader.manifest.item_bytes
+    first, last = (right, left) if is_larger else (left, right)
+    smaller = load(first, order, memory=memory)
+    if smaller is None:
+        return None
+    larger = load(last, order, memory=memory, beside=smaller)
+    if larger is None:
+        return None
+    return (larger, smaller) if is_larger else (smaller, larger)
 
 
 class InMemory:

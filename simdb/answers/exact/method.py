@@ -21,14 +21,7 @@ from simdb.answers import exact
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_probe_with_documents
 from simdb.answers.costs import Task
-from simdb.answers.exact.memory import (
-    BYTES_A_SYMBOL,
-    SHARE_OF_MEMORY,
-    InMemory,
-    join_order,
-    load,
-    load_for_pairs,
-)
+from simdb.answers.exact.memory import InMemory, load_both, load_for_pairs, most_symbols
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import UInt32s
@@ -51,6 +44,7 @@ JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left
 POSTING_MET = 1e-8  # seconds
 LOADED = 5.5  # how much longer it takes to load and arrange a set than to compare one
 TO_SPARE = 2  # times the memory that items are expected to take
+SYMBOLS_A_BYTE = 8  # at most: bits have one for each that is set
 _criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with its floor
 
 
@@ -127,19 +121,20 @@ class Exact(Method, frozen=True):
         """Yield all pairs of a left and a right item, and tokens to go on after them.
 
         Symbols depend on the secret of a collection, so the items of the left one are cut into
-        symbols as those of the right one. In memory where both fit; else the left items are looked
-        up in the exact index of the right collection. A join that goes on in memory loads the items
-        again and joins the ranges that are left; one that looks items up begins at the first left
-        item that was not done. ConfigurationError, ThresholdTooLowError: the items do not fit into
-        memory, and no exact index of the right collection serves.
+        symbols as those of the right one. In memory where both fit together; else the left items
+        are looked up in the exact index of the right collection. A join that goes on in memory
+        loads the items again and joins the ranges that are left; one that looks items up begins at
+        the first left item that was not done. ConfigurationError, ThresholdTooLowError: the items
+        do not fit into memory, and no exact index of the right collection serves.
         """
         left = replace(left, signer=right.signer)
         token = None if self.resume is None else Token.parse(self.resume, self.threshold)
         if token is not None:
             token.require(left, right)
         if self.measure in SYMMETRIC and (token is None or token.way == JOINED):
-            way = self._loaded(left, right)
-            if way is not None:
+            loaded = load_both(left, right, memory=self._room_of_join(left, right))
+            if loaded is not None:
+                way = InMemory(left, self.criterion, *loaded)
                 token = token or Token.begin(JOINED, self.threshold, left, right)
                 workers = Workers.within(left.resources.pool(), left.resources.memory)
                 for batch, place in way.pairs(workers, token.place):
@@ -186,7 +181,7 @@ class Exact(Method, frozen=True):
             read = task.probes * rates.scanned
             if task.looks_up:
                 read = min(found, task.everything) * rates.picked
-        elif self._surely_fits(task):
+        elif self.surely_fits(task):
             others = task.counts.live if task.verb == "join" else 0
             read = (task.probes + others) * rates.scanned * LOADED
         else:
@@ -200,12 +195,26 @@ class Exact(Method, frozen=True):
         serves = serves_exactly(settings, self.criterion)
         return task.verb != "search" and not (settings.kind.is_slow_to_read and serves)
 
-    def _surely_fits(self, task: Task) -> bool:
+    def surely_fits(self, task: Task) -> bool:
         """Whether all items may be loaded, with room to spare, or need not be."""
-        if serves_exactly(task.right.settings, self.criterion):
+        right = task.right
+        if not self._joins_in_memory(task) or serves_exactly(right.settings, self.criterion):
             return True
-        most = task.right.resources.memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
-        return TO_SPARE * task.sampled_join(self.criterion.floor or self.threshold).symbols <= most
+        memory = right.resources.memory
+        if task.verb == "join":
+            memory = self._room_of_join(task.left, right)
+        most = most_symbols(memory) // TO_SPARE
+        if task.item_bytes * SYMBOLS_A_BYTE <= most:  # as of most stores: no item is read for it
+            return True
+        return task.symbols(self.criterion.floor or self.threshold) <= most
+
+    def _room_of_join(self, left: Opened, right: Opened) -> int:
+        """The memory by which the sides of a join are loaded.
+
+        Where no index answers in their place they may take all of it: the spare is in that already.
+        """
+        memory = left.resources.memory
+        return memory if serves_exactly(right.settings, self.criterion) else TO_SPARE * memory
 
     # -- which way -----------------------------------------------------------------------------
 
@@ -234,9 +243,9 @@ class Exact(Method, frozen=True):
                     return sweep
         elif token.way == SWEPT:
             return self._sweep(opened, token.room)
-        way = self._loaded(opened, opened)
-        if way is not None:
-            return way
+        loaded = load_for_pairs(opened)
+        if loaded is not None:
+            return InMemory(opened, self.criterion, loaded, loaded)
         if token is not None:
             raise _no_longer_fits()
         require_index(opened.settings, self.criterion, _too_large(opened))
@@ -246,19 +255,6 @@ class Exact(Method, frozen=True):
         """What sweeps slices of so many postings, or of as many as have room in the memory."""
         room = exact.sweep.room_of(opened.resources.memory) if room is None else room
         return exact.sweep.Sweep(opened, self.criterion, room)
-
-    def _loaded(self, left: Opened, right: Opened) -> InMemory | None:
-        """Load all items in one order; None if they take too much memory."""
-        if left is right:
-            loaded = load_for_pairs(left)
-            return None if loaded is None else InMemory(left, self.criterion, loaded, loaded)
-        order = join_order(right)
-        share = left.resources.memory // 2
-        rights = load(right, order, memory=share)
-        lefts = None if rights is None else load(left, order, memory=share)
-        if lefts is None or rights is None:
-            return None
-        return InMemory(left, self.criterion, lefts, rights)
 
     def _prober(self, opened: Opened, probes: Opened | None = None) -> Prober:
         """What looks items up; the work counts for the collection whose items they are."""
