@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from simdb.kernels.buckets import BucketItems, BucketMembers
 
 LARGE_BUCKET = 64  # entries
+# Pairs that are visited between two looks at the budget, and for Ctrl-C, however few of them are
+# candidates: of large buckets nearly none may be, and their pairs are a square of the members. A
+# tenth of a second or two.
+VISITED_AT_ONCE = 2**20
 # Base of a polynomial and a final word; signatures are keyed by the secret of the store already.
 _CLASS_HASH = np.uint64(polynomial_base(0x9E3779B97F4A7C15)), np.uint64(0xBF58476D1CE4E5B9)
 
@@ -132,24 +136,34 @@ def candidate_pairs(
     Pairs within a class are left out, and those whose signatures do not agree as is needed.
     ``only_first`` lists the pairs of the first member of each bucket, in every bucket they share.
     """
-    buckets = part.buckets
+    buckets, signatures = part.buckets, part.items.signatures
     if only_first:  # no band is before the first one: no pair is left to an earlier band's bucket
         buckets = buckets._replace(bands=np.zeros_like(buckets.bands))
     cursor = np.full(3, -1, np.int64)
     written = at_once
     while written == at_once:
         left, right = np.empty(at_once, np.int64), np.empty(at_once, np.int64)
-        counts = np.zeros(2, np.int64)
-        written = kernels.buckets.bucket_pairs(
-            buckets, part.items, needed.words, only_first, cursor, left, right, counts
-        )
+        written = 0
+        while written < at_once and cursor[0] < buckets.starts.size - 1:
+            counts = np.zeros(2, np.int64)
+            room = left[written:], right[written:]
+            written += kernels.buckets.bucket_pairs(
+                buckets,
+                part.items,
+                needed.words,
+                only_first,
+                VISITED_AT_ONCE,
+                cursor,
+                *room,
+                counts,
+            )
+            work.note(int(counts[0]))
+            work.too_unlike += int(counts[1])
         left, right = left[:written], right[:written]
-        signatures = part.items.signatures
         if needed.family is not None:
             agreeing = needed.holds(signatures[left], signatures[right])
             left, right = left[agreeing], right[agreeing]
-        work.note(int(counts[0]))
-        work.too_unlike += int(counts[1]) + written - left.size
+        work.too_unlike += written - left.size
         yield part.numbers[left], part.numbers[right]
 
 

@@ -238,12 +238,15 @@ def bucket_pairs(
     items: BucketItems,
     needed: int,
     only_first: bool,
+    most: int,
     cursor: Int64s,
     left: Int64s,
     right: Int64s,
     counters: Int64s,
 ) -> int:
     """List the pairs of each bucket that is the pair's own, until the room is full or all is done.
+
+    Or until so many pairs are visited, however few are listed.
 
     Its own is the bucket of the first band in which two items agree, or of the smallest key that
     both have: it follows from the items alone. So each pair comes out once over all buckets, in
@@ -255,27 +258,29 @@ def bucket_pairs(
         needed: equal words of signatures of bands, below which a pair is dropped.
         only_first: list only the pairs of the first member of each bucket; of items without bands,
             in every bucket that they share.
-        cursor: bucket, first and second member where to go on; moved forward. Begins at -1.
+        most: pairs that are visited by this call.
+        cursor: bucket, first and second member where to go on; moved forward. Begins at -1; all is
+            done when the bucket is one past the last.
         left, right: room for places of items.
         counters: added to: visited pairs; those that agree in too few words, in each bucket that
             they share; or, without bands, lack a group or come in another bucket.
 
     Returns:
-        How many pairs were written; when it is all there is room for, there may be more.
+        How many pairs were written.
     """
     # Fields are taken out before the loop: each access to one counts references.
     starts, members, ends, keys, bands = buckets
     signatures, band_words, values, offsets, groups, every_group = items
-    written = 0
+    written = visited = 0
     bucket, first, second = cursor[0], cursor[1], cursor[2]
     if bucket < 0:
         bucket, first, second = _following(bucket, starts[0], starts, ends, only_first)
     # The room is looked at before a pair is, so that the cursor never stands past an unwritten one.
-    while bucket < starts.size - 1 and written < left.size:
+    while bucket < starts.size - 1 and written < left.size and visited < most:
         if second >= starts[bucket + 1]:
             bucket, first, second = _following(bucket, first, starts, ends, only_first)
             continue
-        counters[0] += 1
+        visited += 1
         one, other = members[first], members[second]
         second += 1
         # Nearly all pairs of large buckets agree in too few words, which is told quickest; any
@@ -301,4 +306,5 @@ def bucket_pairs(
         right[written] = other
         written += 1
     cursor[0], cursor[1], cursor[2] = bucket, first, second
+    counters[0] += visited
     return written

@@ -17,6 +17,7 @@ from tests.support.twins import ends_of_classes
 
 Pairs = list[tuple[int, int]]
 BANDS, ROWS = 3, 2
+MOST = 7  # pairs that one call visits
 
 pytestmark = pytest.mark.usefixtures("wrap_around")
 
@@ -66,14 +67,15 @@ def banded(signatures: npt.NDArray[np.uint16]) -> Any:
     return kernels.buckets.BucketItems(signatures, ROWS, *no_keys, 1)
 
 
-def in_portions(room: int, listing: Any) -> tuple[Pairs, list[int]]:
-    """Call a lister of pairs again and again until it writes less than there is room for."""
+def in_portions(room: int, count: int, listing: Any) -> tuple[Pairs, list[int]]:
+    """Call a lister of pairs of so many buckets again and again until all of them are done."""
     cursor, counters = np.full(3, -1, np.int64), np.zeros(2, np.int64)
     left, right = np.empty(room, np.int64), np.empty(room, np.int64)
     pairs: Pairs = []
-    written = room
-    while written == room:
+    while cursor[0] < count:
+        before = int(counters[0])
         written = listing(cursor, left, right, counters)
+        assert counters[0] - before <= MOST
         pairs += list(zip(left[:written].tolist(), right[:written].tolist(), strict=True))
     return pairs, counters.tolist()
 
@@ -111,11 +113,13 @@ def test_each_pair_that_shares_a_band_comes_out_once_if_enough_rows_agree(seed, 
     members = [bucket for _, bucket in buckets]
     pairs, (visited, dropped) = in_portions(
         room,
+        len(members),
         lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
             listed(members, ends_of(members, classes), bands=[band for band, _ in buckets]),
             banded(signatures),
             needed,
             False,
+            MOST,
             cursor,
             left,
             right,
@@ -152,11 +156,13 @@ def test_of_a_bucket_of_a_probe_only_the_pairs_of_its_first_member_are_listed(ro
     signatures = np.zeros((7, BANDS * ROWS), np.uint16)
     pairs, counters = in_portions(
         room,
+        3,
         lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
             listed([[0, 2, 4], [1, 3], [5, 6]], np.arange(1, 8), bands=[0, 0, 0]),
             banded(signatures),
             1,
             True,
+            MOST,
             cursor,
             left,
             right,
@@ -210,6 +216,7 @@ class Keyed:
         members = [bucket for _, bucket in buckets]
         return in_portions(
             room,
+            len(members),
             lambda cursor, left, right, counters: kernels.buckets.bucket_pairs(
                 listed(members, ends_of(members, self.classes), keys=[key for key, _ in buckets]),
                 kernels.buckets.BucketItems(
@@ -217,6 +224,7 @@ class Keyed:
                 ),
                 0,
                 only_first,
+                MOST,
                 cursor,
                 left,
                 right,

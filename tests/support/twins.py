@@ -486,10 +486,9 @@ def pairs_of_buckets(random: np.random.Generator) -> None:
         cursor, counters = np.full(3, -1, np.int64), np.zeros(2, np.int64)
         room = np.empty(5, np.int64), np.empty(5, np.int64)
         found: list[tuple[int, int]] = []
-        written = 5
-        while written == 5:
+        while cursor[0] < starts.size - 1:
             written = kernels.buckets.bucket_pairs(
-                listed, of_items, needed, False, cursor, *room, counters
+                listed, of_items, needed, False, 7, cursor, *room, counters
             )
             found += zip(room[0][:written].tolist(), room[1][:written].tolist(), strict=True)
         assert sorted((min(pair), max(pair)) for pair in found) == wanted
