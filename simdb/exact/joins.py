@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 CHUNK = 65_536  # candidates, and pairs of a batch, at the most
 RANGES = 64
+# Of a step of a range, after which the budget is looked at, and Ctrl-C heard, however few pairs are
+# found: pairs of postings, and chunks of candidates. A tenth of a second, for sets that are small.
+SCANNED_AT_ONCE = 2**24
+CHUNKS_AT_ONCE = 16
 RANGE_WEIGHT = 2**18  # pairs of postings, so that a range is worth the handing over
 RESULT_BYTES = 24  # of a pair that waits to be delivered
 ROOM_BYTES = 4 * 2**20  # of a range that is being joined, without its results
@@ -77,7 +81,7 @@ class Portion(Protocol[T_co]):
         """Whether there is nothing left."""
 
     def advance(self, most: int) -> T_co:
-        """Go on until so many results are found, or all is done; at least a step."""
+        """Go on until so many results are found, or all is done, or it has taken long; a step."""
 
 
 ALONE = Workers()
@@ -212,9 +216,15 @@ class _Range(Struct):
     stop: int
     state: Int64s
     room: tuple[Candidates, Int64s] | None = None
+    proposed: int = 0  # candidates in it that wait until it is full
 
     @property
     def done(self) -> bool:
+        return self.all_scanned and not self.proposed
+
+    @property
+    def all_scanned(self) -> bool:
+        """Whether there is nothing left to propose."""
         return bool(self.state[0] >= self.stop)
 
     def advance(self, most: int) -> tuple[int, Int64s, list[Represented]]:
@@ -226,9 +236,12 @@ class _Range(Struct):
         found, overlaps = self.room
         counts = np.zeros(4, np.int64)
         chunks: list[Represented] = []
-        pairs = 0
-        while pairs < most and not self.done:
-            count = postings.bucket_candidates(
+        pairs = verified = 0
+        # A chunk that is cut off is filled in the next step: batches, which tokens count, stay.
+        while pairs < most and verified < CHUNKS_AT_ONCE and not self.done:
+            if counts[postings.SCANNED] >= SCANNED_AT_ONCE:
+                break
+            self.proposed += postings.bucket_candidates(
                 join.left_postings,
                 join.right_postings,
                 needed=join.needed,
@@ -236,19 +249,24 @@ class _Range(Struct):
                 same=join.same,
                 bounded=True,
                 stop=self.stop,
+                most=SCANNED_AT_ONCE,
                 state=self.state,
-                found=found,
+                found=postings.Candidates(*(column[self.proposed :] for column in found)),
                 counters=counts,
             )
+            if self.proposed < CHUNK and not self.all_scanned:
+                continue
             kept = postings.verify_candidates(
                 join.left,
                 join.right,
                 needed=join.needed,
-                count=count,
+                count=self.proposed,
                 found=found,
                 overlaps=overlaps,
                 counters=counts,
             )
+            self.proposed = 0
+            verified += 1
             if kept:
                 pairs += kept
                 part = found.left[:kept].copy(), found.right[:kept].copy(), overlaps[:kept].copy()

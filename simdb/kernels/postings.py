@@ -258,12 +258,14 @@ def bucket_candidates(
     same: bool,
     bounded: bool,
     stop: int,
+    most: int,
     state: Int64s,
     found: Candidates,
     counters: Int64s,
 ) -> int:
     """Propose pairs from the postings of the same buckets, until the room is full or all is done.
 
+    Or until so many pairs are scanned, and those of the last posting, however few are proposed.
     Every pair of sets that is similar enough is proposed in the bucket of its first common symbol,
     and possibly in others; in all if nothing bounds it.
 
@@ -275,6 +277,7 @@ def bucket_candidates(
         bounded: leave out pairs that cannot be similar if the bucket's symbol is their first common
             one (3.9.6); else only those of sizes too different are left out (3.9.3).
         stop: bucket to stop before.
+        most: pairs after which this call scans no further posting of the right side.
         state: where to go on, from ``bucket_state``; ``state[0] == stop`` when all is done.
         found: room, filled from the front; the number of candidates is returned.
         counters: SCANNED is added to.
@@ -289,6 +292,10 @@ def bucket_candidates(
     while bucket < stop:
         left_stop = left_starts[bucket + 1]
         while entry < right_starts[bucket + 1]:
+            if scanned >= most:
+                state[0], state[1], state[2], state[3] = bucket, entry, other, window
+                counters[SCANNED] += scanned
+                return count
             item = right_items[entry]
             position, suffix = np.int64(right_positions[entry]), np.int64(right_suffixes[entry])
             size = position + suffix

@@ -15,6 +15,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arrays import UInt64s
 from simdb.errors import UsageError
+from simdb.exact.joins import SCANNED_AT_ONCE
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.late import cached_property
@@ -148,6 +149,7 @@ def _met(threshold: Threshold, piece: Any) -> Iterator[tuple[Any, Any]]:
             same=True,
             bounded=True,
             stop=stop,
+            most=SCANNED_AT_ONCE,
             state=state,
             found=found,
             counters=counters,

@@ -12,9 +12,13 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb import kernels
+from simdb.answers.exact import sweep
+from simdb.batches import meeting
 from simdb.errors import ConfigurationError, OperationInterruptedError
 from simdb.exact import joins
 from simdb.results import Pairs
+from simdb.work import Work
 from tests.support.commands import run
 from tests.support.exact_stores import join_by
 
@@ -97,6 +101,57 @@ def test_a_budget_is_kept_and_reported_and_drops_no_pair(
             assert everything[: len(found)] == found
             # What is known before is refused before; else the step is done that goes beyond.
             assert short.looked_at <= budget or "scan" not in name
+
+
+@pytest.mark.parametrize("name", ["probable", "memory", "memory of two", "sweep", "dice"])
+def test_a_step_looks_at_few_pairs_however_few_of_them_are_similar(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    join_by(monkeypatch, "sweep" if name == "sweep" else "memory", room=10_000)
+    noted: list[int] = []
+    note = Work.note
+
+    def counted(self: Work, pairs: int) -> None:
+        noted.append(pairs)
+        note(self, pairs)
+
+    monkeypatch.setattr(Work, "note", counted)
+    with stored(tmp_path / "s.simdb", name) as database:
+        whole = list(ASKED[name](database, None))
+        before = max(noted), sum(noted)
+        noted.clear()
+        for module, limit in (
+            (meeting, "VISITED_AT_ONCE"),
+            (joins, "SCANNED_AT_ONCE"),
+            (sweep, "SCANNED_AT_ONCE"),
+        ):
+            monkeypatch.setattr(module, limit, 10)
+        pairs = ASKED[name](database, None)
+        assert list(pairs) == whole
+    # Of a join, those of the last posting, with those of as many items as there are, come on top.
+    most = 10 if name == "probable" else 10 + 60
+    assert max(noted) <= most < before[0]
+    assert sum(noted) == before[1] == pairs.looked_at
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_step_of_a_join_verifies_few_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(joins, "CHUNK", 4)
+    monkeypatch.setattr(joins, "CHUNKS_AT_ONCE", kept)
+    steps: list[int] = []
+    advance = joins._Range.advance
+
+    def counted(self: Any, most: int) -> Any:
+        found = advance(self, 2**62)  # as many pairs as there are
+        steps.append(int(found[1][kernels.postings.CANDIDATES]))
+        return found
+
+    monkeypatch.setattr(joins._Range, "advance", counted)
+    with stored(tmp_path / "s.simdb", "memory of two") as database:
+        assert list(ASKED["memory of two"](database, None))
+    assert max(steps) <= 4 * kept < sum(steps)
 
 
 def test_a_join_all_with_all_says_so_before_it_compares(tmp_path: Path) -> None:

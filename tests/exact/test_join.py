@@ -178,6 +178,7 @@ def test_buckets_divided_among_workers_give_each_pair_once():
                 same=True,
                 bounded=True,
                 stop=stop,
+                most=generator.choice([1, 7, 2**62]),
                 state=state,
                 found=room,
                 counters=counters,

@@ -919,6 +919,7 @@ def joined_sets(random: np.random.Generator) -> None:
                 same=True,
                 bounded=bounded,
                 stop=postings[0].starts.size - 1,
+                most=13,
                 state=state,
                 found=room,
                 counters=counters,

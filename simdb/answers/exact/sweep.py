@@ -30,6 +30,7 @@ from simdb.batches.signer import Epoch
 from simdb.exact.joins import (
     BEGINNING,
     OWN_PAIRS,
+    SCANNED_AT_ONCE,
     Place,
     Workers,
     expanded,
@@ -278,21 +279,25 @@ class Sweep:
         """Propose at most so many pairs, by their ranks; return the room for them and how many."""
         postings = kernels.postings
         found = postings.Candidates(*(np.empty(room, np.uint32) for _ in range(4)))
-        counts = np.zeros(4, np.int64)
-        count = postings.bucket_candidates(
-            buckets.left,
-            buckets.right,
-            needed=self._needed,
-            minimum=self._minimum,
-            bounded=bounded,
-            same=True,
-            stop=buckets.left.starts.size - 1,
-            state=state,
-            found=found,
-            counters=counts,
-        )
-        self._opened.work.note(int(counts[postings.SCANNED]))
-        return found, count
+        count = 0
+        while True:
+            counts = np.zeros(4, np.int64)
+            count += postings.bucket_candidates(
+                buckets.left,
+                buckets.right,
+                needed=self._needed,
+                minimum=self._minimum,
+                bounded=bounded,
+                same=True,
+                stop=buckets.left.starts.size - 1,
+                most=SCANNED_AT_ONCE,
+                state=state,
+                found=postings.Candidates(*(column[count:] for column in found)),
+                counters=counts,
+            )
+            self._opened.work.note(int(counts[postings.SCANNED]))
+            if counts[postings.SCANNED] < SCANNED_AT_ONCE:  # full, or all is done
+                return found, count
 
     def _promising(self, candidates: Candidates) -> Candidates:
         """Drop candidates by their bitmaps, and later proposals of one pair.
