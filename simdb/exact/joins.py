@@ -9,7 +9,7 @@ nor their order, and a join can go on at a range.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
 
 CHUNK = 65_536  # candidates, and pairs of a batch, at the most
 RANGES = 64
-# Of a step of a range, after which the budget is looked at, and Ctrl-C heard, however few pairs are
-# found: pairs of postings, and chunks of candidates. A tenth of a second, for sets that are small.
+# Pairs of postings in a step of a range, after which a budget or Ctrl-C may end it, however few
+# pairs are found: a tenth of a second or two.
 SCANNED_AT_ONCE = 2**24
-CHUNKS_AT_ONCE = 16
 RANGE_WEIGHT = 2**18  # pairs of postings, so that a range is worth the handing over
 RESULT_BYTES = 24  # of a pair that waits to be delivered
 ROOM_BYTES = 4 * 2**20  # of a range that is being joined, without its results
@@ -81,7 +80,7 @@ class Portion(Protocol[T_co]):
         """Whether there is nothing left."""
 
     def advance(self, most: int) -> T_co:
-        """Go on until so many results are found, or all is done, or it has taken long; a step."""
+        """Go on until so many results are found, or all is done; at least a step."""
 
 
 ALONE = Workers()
@@ -155,6 +154,8 @@ class _Join:
         # Representatives with the first symbols that are posted, or probed.
         self.left, self.right = sides[0].sets(prefixes[0]), sides[1].sets(prefixes[1])
         self.work = work or Work()
+        self.scanned = self.work.looked_at  # by all threads, noted in the order of ranges
+        self.by_steps = False
         self.left_postings, self.right_postings = kernels.postings.prefix_buckets(
             self.left, self.right, same=self.same
         )
@@ -181,6 +182,7 @@ class _Join:
             own = np.flatnonzero(np.diff(side.classes.starts) > 1).astype(np.uint32)
             if own.size:
                 yield OWN_PAIRS, (own, own, side.sizes[own])
+        self.by_steps = workers.pool is None
         postings, buckets = kernels.postings, (self.left_postings, self.right_postings)
         bounds = divided(*buckets).tolist()
         ranges = (
@@ -189,13 +191,23 @@ class _Join:
             )
             for number in range(max(0, start.range), len(bounds) - 1)
         )
-        for number, counts, chunks in in_order(ranges, workers):
+        for number, counts, chunks in in_order(ranges, workers, self.stop):
             self.work.note(int(counts[postings.SCANNED]))
             self.work.candidates += int(counts[postings.CANDIDATES])
             self.work.compared += int(counts[postings.VERIFIED])
             self.work.found += int(counts[postings.PAIRS])
             for pairs in chunks:
                 yield number, pairs
+
+    def stop(self) -> None:
+        """Let threads end after the step that each is at, when nobody waits for more."""
+        self.by_steps = True
+
+    def note(self, scanned: int) -> None:
+        """Count what a thread has scanned; where the budget ends, ranges are joined by steps."""
+        self.scanned += scanned
+        if self.work.budget is not None and self.scanned > self.work.budget:
+            self.by_steps = True
 
     def _expanded(self, pairs: Represented) -> Iterator[PairColumns]:
         """Write out the pairs of members of pairs of classes, a chunk at a time."""
@@ -236,11 +248,11 @@ class _Range(Struct):
         found, overlaps = self.room
         counts = np.zeros(4, np.int64)
         chunks: list[Represented] = []
-        pairs = verified = 0
-        # A chunk that is cut off is filled in the next step: batches, which tokens count, stay.
-        while pairs < most and verified < CHUNKS_AT_ONCE and not self.done:
-            if counts[postings.SCANNED] >= SCANNED_AT_ONCE:
-                break
+        pairs = 0
+        begun = False
+        while pairs < most and not self.done and not (begun and join.by_steps):
+            begun = True
+            before = int(counts[postings.SCANNED])
             self.proposed += postings.bucket_candidates(
                 join.left_postings,
                 join.right_postings,
@@ -254,6 +266,8 @@ class _Range(Struct):
                 found=postings.Candidates(*(column[self.proposed :] for column in found)),
                 counters=counts,
             )
+            join.note(int(counts[postings.SCANNED]) - before)
+            # A chunk that is cut off is filled by the next step: batches, which tokens count, stay.
             if self.proposed < CHUNK and not self.all_scanned:
                 continue
             kept = postings.verify_candidates(
@@ -266,7 +280,6 @@ class _Range(Struct):
                 counters=counts,
             )
             self.proposed = 0
-            verified += 1
             if kept:
                 pairs += kept
                 part = found.left[:kept].copy(), found.right[:kept].copy(), overlaps[:kept].copy()
@@ -336,10 +349,13 @@ def expanded(
 # -- ranges, in any thread -----------------------------------------------------------------------
 
 
-def in_order(works: Iterable[Portion[T]], workers: Workers) -> Generator[T, None, None]:
+def in_order(
+    works: Iterable[Portion[T]], workers: Workers, stop: Callable[[], None] | None = None
+) -> Generator[T, None, None]:
     """Yield the results of range after range: with any workers the same, in the same order.
 
-    The iterable is advanced in the caller's thread, each range by one thread at a time.
+    At the end, before threads are waited for, ``stop`` may tell them to do no more. The iterable is
+    advanced in the caller's thread, each range by one thread at a time.
     """
     if workers.pool is None:
         for work in works:
@@ -365,6 +381,8 @@ def in_order(works: Iterable[Portion[T]], workers: Workers) -> Generator[T, None
                 workers.pool.start(started[0][1])
             yield result
     finally:
+        if stop is not None:
+            stop()
         settle(task for _, task in started)
 
 

@@ -134,12 +134,11 @@ def test_a_step_looks_at_few_pairs_however_few_of_them_are_similar(
     assert sum(noted) == before[1] == pairs.looked_at
 
 
-@pytest.mark.parametrize("kept", [1, 2])
-def test_a_step_of_a_join_verifies_few_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_join_whose_budget_ends_goes_on_by_steps_of_few_candidates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
 ) -> None:
     monkeypatch.setattr(joins, "CHUNK", 4)
-    monkeypatch.setattr(joins, "CHUNKS_AT_ONCE", kept)
     steps: list[int] = []
     advance = joins._Range.advance
 
@@ -149,9 +148,19 @@ def test_a_step_of_a_join_verifies_few_chunks(
         return found
 
     monkeypatch.setattr(joins._Range, "advance", counted)
-    with stored(tmp_path / "s.simdb", "memory of two") as database:
-        assert list(ASKED["memory of two"](database, None))
-    assert max(steps) <= 4 * kept < sum(steps)
+    with stored(tmp_path / "s.simdb", "memory of two"):
+        pass
+    with simdb.open(tmp_path / "s.simdb", threads=threads) as database:
+        pairs = ASKED["memory of two"](database, 10)
+        with pytest.raises(OperationInterruptedError):
+            list(pairs)
+        assert pairs.looked_at < 100
+        assert sum(steps) < 20
+        steps.clear()
+        whole = ASKED["memory of two"](database, None)
+        assert len(list(whole)) > 100
+        assert sum(steps) > 100
+        assert threads == 2 or max(steps) <= 4
 
 
 def test_a_join_all_with_all_says_so_before_it_compares(tmp_path: Path) -> None:
