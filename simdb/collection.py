@@ -49,7 +49,7 @@ from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle, Known, Opened, Resources, require_kind
 from simdb.opened.request import IndexRequest, changed_settings, require_compression
 from simdb.opened.where import Accepts, Chosen, Where, read_where
-from simdb.ragged import distinct_of
+from simdb.ragged import ByteStrings, distinct_of
 from simdb.recipe import Recipe
 from simdb.results import (
     AddReport,
@@ -1506,6 +1506,15 @@ def has_number_keys(collection: CollectionView) -> bool:
     """Whether all keys of a collection are numbers; not if there is none."""
     with collection._opened() as opened:
         return opened.has_number_keys
+
+
+def entries_of(collection: CollectionView, keys: Sequence[Key]) -> Iterator[Entry]:
+    """Yield stored items by their keys, each once, in order of insertion; those that are there."""
+    with collection._opened() as opened:
+        numbers = opened.reader.find_many(ByteStrings.of(list(map(encode_user_key, keys))))
+        wanted = np.unique(np.array([number for number in numbers if number >= 0], np.uint32))
+        for _, document in opened.reader.documents_of(wanted):
+            yield collection._record(document)
 
 
 class Collection(CollectionView):

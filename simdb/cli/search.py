@@ -32,6 +32,7 @@ from simdb.cli.output import (
     shown_key,
 )
 from simdb.cli.stores import StoredCollection
+from simdb.collection import entries_of
 from simdb.errors import UsageError
 from simdb.evidence import PairExplanation
 from simdb.files import open_rows
@@ -46,6 +47,8 @@ from simdb.results import Key
 Probe: TypeAlias = tuple[Key | None, Any]
 # A match, the key of what was searched for where there are several, and why it is one if asked.
 _Found: TypeAlias = tuple[Key | None, simdb.Match, PairExplanation | None]
+
+_AT_ONCE = 1_000  # matches in a table; more come in several
 
 
 class Given(Struct, frozen=True):
@@ -265,30 +268,62 @@ def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:
 def _print_matches(
     found: Iterator[_Found], source: simdb.CollectionView, given: str, *, explain: bool, show: bool
 ) -> int:
-    """Print matches as a table with the beginnings of the items; return how many there were.
+    """Print matches as tables with the beginnings of the items; return how many there were.
 
     Where reasons or differences are wanted, one after the other. A single probe is named ``given``.
     """
-    table: list[list[str]] = []
+    part: list[_Found] = []
     count = 0
-    for probe, match, why in found:
-        if why is not None:
-            name = given if probe is None else shown_key(probe)
-            print(f"{match.value:.6f}\t{name}\t{shown_key(match.key)}")
-            if explain:
-                print_reasons(why)
-            if show:
-                differences.show(why, (name, shown_key(match.key)))
-                print()
+    try:
+        for one in found:
             count += 1
-            continue
-        item = excerpt(source.kind.shown_item(source.get(match.key).item))
-        shown = [f"{match.value:.6f}", shown_key(match.key), item]
-        table.append(shown if probe is None else [shown_key(probe), *shown])
-    if table:
-        value = "distance " if source.kind.is_distance else "similarity "
-        print_table(("probe", value, "key", source.kind.name)[-len(table[0]) :], table)
-    return count + len(table)
+            if one[2] is None:
+                part.append(one)
+            else:
+                _print_reasoned(one, given, explain=explain, show=show)
+            if len(part) == _AT_ONCE:
+                _print_part(part, source)
+    finally:  # what was found before an error, or Ctrl-C, is not lost
+        _print_part(part, source)
+    return count
+
+
+def _print_reasoned(found: _Found, given: str, *, explain: bool, show: bool) -> None:
+    """Print a match, and why it is one."""
+    probe, match, why = found
+    assert why is not None
+    names = given if probe is None else shown_key(probe), shown_key(match.key)
+    print("\t".join([f"{match.value:.6f}", *names]))
+    if explain:
+        print_reasons(why)
+    if show:
+        differences.show(why, names)
+        print()
+
+
+def _print_part(part: list[_Found], source: simdb.CollectionView) -> None:
+    """Print some matches as a table, and forget them."""
+    found = part[:]
+    part.clear()  # what could not be printed is not tried again
+    if not found:
+        return
+    kind = source.kind
+    items = {
+        entry.key: excerpt(kind.shown_item(entry.item))
+        for entry in entries_of(source, [match.key for _, match, _ in found])
+    }
+    table = [
+        [
+            *([] if probe is None else [shown_key(probe)]),
+            f"{match.value:.6f}",
+            shown_key(match.key),
+            items[match.key],
+        ]
+        for probe, match, _ in found
+    ]
+    value = "distance " if kind.is_distance else "similarity "
+    print_table(("probe", value, "key", kind.name)[-len(table[0]) :], table)
+    sys.stdout.flush()
 
 
 def _rows_of(named: str, options: ReadingOptions, *, fields_named: bool) -> Iterator[Probe]:

@@ -54,6 +54,8 @@ def drawn(columns: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO)
 
 
 def _is_plain(cell: str) -> bool:
+    if cell.isascii():
+        return cell.isprintable()
     return cell.replace(_ELLIPSIS, "").isprintable() and all(
         character < _FIRST_OF_ODD_WIDTH or character == _ELLIPSIS for character in cell
     )

@@ -71,6 +71,38 @@ def test_search_for_people_shows_the_texts(store):
     assert "1 match;" in result.stderr
 
 
+def test_many_matches_are_printed_in_several_tables(store, tmp_path, monkeypatch):
+    rows = [{"text": text_of(1)}, {"text": text_of(2)}, {"text": text_of(3)}]
+    asked = ("search", store, "news", "--input", write_rows(tmp_path / "probes.jsonl", rows))
+    in_one = done(*asked).stdout.splitlines()
+    monkeypatch.setattr("simdb.cli.search._AT_ONCE", 2)
+    in_several = done(*asked).stdout.splitlines()
+
+    def cells(lines: list[str]) -> list[list[str]]:
+        return [[*map(str.strip, line.split("│"))] for line in lines if line.startswith("│")]
+
+    assert cells(in_several) == cells(in_one)
+    assert len(cells(in_one)) == 5
+    assert len(in_several) - len(in_one) == 2 * 4  # lines around the rows of a table
+
+
+def test_matches_that_were_found_before_an_interruption_are_printed(store, tmp_path, monkeypatch):
+    search = simdb.CollectionView.search
+
+    def interrupted(self: Any, item: str, **options: Any) -> simdb.Matches:
+        if item == text_of(3):
+            raise KeyboardInterrupt
+        return search(self, item, **options)
+
+    monkeypatch.setattr(simdb.CollectionView, "search", interrupted)
+    probes = write_rows(tmp_path / "probes.jsonl", [{"text": text_of(n)} for n in (1, 3)])
+    result = run("search", store, "news", "--input", probes)
+
+    assert result.exit_code == 130
+    assert words(1)[0] in result.stdout
+    assert words(3)[0] not in result.stdout
+
+
 def test_search_reads_standard_input(store):
     result = done("search", store, "news", "--file", "-", "--json", stdin=text_of(3).encode())
 
