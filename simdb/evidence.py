@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -15,7 +18,7 @@ RARE = "rare "  # how the parts of the exact index begin
 Span: TypeAlias = tuple[int, int]  # of a text: where it begins and ends, in code points
 
 
-class Facet(Struct, frozen=True):
+class Facet(Struct, frozen=True, gc=False):
     """One of the things that two items are compared by.
 
     Attributes:
@@ -236,27 +239,41 @@ class Label(NamedTuple):
     span: Span | None = None
 
 
+def labelled(whats: Iterable[Hashable], spans: Iterable[Span | None] = repeat(None)) -> list[Label]:
+    """Return labels of what symbols stand for and where that is, without a call for each."""
+    return list(map(partial(tuple.__new__, Label), zip(whats, spans, strict=False)))
+
+
 def facets_of_labels(left: Iterable[Label], right: Iterable[Label]) -> tuple[Facet, ...]:
     """Return the facets of items that are sets, or bags, of labels, in order of their first place.
 
     Of texts a side has all places of a shingle, of others how often it has an element.
     """
-    held: tuple[dict[Hashable, list[Span | None]], ...] = ({}, {})
-    for places, labels in zip(held, (left, right), strict=True):
-        for what, span in labels:
-            places.setdefault(what, []).append(span)
-    ones, others = (
-        {what: len(own) if own[0] is None else tuple(own) for what, own in places.items()}
-        for places in held
-    )
+    ones, others = _held(left), _held(right)
     found = []
     for what in {**ones, **others}:
         one, other = ones.get(what), others.get(what)
         share = 0.0 if one is None or other is None else 1.0
-        if isinstance(one, int) and isinstance(other, int):  # an element twice here, once there
-            share = min(one, other) / max(one, other)
+        if share and one != other and isinstance(one, int) and isinstance(other, int):
+            share = min(one, other) / max(one, other)  # an element twice here, once there
         found.append(Facet(what, one, other, share))
     return tuple(found)
+
+
+def _held(labels: Iterable[Label]) -> dict[Hashable, int | tuple[Span | None, ...]]:
+    """Return the places of each label, or how many they are if the first is not known."""
+    known = list(labels)
+    # Most labels come once, and are told of without a list for each.
+    held: dict[Hashable, Any] = {what: (span,) for what, span in known}
+    if len(held) < len(known):
+        several: dict[Hashable, list[Span | None]] = {
+            what: [] for what, count in Counter(what for what, _ in known).items() if count > 1
+        }
+        for what, span in known:
+            if what in several:
+                several[what].append(span)
+        held.update((what, tuple(spans)) for what, spans in several.items())
+    return {what: len(spans) if spans[0] is None else spans for what, spans in held.items()}
 
 
 def facets_of_amounts(left: Mapping[Any, float], right: Mapping[Any, float]) -> tuple[Facet, ...]:

@@ -114,7 +114,8 @@ def _met(
 def meets(probe: Signed, stored: Signed, needed: Agreement) -> tuple[bool, Bools]:
     """Tell whether a single stored item is a candidate of a probe, and by which of its keys."""
     keys = stored.buckets
-    shared = np.isin(keys.values, probe.buckets.values)
+    looked_into = set(probe.buckets.values.tolist())  # few, for which numpy takes longer
+    shared = np.fromiter((key in looked_into for key in keys.values.tolist()), np.bool_)
     met = bool(shared.any())
     if keys.groups is not None:
         met = np.unique(keys.groups[shared]).size == keys.group_count

@@ -1021,10 +1021,8 @@ class SymbolKind(Kind, frozen=True):
             labels = [items.labels(left), items.labels(right)]
         except NotImplementedError:  # of a kind of a user's own
             return Evidence()
-        names: dict[int, Any] = {}
-        for item, own in zip((left, right), labels, strict=True):
-            whats = [what for what, _ in own]
-            names.update(zip(items.symbols([item]).values.tolist(), whats, strict=True))
+        whats = [what for own in labels for what, _ in own]
+        names = dict(zip(items.symbols([left, right]).values.tolist(), whats, strict=True))
         return Evidence(self.labelled, facets_of_labels(*labels), names)
 
 

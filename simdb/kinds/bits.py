@@ -23,7 +23,7 @@ from simdb import kernels
 from simdb.arguments import is_whole, short
 from simdb.arrays import Int64s, UInt8s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError
-from simdb.evidence import Evidence, Label, facets_of_labels
+from simdb.evidence import Evidence, Label, facets_of_labels, labelled
 from simdb.exact import pigeonhole
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold
@@ -299,7 +299,7 @@ class BitsItems(Items):
         )
 
     def labels(self, item: bytes | memoryview) -> list[Label]:
-        return list(map(Label, _set_bits(self.decode(item))))
+        return labelled(_set_bits(self.decode(item)))
 
     # -- what is taken as a bit vector -----------------------------------------------------------
 

@@ -24,7 +24,7 @@ from simdb import kernels
 from simdb.arguments import is_whole, short
 from simdb.arrays import Bools, Int64s, UInt64s
 from simdb.errors import BadItemError, CorruptionError
-from simdb.evidence import Label
+from simdb.evidence import Label, labelled
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     TOKENS,
@@ -137,7 +137,7 @@ class SetItems(Items):
         return SymbolSets(values, offsets)
 
     def labels(self, item: bytes | memoryview) -> list[Label]:
-        return list(map(Label, stored_elements(item)))
+        return labelled(stored_elements(item))
 
 
 def stored_integer_sets(items: Sequence[object]) -> list[bytes] | None:

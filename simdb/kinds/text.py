@@ -23,7 +23,7 @@ from simdb import kernels
 from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.evidence import Label, Span
+from simdb.evidence import Label, Span, labelled
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     MOST_COUNTED,
@@ -470,12 +470,17 @@ def _windows(pieces: Sequence[tuple[str, Span | None]], size: int, between: str)
         return []
     width = min(len(pieces), size)
     texts, spans = zip(*pieces, strict=True)
-    runs = [texts[begin : begin + width] for begin in range(len(texts) - width + 1)]
+    begins = range(len(texts) - width + 1)
+    if between:
+        runs = [between.join(texts[begin : begin + width]) for begin in begins]
+    else:  # of characters
+        whole = "".join(texts)
+        runs = [whole[begin : begin + width] for begin in begins]
     places = [
         None if first is None or last is None else (first[0], last[1])
         for first, last in zip(spans, spans[width - 1 :], strict=False)
     ]
-    return list(map(Label, map(between.join, runs), places))
+    return labelled(runs, places)
 
 
 class TokenisedTexts(EncodedTexts):
@@ -522,7 +527,7 @@ class TokenisedTexts(EncodedTexts):
         )
 
     def labels(self, item: bytes | memoryview) -> list[Label]:
-        return list(map(Label, stored_elements(self._hashes.stored(self._compared(item)))))
+        return labelled(stored_elements(self._hashes.stored(self._compared(item))))
 
 
 class TextItems(EncodedTexts):

@@ -12,6 +12,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
+from simdb.lsh import fast_sketches
 from simdb.lsh.amplification import And, Construction, Or, candidate_shares
 from simdb.lsh.family import MinHash, SymbolSets
 from simdb.lsh.fast_sketches import agreements
@@ -104,6 +105,21 @@ def test_the_law_is_that_of_exact_fractions(common, union, functions):
     law = agreements(common / union, functions, union)
     assert law == pytest.approx([float(p) for p in law_in_rationals(common, union, functions)])
     assert law.sum() == pytest.approx(1, abs=1e-12)
+
+
+@pytest.mark.parametrize(("union", "functions"), [(1, 1), (5, 8), (40, 6), (300, 24)])
+def test_a_round_is_the_same_whoever_multiplies(union, functions, monkeypatch):
+    made = fast_sketches._one_round(union, functions)
+    monkeypatch.setattr(fast_sketches, "_FEW", 0)
+    assert made == pytest.approx(fast_sketches._one_round.__wrapped__(union, functions), abs=1e-14)
+    assert made.sum(axis=1) == pytest.approx(1)
+
+
+def test_a_round_is_made_once_for_all_pairs_of_one_union():
+    fast_sketches._one_round.cache_clear()
+    for common in range(10, 20):
+        agreements(common / 23, 12, 23)
+    assert fast_sketches._one_round.cache_info().misses == 1
 
 
 @pytest.mark.parametrize(
