@@ -82,7 +82,7 @@ ALLOWED_IMPORTS = {
     "files": {"kinds"} | BOTTOM,
     "spark.__main__": {"cli"},
     "serve": {"", "files", "kinds", "reports"} | BOTTOM,
-    "cli": {"", "database", "reports", "serve", "spark", "starting", "tuning"}
+    "cli": {"", "collection", "database", "reports", "serve", "spark", "starting", "tuning"}
     | {"files", "kinds", "lsh", "exact", "planning"}
     | BOTTOM,
     "__main__": {"cli"},

@@ -25,7 +25,7 @@ from simdb.files.inputs import told_format
 from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
 from simdb.files.separated import delimiter_in_words
 from simdb.files.spans import Spans
-from simdb.files.spilled import Spilled
+from simdb.files.spilled import Spilled, SpilledKeys
 from simdb.files.writing import Output, json_line
 from simdb.ragged import Column
 from simdb.results import AddReport, Key, Outcome, Outcomes
@@ -196,7 +196,7 @@ class Feed(Parts):
         options: how they are read.
         on_bad: ``"error"`` or ``"skip"``.
         keep_raw: keep the bytes of rows until they are settled.
-        spilled: where they are kept if all rows wait for the last one.
+        spilled: where they and the keys are kept if all rows wait for the last one.
         in_one: raise BadItemError where the rows of two inputs cannot share a file.
         keep_lines: give rows without their metadata, and remember their lines. The target has
             nothing but these rows.
@@ -310,7 +310,7 @@ class Feed(Parts):
         self._require_like(reader, [row.line], [row.key])
         last = self._waiting[-1] if self._waiting else None
         if last is None or last.reader is not reader or not isinstance(last.lines, list):
-            last = Waiting(reader, [], [], self._kept([]))
+            last = Waiting(reader, [], self._kept_keys([]), self._kept([]))
             self._waiting.append(last)
         self._handed += 1
         raw = row.raw if self._keep_raw or self.bad_file is not None else b""
@@ -354,6 +354,14 @@ class Feed(Parts):
         spilled.extend(raws)
         return spilled
 
+    def _kept_keys(self, keys: Sequence[Key]) -> Sequence[Key | None]:
+        """Return the keys of rows where they are kept."""
+        if self._spilled is None:
+            return keys
+        spilled = SpilledKeys(Spilled(self._spilled))
+        spilled.extend(keys)
+        return spilled
+
     def _rows_read(self, reader: RowReader, rows: Iterator[Row]) -> Iterator[Any]:
         for row in rows:
             yield from self._handed_over(reader, row)
@@ -367,7 +375,8 @@ class Feed(Parts):
         for reader, piece in taken:
             self._require_like(reader, piece.lines, piece.keys)
             raws = self._kept(piece.raws)
-            self._waiting.append(Waiting(reader, piece.lines, piece.keys, raws))
+            keys = self._kept_keys(piece.keys)
+            self._waiting.append(Waiting(reader, piece.lines, keys, raws))
             self._handed += len(piece.keys)
 
         def one_by_one() -> Iterator[Any]:

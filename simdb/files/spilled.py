@@ -1,4 +1,4 @@
-"""The bytes of rows that wait in a file: of more rows than memory may hold."""
+"""The bytes and keys of rows that wait in a file: of more rows than memory may hold."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Iterable, Sequence
 from os import SEEK_END
 from typing import IO, overload
+
+from simdb.results import Key
 
 
 class Spilled(Sequence[bytes]):
@@ -52,3 +54,42 @@ class Spilled(Sequence[bytes]):
         begin, end = self._begins[place], self._ends[place]
         self._file.seek(begin)
         return self._file.read(end - begin)
+
+
+class SpilledKeys(Sequence[Key | None]):
+    """The keys of successive rows, in a file as ``Spilled`` has their bytes."""
+
+    def __init__(self, spilled: Spilled) -> None:
+        self._spilled = spilled
+
+    def append(self, key: Key) -> None:
+        """Add the key of a row."""
+        self.extend([key])
+
+    def extend(self, keys: Iterable[Key]) -> None:
+        """Add the keys of several rows."""
+        self._spilled.extend(map(_bytes_of, keys))
+
+    def __len__(self) -> int:
+        return len(self._spilled)
+
+    @overload
+    def __getitem__(self, place: int) -> Key: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> SpilledKeys: ...
+
+    def __getitem__(self, place: int | slice) -> Key | SpilledKeys:
+        found = self._spilled[place]
+        return SpilledKeys(found) if isinstance(found, Spilled) else _key_of(found)
+
+
+def _bytes_of(key: Key) -> bytes:
+    # A text that is no key may hold anything; it is told as it came.
+    text = key if isinstance(key, str) else str(key)
+    return (b"t" if isinstance(key, str) else b"n") + text.encode("utf-8", "surrogatepass")
+
+
+def _key_of(known: bytes) -> Key:
+    text = known[1:].decode("utf-8", "surrogatepass")
+    return text if known[:1] == b"t" else int(text)

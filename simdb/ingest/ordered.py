@@ -14,7 +14,8 @@ become free for the row that a second run would store.
 
 The rows wait in a file beside the store, which is gone afterwards. In memory are some 200 bytes of
 each at the most. If a term takes texts, or numbers that are no floats, or the policy is a function,
-places are objects, and it is some 400. Of a bad or removed row there is also what is told of it.
+places are objects, and it is some 400, and the text. Of a bad or removed row there is also what is
+told of it, but for the key of a removed one.
 """
 
 from __future__ import annotations
@@ -270,7 +271,10 @@ class _InOrder:
         """Note some."""
         for outcome in outcomes:
             self._actions[outcome.row] = _ACTIONS.index(outcome.action)
-        self._apart.update((outcome.row, outcome) for outcome in outcomes.apart.values())
+        for outcome in outcomes.apart.values():
+            is_waiting = outcome.action != "bad"  # and so is its key, which may be long
+            kept = structs.replace(outcome, key=None) if is_waiting else outcome
+            self._apart[outcome.row] = kept
 
     def batches(self, waiting: _Waiting) -> Iterator[Outcomes]:
         """Yield all of them, of rows whose keys are waiting."""
@@ -279,5 +283,8 @@ class _InOrder:
             keys: list[Any] = waiting.keys(begin, begin + len(told))
             actions = [_ACTIONS[action] for action in told]
             rows = range(begin, begin + len(keys))
-            apart = {row - begin: self._apart[row] for row in rows if row in self._apart}
+            apart = {row - begin: self._apart.pop(row) for row in rows if row in self._apart}
+            for place, outcome in apart.items():
+                if outcome.action != "bad":
+                    apart[place] = structs.replace(outcome, key=keys[place])
             yield Outcomes.of_columns(rows, keys, actions, apart)

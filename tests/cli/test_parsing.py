@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,11 @@ from simdb.cli.output import ProgressBar, excerpt
 from simdb.cli.settings import KindOptions
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files.rows import ReadingOptions
+from simdb.files.spilled import SpilledKeys
 from simdb.files.writing import printable
 from simdb.kinds import CharacterShingles, Set, StopWordShingles, Text, WordShingles
 from simdb.results import Outcome, Outcomes, Progress
-from tests.support.commands import program, run
+from tests.support.commands import program, run, write_rows
 from tests.support.processes import interpreted
 
 COMMANDS = [
@@ -244,6 +246,22 @@ def test_progress_on_a_terminal_shows_the_count(monkeypatch, capsys, share):
     assert "1,234" in shown
     assert "adding [rows]" in shown
     assert "merging" in shown
+
+
+@pytest.mark.parametrize("kind", [Set(), Text()])
+def test_keys_of_rows_that_wait_for_the_last_one_are_not_held(tmp_path, kind):
+    """Long ones took more memory than all else of a row."""
+    name = "set" if kind == Set() else "text"
+    rows = [{"id": f"k{n}", "set": [1], "text": "a text"} for n in range(5)]
+    path = write_rows(tmp_path / "in.jsonl", rows)
+    options = ReadingOptions(kind=kind, text_fields=(name,), id_field="id")
+    with tempfile.TemporaryFile() as file:
+        feed = Feed([str(path)], options, on_bad="error", keep_raw=True, spilled=file)
+        given = [row[0] for part in feed.parts(3, 10**6) for row in part.rows()]
+        assert given == [row["id"] for row in rows]
+        assert {type(waiting.keys) for waiting in feed._waiting} == {SpilledKeys}
+        outcomes = Outcomes(Outcome(number, f"k{number}", "added") for number in range(5))
+        assert [key for waiting, _ in feed.settled(outcomes) for key in waiting.keys] == given
 
 
 def test_the_share_that_is_done_leaves_out_the_rows_read_ahead(tmp_path):

@@ -22,9 +22,10 @@ import simdb
 from simdb.errors import BadItemError, UsageError, WrongTypeError
 from simdb.exact import containment
 from simdb.ingest import add as adding
+from simdb.ingest.ordered import _InOrder
 from simdb.ingest.standing import _Places
 from simdb.policies import Policy
-from simdb.results import Entry
+from simdb.results import Entry, Outcome, Outcomes
 from tests.support.processes import interpreted
 
 HALF = Fraction(1, 2)
@@ -597,5 +598,20 @@ def test_a_place_by_a_number_takes_few_bytes():
         for row in range(5_000):
             places.append(((0, row + 0.5),))
         assert tracemalloc.get_traced_memory()[0] < 20 * 5_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_removed_row_that_waits_does_not_hold_its_key():
+    """It did: half a kilobyte a row of long keys, beyond the setting."""
+    rows = 2_000
+    told = _InOrder(rows)
+    tracemalloc.start()
+    try:
+        for row in range(rows):
+            key = f"{row:0400}"
+            one = Outcome(row, key, "duplicate", duplicate_of="k", similarity=1.0)
+            told.note(Outcomes.of_columns([row], [key], ["duplicate"], {0: one}))
+        assert tracemalloc.get_traced_memory()[0] < 400 * rows
     finally:
         tracemalloc.stop()
