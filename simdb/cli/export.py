@@ -75,6 +75,8 @@ def export(
         taken = {"--id-field": [id_field], of_item: item_fields}
 
         def rows(*, of_table: bool = False) -> Iterator[dict[str, Any]]:
+            kind = source.kind  # to ask for it takes as long as to read an item
+            item_of = kind.column_item if of_table else kind.plain_item
             for count, record in enumerate(source.items(), 1):
                 others: Mapping[str, Any] = record.metadata or {}
                 if metadata_field is not None:
@@ -82,7 +84,6 @@ def export(
                     if of_table and told is not None:  # objects of one column have the same fields
                         told = json.dumps(told, default=str)
                     others = {metadata_field: told}
-                item_of = source.kind.column_item if of_table else source.kind.plain_item
                 plain = item_of(record.item)
                 # Of a row without any of the fields one cannot tell that it is a record.
                 item = {item_field: plain} if item_field else plain or dict.fromkeys(item_fields)

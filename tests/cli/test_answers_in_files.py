@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.ipc
@@ -197,3 +198,21 @@ def test_a_name_that_promises_another_form_is_refused(store, tmp_path, command):
     assert "belongs to a store" in failed(name, store, collection, "-o", store)
     both = failed(name, store, collection, "-o", "-", "--json")
     assert "cannot both go to standard output" in both
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
+def test_an_export_asks_for_the_kind_once_and_not_for_each_item(store, tmp_path, monkeypatch, name):
+    """That looks at the store, and took half of the time of an export."""
+    asked: list[object] = []
+    kind: Any = simdb.CollectionView.kind
+
+    def noted(source: object) -> object:
+        asked.append(source)
+        return kind.fget(source)
+
+    with simdb.open(store) as db:
+        db["news"].add_many([(f"more {number}", f"text {number}") for number in range(50)])
+    monkeypatch.setattr(simdb.CollectionView, "kind", property(noted))
+    done("export", store, "news", "-o", tmp_path / name)
+
+    assert len(asked) < 20
