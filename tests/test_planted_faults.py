@@ -3148,6 +3148,55 @@ FAULTS = (
         "if False:",
         "tests/ingest/test_ordered.py -k reads_texts",
     ),
+    Fault(
+        "answers",
+        "answers/exact/memory.py",
+        "larger = load(last, order, memory=memory, beside=smaller)",
+        "larger = load(last, order, memory=memory // 4)",
+        "tests/answers/test_join.py -k other_leaves",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        'return _choose(settings, replace(question, guarantee="probable"))',
+        "return method",
+        "tests/answers/test_join.py -k may_not_fit",
+    ),
+    Fault(
+        "batches",
+        "batches/meeting.py",
+        "                VISITED_AT_ONCE,\n",
+        "                2**62,\n",
+        "tests/answers/test_budget.py -k a_step_looks",
+    ),
+    Fault(
+        "exact",
+        "exact/joins.py",
+        " and not (begun and join.by_steps)",
+        "",
+        "tests/answers/test_budget.py -k goes_on_by_steps",
+    ),
+    Fault(
+        "cli",
+        "cli/search.py",
+        "    finally:  # what was found before an error, or Ctrl-C, is not lost\n",
+        "    except UsageError:\n",
+        "tests/cli/test_stores.py -k found_before_an_interruption",
+    ),
+    Fault(
+        "ingest",
+        "ingest/ordered.py",
+        "structs.replace(outcome, key=None) if is_waiting else outcome",
+        "outcome",
+        "tests/ingest/test_ordered.py -k hold_its_key",
+    ),
+    Fault(
+        "cli",
+        "cli/feed.py",
+        "            keys = self._kept_keys(piece.keys)\n",
+        "            keys = piece.keys\n",
+        "tests/cli/test_parsing.py -k not_held",
+    ),
 )
 
 

@@ -23,8 +23,6 @@ import numpy as np
 from simdb.arrays import Complex128s, Float64s
 
 _NEGLIGIBLE = 1e-20
-# Of so few, threads of BLAS that wait for a processor may take a hundred times what they spare.
-_FEW = 128
 _WHOLE = 1e-9  # so near to a whole number it is one
 
 
@@ -114,19 +112,7 @@ def _one_round(union: int, functions: int) -> Float64s:
     """Return how likely a round leaves so many of x rows empty: float64 (functions + 1,) * 2."""
     one_symbol = np.diag(1 - np.arange(functions + 1) / functions)
     one_symbol += np.diag(np.arange(1, functions + 1) / functions, -1)
-    if functions > _FEW:
-        return np.linalg.matrix_power(one_symbol, union)
-    power, factor = np.eye(functions + 1), one_symbol
-    while union:
-        if union & 1:
-            power = _product(power, factor)
-        factor, union = _product(factor, factor), union >> 1
-    return power
-
-
-def _product(left: Float64s, right: Float64s) -> Float64s:
-    product: Float64s = np.einsum("ij,jk->ik", left, right)
-    return product
+    return np.linalg.matrix_power(one_symbol, union)
 
 
 def _drawn(common: int, union: int, most: int) -> Float64s:

@@ -107,14 +107,6 @@ def test_the_law_is_that_of_exact_fractions(common, union, functions):
     assert law.sum() == pytest.approx(1, abs=1e-12)
 
 
-@pytest.mark.parametrize(("union", "functions"), [(1, 1), (5, 8), (40, 6), (300, 24)])
-def test_a_round_is_the_same_whoever_multiplies(union, functions, monkeypatch):
-    made = fast_sketches._one_round(union, functions)
-    monkeypatch.setattr(fast_sketches, "_FEW", 0)
-    assert made == pytest.approx(fast_sketches._one_round.__wrapped__(union, functions), abs=1e-14)
-    assert made.sum(axis=1) == pytest.approx(1)
-
-
 def test_a_round_is_made_once_for_all_pairs_of_one_union():
     fast_sketches._one_round.cache_clear()
     for common in range(10, 20):
