@@ -539,11 +539,13 @@ class _Table:
             taken = self.columns.names()
             wanted = [name for name in names if name not in taken]
         else:
-            own = self.columns.key, self.columns.item  # which rows have, and need not twice
+            # Rows have their key and their item, and need them twice only where "key" or "item" is
+            # the name of a column, which a policy means then.
+            own = self.columns.key, self.columns.item
             wanted = [
                 name
                 for name in order.fields
-                if name not in own and (name in names or name not in OF_ROWS)
+                if (name in names if name in OF_ROWS else name not in own)
             ]
         self.columns = replace(self.columns, metadata=tuple(wanted))
 

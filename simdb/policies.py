@@ -290,7 +290,9 @@ class Policy:
         parts = {name: part for name, part in ((key, "key"), (item, "item")) if name is not None}
         named = Policy(self)
         named._terms = tuple(
-            replace(term, part=parts.get(term.field, term.part)) if term.field is not None else term
+            replace(term, part=term.part or parts.get(term.field, ""))
+            if term.field is not None
+            else term
             for term in self._terms
         )
         return named
