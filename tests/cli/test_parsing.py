@@ -257,7 +257,10 @@ def test_keys_of_rows_that_wait_for_the_last_one_are_not_held(tmp_path, kind):
     options = ReadingOptions(kind=kind, text_fields=(name,), id_field="id")
     with tempfile.TemporaryFile() as file:
         feed = Feed([str(path)], options, on_bad="error", keep_raw=True, spilled=file)
-        given = [row[0] for part in feed.parts(3, 10**6) for row in part.rows()]
+        given = []
+        for part in feed.parts(3, 10**6):  # of columns, and then row by row
+            assert {type(waiting.keys) for waiting in feed._waiting} <= {SpilledKeys}
+            given += [row[0] for row in part.rows()]
         assert given == [row["id"] for row in rows]
         assert {type(waiting.keys) for waiting in feed._waiting} == {SpilledKeys}
         outcomes = Outcomes(Outcome(number, f"k{number}", "added") for number in range(5))
