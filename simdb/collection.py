@@ -2194,6 +2194,8 @@ def _method(
 ) -> Method:
     """Choose the method that answers a call; ``weighed``, by what it is expected to cost."""
     question = asked.question(verb, opened.settings.kind)
+    # A join that goes on is exact, whether or not one that begins would be.
+    weighed &= resume is None or verb != "join"
     method = answers.choose.choose(opened.settings, question, opened if weighed else None, left)
     if resume is None:
         return method

@@ -358,8 +358,10 @@ def test_version(version: str, base: Path, arguments: list[str], *, compiles: bo
             return start(python_of(environment), *command, output=output, variables=settings)
 
         compiling = begun(anew, *COMPILED_ANEW, NUMBA_CACHE_DIR=folder) if compiles else None
-        rest = begun(others, *KERNELS).wait() or begun(others, *LEAN, *arguments).wait()
-        compiled = 0 if compiling is None else compiling.wait()
+        try:
+            rest = begun(others, *KERNELS).wait() or begun(others, *LEAN, *arguments).wait()
+        finally:
+            compiled = 0 if compiling is None else compiling.wait()
     lines = [line for path in outputs for line in path.read_text("utf-8").splitlines()]
     last = "; ".join(line for line in lines if re.match(r"\d+ (passed|failed|error)", line))
     code = compiled or rest

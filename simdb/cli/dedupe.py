@@ -911,6 +911,7 @@ class _Removed(Struct, frozen=True):
     target: simdb.Collection
     bound: Mapping[str, Any]
     by: str
+    is_distance: bool
 
     @classmethod
     def to(
@@ -923,7 +924,9 @@ class _Removed(Struct, frozen=True):
     ) -> _Removed | None:
         """Return it if removed rows are written."""
         file = files.get(places.removed or "")
-        return None if file is None else cls(file, places, target, bound, by)
+        if file is None:
+            return None
+        return cls(file, places, target, bound, by, target.kind.is_distance)
 
     def of_kept(self, outcome: Outcome, item: Any) -> dict[str, Any]:
         """Return what is written beside the row; ``item`` is None if it is not available."""
@@ -1163,7 +1166,7 @@ class _Splitting:
             raw = rows.raw(place)
             source = {"input": rows.reader.source} if self._feed.is_of_several else {}
             row = rows.reader.fields(raw)
-            is_distance = self._removed.target.kind.is_distance
+            is_distance = self._removed.is_distance
             told = duplicate_fields(outcome, rows.lines[place], is_distance=is_distance)
             of_kept = self._removed.of_kept(outcome, rows.reader.item_in(raw))
             self._removed.file.write(json_line({**source, **told, **of_kept, "row": row}))

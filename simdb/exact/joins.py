@@ -80,7 +80,7 @@ class Portion(Protocol[T_co]):
         """Whether there is nothing left."""
 
     def advance(self, most: int) -> T_co:
-        """Go on until so many results are found, or all is done; at least a step."""
+        """Go on until so many results are found, all is done, or it is stopped; at least a step."""
 
 
 ALONE = Workers()
@@ -154,7 +154,7 @@ class _Join:
         # Representatives with the first symbols that are posted, or probed.
         self.left, self.right = sides[0].sets(prefixes[0]), sides[1].sets(prefixes[1])
         self.work = work or Work()
-        self.scanned = self.work.looked_at  # by all threads, noted in the order of ranges
+        self.scanned = self.work.looked_at  # by all threads, about: ahead of what is noted
         self.by_steps = False
         self.left_postings, self.right_postings = kernels.postings.prefix_buckets(
             self.left, self.right, same=self.same
@@ -381,9 +381,11 @@ def in_order(
                 workers.pool.start(started[0][1])
             yield result
     finally:
-        if stop is not None:
-            stop()
-        settle(task for _, task in started)
+        try:
+            if stop is not None:
+                stop()
+        finally:
+            settle(task for _, task in started)
 
 
 def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T, Place]]:

@@ -107,12 +107,14 @@ def _after_all_rounds(common: int, union: int, functions: int, roots: Complex128
     return left
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=2)  # of 4,096 functions one takes 128 MiB
 def _one_round(union: int, functions: int) -> Float64s:
     """Return how likely a round leaves so many of x rows empty: float64 (functions + 1,) * 2."""
     one_symbol = np.diag(1 - np.arange(functions + 1) / functions)
     one_symbol += np.diag(np.arange(1, functions + 1) / functions, -1)
-    return np.linalg.matrix_power(one_symbol, union)
+    one_round = np.linalg.matrix_power(one_symbol, union)
+    one_round.flags.writeable = False  # it is kept
+    return one_round
 
 
 def _drawn(common: int, union: int, most: int) -> Float64s:

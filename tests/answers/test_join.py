@@ -297,6 +297,14 @@ def test_one_side_of_a_join_may_take_the_memory_that_the_other_leaves(tmp_path: 
         assert pairs_found(many.join(many, guarantee="exact")) == {(k, k): 1.0 for k in range(48)}
 
 
+def test_bags_of_few_bytes_and_many_occurrences_may_not_fit_into_memory(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        bags = db.collection("bags", simdb.Bag(union="maximum"), threshold=0.9)
+        bags.add_many((number, {1: 3_000, 2 + number: 20}) for number in range(200))
+        assert bags.pairs().guarantee == bags.join(bags).guarantee == "probable"
+        assert len(list(bags.join(bags))) == 200 * 200
+
+
 @pytest.mark.usefixtures("room_for_1000_symbols")
 def test_a_join_that_may_not_fit_into_memory_is_answered_by_buckets_and_says_so(
     tmp_path: Path,

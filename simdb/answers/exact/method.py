@@ -44,7 +44,7 @@ JOINED, LOOKED_UP = "mx", "px"  # ways of a join: in memory, by looking the left
 POSTING_MET = 1e-8  # seconds
 LOADED = 5.5  # how much longer it takes to load and arrange a set than to compare one
 TO_SPARE = 2  # times the memory that items are expected to take
-SYMBOLS_A_BYTE = 8  # at most: bits have one for each that is set
+SYMBOLS_A_BYTE = 8  # at most, but of what expands: bits have one for each that is set
 _criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with its floor
 
 
@@ -204,7 +204,8 @@ class Exact(Method, frozen=True):
         if task.verb == "join":
             memory = self._room_of_join(task.left, right)
         most = most_symbols(memory) // TO_SPARE
-        if task.item_bytes * SYMBOLS_A_BYTE <= most:  # as of most stores: no item is read for it
+        few = task.item_bytes * SYMBOLS_A_BYTE <= most  # as of most stores: no item is read for it
+        if few and not right.signer.items.expands:
             return True
         return task.symbols(self.criterion.floor or self.threshold) <= most
 
@@ -259,7 +260,9 @@ class Exact(Method, frozen=True):
     def _prober(self, opened: Opened, probes: Opened | None = None) -> Prober:
         """What looks items up; the work counts for the collection whose items they are."""
         joins = probes is not None and probes is not opened
-        require_index(opened.settings, self.criterion, _too_large(opened) if joins else "")
+        require_index(
+            opened.settings, self.criterion, _too_large(probes or opened) if joins else ""
+        )
         work = (probes or opened).work
         return Prober(replace(opened, work=work), self.criterion)
 
