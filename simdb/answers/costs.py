@@ -111,7 +111,7 @@ class Task(Struct, frozen=True):
         return rates_of(self.right, bound)
 
     def sampled_join(self, threshold: Threshold) -> SampledJoin:
-        """What a join of its sets takes in memory."""
+        """What an exact join of some of the sets that answer says of one of all."""
         return sampled_join_of(self.right, threshold)
 
     def symbols(self, threshold: Threshold) -> float:

@@ -306,6 +306,25 @@ def test_bags_of_few_bytes_and_many_occurrences_may_not_fit_into_memory(tmp_path
 
 
 @pytest.mark.usefixtures("room_for_1000_symbols")
+def test_a_join_that_goes_on_under_less_memory_is_told_that_it_was_made_in_memory(
+    tmp_path: Path,
+) -> None:
+    with (
+        simdb.open(tmp_path / "s", memory=2**30) as roomy,
+        simdb.open(tmp_path / "s", memory=2**24) as small,
+    ):
+        sets = roomy.collection("sets", simdb.Set(), threshold=0.8)
+        sets.add_many(numbered(0, 60))
+        pairs = sets.join(sets)
+        assert pairs.guarantee == "exact"
+        next(pairs.batches())
+        again = small["sets"]
+        assert again.join(again).guarantee == "probable"
+        with pytest.raises(ConfigurationError, match="do not fit into the memory setting now"):
+            list(again.join(again, resume=pairs.token))
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
 def test_a_join_that_may_not_fit_into_memory_is_answered_by_buckets_and_says_so(
     tmp_path: Path,
 ) -> None:
