@@ -3205,6 +3205,20 @@ FAULTS = (
         "tests/answers/test_join.py -k few_bytes",
     ),
     Fault(
+        "answers",
+        "answers/exact/memory.py",
+        " + sets * BYTES_A_SET\n",
+        "\n",
+        "tests/answers/test_join.py -k by_their_number",
+    ),
+    Fault(
+        "kinds",
+        "kinds/text.py",
+        "    expands = True\n\n    def __init__(self, settings: Text, tokens",
+        "    def __init__(self, settings: Text, tokens",
+        "tests/kinds/test_tokenisers.py -k more_tokens",
+    ),
+    Fault(
         "collection",
         "collection.py",
         'weighed &= resume is None or verb != "join"',

@@ -122,6 +122,11 @@ class Task(Struct, frozen=True):
         )
 
     @property
+    def items(self) -> int:
+        """How many these are."""
+        return sum(side.reader.manifest.live for side in self._sides)
+
+    @property
     def item_bytes(self) -> int:
         """Bytes of these items."""
         return sum(side.reader.manifest.item_bytes for side in self._sides)

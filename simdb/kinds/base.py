@@ -237,7 +237,7 @@ class Items(ABC):
 
     Attributes:
         width: bytes of every item in stored form; 0 when it varies.
-        expands: a few bytes may stand for many features, as ``weights`` tells.
+        expands: a few bytes may stand for many features, of which ``weights`` tells if it can.
     """
 
     width: int = 0

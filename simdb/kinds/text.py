@@ -491,6 +491,8 @@ class TokenisedTexts(EncodedTexts):
     share a symbol as elements of sets do.
     """
 
+    expands = True
+
     def __init__(self, settings: Text, tokens: Tokens, secret: bytes) -> None:
         super().__init__(settings.form)
         self._hashes = TokenHashes(tokens, secret)

@@ -305,6 +305,18 @@ def test_bags_of_few_bytes_and_many_occurrences_may_not_fit_into_memory(tmp_path
         assert len(list(bags.join(bags))) == 200 * 200
 
 
+def test_sets_of_few_elements_take_memory_by_their_number(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(exact_memory, "BYTES_A_SET", 2**24 // 1_000)
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        few, many = (db.collection(name, simdb.Set(), threshold=0.8) for name in ("few", "many"))
+        few.add_many(numbered(0, 200, size=1))
+        many.add_many(numbered(0, 600, size=1))
+        assert few.join(few).guarantee == "exact"
+        assert few.join(many).guarantee == many.join(many).guarantee == "probable"
+        with pytest.raises(ConfigurationError, match="do not fit into the memory setting"):
+            list(many.pairs(guarantee="exact"))
+
+
 @pytest.mark.usefixtures("room_for_1000_symbols")
 def test_a_join_that_goes_on_under_less_memory_is_told_that_it_was_made_in_memory(
     tmp_path: Path,

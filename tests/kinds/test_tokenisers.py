@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.answers.exact import memory
 from simdb.errors import (
     BadItemError,
     ConfigurationError,
@@ -251,6 +252,15 @@ def test_what_verifies_an_untrusted_store_knows_tokenisers_by_their_modules(tmp_
         StorageError, match=r"cannot be verified: .* the tokeniser 'parts'.* program"
     ):
         simdb.open(path, untrusted=True)
+
+
+def test_texts_of_more_tokens_than_letters_may_not_fit_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "BYTES_A_SYMBOL", 2**24 // 1_000)
+    tokeniser("many")(lambda text: [f"{text} {number}" for number in range(100)])
+    with simdb.open(tmp_path / "a.simdb", memory=2**24) as db:
+        made = db.collection("c", simdb.Text(simdb.Tokens("many")), threshold=0.8)
+        made.add_many(enumerate("abcdefghij"))
+        assert made.join(made).guarantee == "probable"
 
 
 def test_names_are_taken_once():

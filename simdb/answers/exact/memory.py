@@ -38,6 +38,7 @@ SAMPLED_SYMBOLS = 2**21  # what takes 70 MiB to count, whatever the memory setti
 SHARE_OF_MEMORY = 2
 SHARE_KEPT = 8  # of the memory setting, for items that are joined again
 BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
+BYTES_A_SET = 72  # its number, places and class
 LOADED_AT_ONCE = 2**20  # bytes of items
 IN_FLIGHT = 5  # batches that are read ahead and arranged
 
@@ -48,6 +49,11 @@ class Loaded(Struct, frozen=True, eq=False):
     numbers: UInt32s
     item_bytes: int
     sets: ArrangedSets
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many symbols, and sets."""
+        return int(self.sets.values.size), len(self.sets)
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -140,9 +146,14 @@ def stored_sets(opened: Opened, epoch: Epoch, numbers: UInt32s) -> ArrangedSets:
     return arranged(opened.signer, epoch.order, stored_items(opened, numbers))
 
 
-def most_symbols(memory: int) -> int:
-    """How many symbols may be loaded under a memory setting."""
-    return memory // SHARE_OF_MEMORY // BYTES_A_SYMBOL
+def share_of(memory: int) -> int:
+    """How many bytes of a memory setting loaded items may take."""
+    return memory // SHARE_OF_MEMORY
+
+
+def bytes_of(symbols: float, sets: int) -> float:
+    """How many bytes so many sets take when they are loaded and joined."""
+    return symbols * BYTES_A_SYMBOL + sets * BYTES_A_SET
 
 
 def load(
@@ -154,16 +165,16 @@ def load(
     """
     numbers = [np.empty(0, np.uint32)]
     parts: list[ArrangedSets] = []
-    symbols = loaded_bytes = 0
-    most = most_symbols(memory) - (0 if beside is None else beside.sets.values.size)
+    taken, loaded_bytes = 0.0, 0
+    most = share_of(memory) - (0 if beside is None else bytes_of(*beside.counts))
     for batch in live_sets(opened, order):
         opened.resources.require_open()
         numbers.append(batch.numbers)
         parts.append(batch.sets)
-        symbols += batch.sets.values.size
+        taken += bytes_of(*batch.counts)
         loaded_bytes += batch.item_bytes
         # Judged by the share that is loaded, so that too many are noticed early.
-        if symbols * (opened.reader.manifest.item_bytes / max(1, loaded_bytes)) > most:
+        if taken * (opened.reader.manifest.item_bytes / max(1, loaded_bytes)) > most:
             return None
     return Loaded(np.concatenate(numbers), loaded_bytes, ArrangedSets.concatenated(parts))
 

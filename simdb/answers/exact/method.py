@@ -21,7 +21,7 @@ from simdb.answers import exact
 from simdb.answers.buckets import are_few
 from simdb.answers.compare import Ranked, compare_probe_with_documents
 from simdb.answers.costs import Task
-from simdb.answers.exact.memory import InMemory, load_both, load_for_pairs, most_symbols
+from simdb.answers.exact.memory import InMemory, bytes_of, load_both, load_for_pairs, share_of
 from simdb.answers.exact.probe import Prober
 from simdb.answers.method import Batches, Method, ProgressCallback
 from simdb.arrays import UInt32s
@@ -203,11 +203,13 @@ class Exact(Method, frozen=True):
         memory = right.resources.memory
         if task.verb == "join":
             memory = self._room_of_join(task.left, right)
-        most = most_symbols(memory) // TO_SPARE
-        few = task.item_bytes * SYMBOLS_A_BYTE <= most  # as of most stores: no item is read for it
+        most = share_of(memory) // TO_SPARE
+        # As of most stores: no item is read for it.
+        few = bytes_of(task.item_bytes * SYMBOLS_A_BYTE, task.items) <= most
         if few and not right.signer.items.expands:
             return True
-        return task.symbols(self.criterion.floor or self.threshold) <= most
+        symbols = task.symbols(self.criterion.floor or self.threshold)
+        return bytes_of(symbols, task.items) <= most
 
     def _room_of_join(self, left: Opened, right: Opened) -> int:
         """The memory by which the sides of a join are loaded.
