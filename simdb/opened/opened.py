@@ -137,7 +137,8 @@ class Opened(Struct, frozen=True):
         if isinstance(reader.transaction, WriteTransaction):
             return None
         manifest = reader.manifest
-        state = reader.transaction.identity, manifest.changes, manifest.index.number
+        live = manifest.live  # fewer to a reader without some of them
+        state = reader.transaction.identity, manifest.changes, live, manifest.index.number
         caches, name = reader.transaction.environment.caches, f"{name} {reader.number}"
         last, known = caches.get(name, (None, None))
         if last == state and known is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from simdb.answers.choose import Question, choose
 from simdb.answers.entities import SHARE_OF_CELLS, Scale
 from simdb.answers.kept import ACTIONS, components_of, groups_of
 from simdb.answers.method import ProgressCallback, answered, keys_of_numbers
-from simdb.arrays import Float64s, UInt32s
+from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
@@ -24,10 +25,11 @@ from simdb.linkage.living import NO_GROUP, happened, inherit, shares_of
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings, GroupMethod, KeptGroups
 from simdb.opened.opened import Opened, Resources, WriteAccess
+from simdb.ragged import sizes_of
 from simdb.results import Key, PairBatch, Progress
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
 from simdb.storage.collection.manifest import IndexManifest
-from simdb.storage.collection.reader import CollectionReader
+from simdb.storage.collection.reader import CollectionReader, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import decode_user_key, encode_user_key
 
@@ -205,7 +207,7 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
         if kept.method == "star" and _parts(stars) != _groups_of(pairs, "star"):
             yield bound, 0, "stars are not those of the pairs between their items"
         if deep:
-            found, _ = all_pairs(opened, opened.settings.kind.bound_of(fraction))
+            found = all_pairs(opened, opened.settings.kind.bound_of(fraction), kept.method).pairs
             if _parts(stars) != _groups_of(found, kept.method):
                 yield bound, 0, "groups are not those of all pairs that the index finds"
 
@@ -264,19 +266,81 @@ def _parts(labels: Mapping[int, int]) -> set[frozenset[int]]:
     return {frozenset(items) for items in parts.values() if len(items) > 1}
 
 
+class AllPairs(NamedTuple):
+    """What a collection keeps its groups by.
+
+    Attributes:
+        pairs: with their weights; in chains, of what is equal and similar to an earlier item only
+            the one with the first of these, of any weight.
+        copies: by item number, what that is.
+        scale: of the weights.
+    """
+
+    pairs: SimilarPairs
+    copies: Bools
+    scale: Scale
+
+
 def all_pairs(
-    opened: Opened, bound: Bound, progress: ProgressCallback | None = None
-) -> tuple[SimilarPairs, Scale]:
-    """Return all pairs of a collection that those find who keep its groups, with their weights."""
+    opened: Opened, bound: Bound, kept: GroupMethod, progress: ProgressCallback | None = None
+) -> AllPairs:
+    """Return the pairs of a collection that those find who keep its groups.
+
+    For chains only two of equal items are looked at, which tell whether these are similar.
+    """
     method = choose(opened.settings, Question("add", bound))
     scale = Scale.of(method, opened.settings.kind)
-    parts = [PairBatch(np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0))]
-    for batch, _, _ in answered(method, opened, opened, method.pairs(opened)):
-        parts.append(batch)
-        if progress is not None:
-            progress(Progress("grouping", opened.work.looked_at, None))
+    own = np.arange(opened.reader.manifest.next_number, dtype=np.uint32)
+    first, sizes = first_equal(opened) if kept == "chain" else (own, own)
+    while True:
+        copies = np.flatnonzero(first != own).astype(np.uint32)
+        seconds = copies[np.unique(first[copies], return_index=True)[1]]
+        others = copies[~np.isin(copies, seconds)]
+        few = replace(opened, reader=opened.reader.without(others, int(sizes[others].sum())))
+        is_copy, linked, missed = np.zeros((3, own.size), np.bool_)
+        is_copy[copies] = True
+        parts = [PairBatch(np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0))]
+        for batch, _, _ in answered(method, few, few, method.pairs(few)):
+            left, right = batch.left, batch.right
+            linked[left[first[right] == left]] = True
+            apart = is_copy[left] | is_copy[right]
+            missed[left[apart]] = missed[right[apart]] = True
+            parts.append(batch.select(np.flatnonzero(~apart)))
+            if progress is not None:
+                progress(Progress("grouping", opened.work.looked_at, None))
+        # What the index does not find to be similar to its equals has pairs of its own.
+        unlike = first[seconds[missed[seconds] & ~linked[first[seconds]]]]
+        if not unlike.size:
+            break
+        first = np.where(np.isin(first, unlike), own, first)
+    copies = copies[linked[first[copies]]]
     whole = PairBatch.together(parts)
-    return SimilarPairs.of(whole.left, whole.right, scale.weights(whole)), scale
+    pairs = SimilarPairs.of(
+        np.concatenate([whole.left, first[copies]]),
+        np.concatenate([whole.right, copies]),
+        np.concatenate([scale.weights(whole), np.full(copies.size, scale.least)]),
+    )
+    return AllPairs(pairs, np.isin(own, copies), scale)
+
+
+def first_equal(opened: Opened) -> tuple[UInt32s, Int64s]:
+    """Return, by item number, the first live item of the same stored form, and the bytes of that.
+
+    By digests of BLAKE2b: two that differ have the same with a chance of 2^-128.
+    """
+    first = np.arange(opened.reader.manifest.next_number, dtype=np.uint32)
+    sizes = np.zeros(first.size, np.int64)
+    numbers, digests = [np.empty(0, np.uint32)], []
+    for batch in live_batches(opened.reader):
+        numbers.append(batch.numbers)
+        digests.append(b"".join(blake2b(item, digest_size=16).digest() for item in batch.items))
+        sizes[batch.numbers] = sizes_of(batch.items.offsets)
+    live = np.concatenate(numbers)
+    _, firsts, which = np.unique(
+        np.frombuffer(b"".join(digests), np.dtype("V16")), return_index=True, return_inverse=True
+    )
+    first[live] = live[firsts[which]]
+    return first, sizes
 
 
 class _Regrouping:
@@ -310,9 +374,10 @@ class _Regrouping:
         self._log.write()
 
     def _make(self, level: int, bound: Bound, known: dict[int, int]) -> None:
-        pairs, scale = all_pairs(self._opened, bound, self._progress)
+        found = all_pairs(self._opened, bound, self._kept.method, self._progress)
+        pairs, scale = found.pairs, found.scale
         is_star = self._kept.method == "star"
-        self._note_edges(level, pairs, with_weights=is_star)
+        self._note_edges(level, found, with_weights=is_star)
         room = self._opened.resources.memory // SHARE_OF_CELLS
         nothing = SimilarPairs.none()
         chains = cluster(pairs, nothing, Clustering("chain", scale.least, room)).groups()
@@ -336,10 +401,11 @@ class _Regrouping:
                     self._tables.set_label(partition, item, NO_GROUP, label)
         self._log.tell(str(bound.fraction), happened(moved, made), made.aliases)
 
-    def _note_edges(self, level: int, pairs: SimilarPairs, *, with_weights: bool) -> None:
-        for item, left, weights in _by_later(pairs):
+    def _note_edges(self, level: int, found: AllPairs, *, with_weights: bool) -> None:
+        for item, left, weights in _by_later(found.pairs):
             noted = weights if with_weights else weights[:0]
-            self._tables.set_edges(level, item, Edges(left, noted))
+            is_copy = bool(found.copies[item])
+            self._tables.set_edges(level, item, Edges(left, noted, is_copy=is_copy))
 
 
 def _by_later(pairs: SimilarPairs) -> Iterator[tuple[int, UInt32s, Float64s]]:

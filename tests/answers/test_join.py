@@ -305,7 +305,9 @@ def test_bags_of_few_bytes_and_many_occurrences_may_not_fit_into_memory(tmp_path
         assert len(list(bags.join(bags))) == 200 * 200
 
 
-def test_sets_of_few_elements_take_memory_by_their_number(tmp_path: Path, monkeypatch) -> None:
+def test_sets_of_few_elements_take_memory_by_their_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(exact_memory, "BYTES_A_SET", 2**24 // 1_000)
     with simdb.open(tmp_path / "s", memory=2**24) as db:
         few, many = (db.collection(name, simdb.Set(), threshold=0.8) for name in ("few", "many"))

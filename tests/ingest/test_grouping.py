@@ -18,6 +18,7 @@ from simdb.ingest import grouping, neighbours
 from simdb.opened.catalogue import KeptGroups, write_settings
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
 from simdb.storage.tables.layout import Table
+from simdb.upkeep import regroup
 from tests.support.grouping import (
     METHODS,
     Replay,
@@ -56,6 +57,9 @@ def test_kept_groups_are_those_computed_anew(tmp_path, monkeypatch, long_form, m
                 assert replay.present(BOUNDS[0]) == now
                 assert replay.present(BOUNDS[1]) == state_of(collection, BOUNDS[1])
                 before = now
+                if generator.random() < 0.2:
+                    collection.rebuild(groups=method, groups_at=BOUNDS)
+                    assert state_of(collection, BOUNDS[0]) == now
             for alias, group in replay.aliases.items():
                 if group in now:
                     assert collection.group(alias).id == group
@@ -227,6 +231,8 @@ def test_groups_of_every_kind(database, monkeypatch, long_form, method):
         )
         collection.add_many(rows[:8])
         collection.add_many(rows[8:])
+        if generator.random() < 0.7:
+            collection.rebuild(groups=method)
         collection.delete_many(generator.sample(range(16), 5))
         fresh = {frozenset(group.keys) for group in collection.groups(method=method)}
         assert {frozenset(group.keys) for group in collection.kept_groups()} == fresh, name
@@ -326,6 +332,39 @@ def test_pairs_of_a_batch_that_is_all_alike_are_noted_once_and_by_few_rows(
         assert collection.check(deep=True).sound
         collection.delete_many([0, 30, 59])
         assert len(collection.group_of(1).keys) == 57
+        assert collection.check(deep=True).sound
+
+
+@pytest.mark.parametrize("index", INDEXES)
+def test_of_items_that_are_equal_one_pair_each_is_noted(tmp_path, index):
+    """Whether they come one by one or the groups are made anew."""
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        options: Any = {"groups": "chain", **INDEXES[index]}
+        collection = db.create_collection("c", simdb.Set(), **options)
+        sets = [{1, 2, 3}] * 30 + [{1, 2, 3, 4}] * 30 + [set()] * 30
+        collection.add_many(enumerate(sets))
+        for _ in range(2):
+            with db._handle.read() as transaction:
+                tables = GroupReader(transaction, 1)
+                noted = [tables.edges(0, item) for item in range(90)]
+            assert sum(edges.items.size for edges in noted) == 29 + 30
+            assert [edges.is_copy for edges in noted] == [False, *[True] * 29] * 2 + [False] * 30
+            collection.rebuild(groups="chain")
+        collection.delete_many([0, 30])
+        assert collection.group_of(1).keys == (*range(1, 30), *range(31, 60))
+        assert collection.check(deep=True).sound
+
+
+def test_items_that_are_equal_but_not_similar_have_pairs_of_their_own(tmp_path, monkeypatch):
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        options: Any = {"groups": "chain", **INDEXES["exact"]}
+        collection = db.create_collection("c", simdb.Set(), **options)
+        collection.add_many(enumerate([{1, 2, 3}, {2, 3, 4}, {3, 4, 5}]))
+        # Stands for a kind of which an item may be similar to others and not to its equals.
+        equal = np.array([0, 1, 0], np.uint32), np.zeros(3, np.int64)
+        monkeypatch.setattr(regroup, "first_equal", lambda _: equal)
+        collection.rebuild(groups="chain")
+        assert collection.group_of(0).keys == (0, 1, 2)
         assert collection.check(deep=True).sound
 
 

@@ -6,6 +6,7 @@ Items come one by one, as documents, or in bulk: whole blocks, without an object
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from itertools import compress
 from typing import NamedTuple
 
@@ -549,6 +550,22 @@ class CollectionReader:
                 self._tombstones = read_all(
                     self.transaction, self.number, self.manifest.next_number
                 )
+
+    def without(self, numbers: UInt32s, item_bytes: int) -> CollectionReader:
+        """Return a reader to which some live items, of so many bytes in all, are deleted ones."""
+        other, size = copy(self), numbers.size
+        if size:
+            other._tombstones = np.zeros(-(-self.manifest.next_number // 8), np.uint8)
+            other._tombstones[: self.tombstones.size] = self.tombstones[: other._tombstones.size]
+            bits = np.uint8(1) << (numbers & 7).astype(np.uint8)
+            np.bitwise_or.at(other._tombstones, numbers >> 3, bits)
+            other.manifest = replace(
+                self.manifest,
+                live=self.manifest.live - size,
+                tombstones=self.manifest.tombstones + size,
+                item_bytes=self.manifest.item_bytes - item_bytes,
+            )
+        return other
 
     def alive(self, numbers: UInt32s) -> Bools:
         """Return which of the item numbers have no tombstone."""
