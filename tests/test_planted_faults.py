@@ -994,8 +994,8 @@ FAULTS = (
     Fault(
         "opened",
         "opened/opened.py",
-        "manifest.changes, manifest.index.number\n",
-        "manifest.changes\n",
+        "manifest.changes, live, manifest.index.number\n",
+        "manifest.changes, live\n",
         "tests/ingest/test_grouping.py -k of_the_index_before",
     ),
     Fault(
@@ -2598,15 +2598,15 @@ FAULTS = (
     Fault(
         "answers",
         "answers/costs.py",
-        "most = min(SAMPLED_ITEMS, max(2, fit))",
-        "most = SAMPLED_ITEMS",
+        "min(SAMPLED_ITEMS, max(2, fit))",
+        "SAMPLED_ITEMS",
         "tests/answers/test_costs.py -k are_large",
     ),
     Fault(
         "answers",
         "answers/exact/memory.py",
-        "kept if kept is not None and kept[0] == memory else loaded()",
-        "kept or loaded()",
+        "if kept is None or kept[:2] != (memory, floor):",
+        "if kept is None:",
         "tests/answers/exact/test_pairs_store.py -k one_handle",
     ),
     Fault(
@@ -3151,8 +3151,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/exact/memory.py",
-        "larger = load(last, order, memory=memory, beside=smaller)",
-        "larger = load(last, order, memory=memory // 4)",
+        "memory=memory, early=early, beside=smaller)",
+        "memory=memory // 4, early=early)",
         "tests/answers/test_join.py -k other_leaves",
     ),
     Fault(
@@ -3210,6 +3210,41 @@ FAULTS = (
         " + sets * BYTES_A_SET\n",
         "\n",
         "tests/answers/test_join.py -k by_their_number",
+    ),
+    Fault(
+        "answers",
+        "answers/exact/memory.py",
+        " if early else 1.0",
+        "",
+        "tests/answers/test_join.py -k come_first",
+    ),
+    Fault(
+        "answers",
+        "answers/exact/memory.py",
+        "if bytes_of(*kept[2].counts, floor) > share_of(memory):",
+        "if False:",
+        "tests/answers/test_join.py -k further",
+    ),
+    Fault(
+        "answers",
+        "answers/costs.py",
+        "places = begins + np.random.default_rng(0).integers(step, size=begins.size)",
+        "places = begins",
+        "tests/answers/test_join.py -k take_turns",
+    ),
+    Fault(
+        "opened",
+        "opened/opened.py",
+        ", (manifest.item_bytes**2).bit_length()",
+        ", 0",
+        "tests/answers/test_join.py -k judged_anew",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        "if not question.is_many_many or question.guarantee",
+        'if question.verb != "join" or question.guarantee',
+        "tests/answers/test_costs.py -k propose_many",
     ),
     Fault(
         "kinds",

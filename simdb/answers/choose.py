@@ -155,7 +155,7 @@ def choose(
     if question.min_recall is not None:
         return _within_memory(_choose(settings, question), settings, question, right, left)
     # Remembered, since the recall of a plan takes as long to compute as a quick search.
-    sizes = [0 if side is None else side.size_class for side in (right, left)]
+    sizes = [None if side is None else side.size_class for side in (right, left)]
     asked = question, *sizes
     method: Method | None = settings.methods.get(asked)
     if method is None:
@@ -179,9 +179,10 @@ def _within_memory(
 
     It is not remembered: that depends on the memory of a handle, and on what is on the left.
     """
-    if question.verb != "join" or question.guarantee != "auto" or right is None:
+    if not question.is_many_many or question.guarantee != "auto" or right is None:
         return method
-    if not isinstance(method, Exact) or method.surely_fits(Task("join", left or right, right)):
+    task = Task(question.verb, left or right, right)
+    if not isinstance(method, Exact) or method.surely_fits(task):
         return method
     try:
         return _choose(settings, replace(question, guarantee="probable"))

@@ -298,8 +298,11 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
 
     def joined() -> SampledJoin:
         fit = SAMPLED_BYTES * manifest.live // max(1, manifest.item_bytes)
-        most = min(SAMPLED_ITEMS, max(2, fit))
-        numbers = opened.reader.live_numbers()[:: -(-manifest.live // most)]
+        step = -(-manifest.live // min(SAMPLED_ITEMS, max(2, fit)))
+        begins = np.arange(0, manifest.live, step)
+        # One of each range, at no equal distances: items of several sorts may take turns.
+        places = begins + np.random.default_rng(0).integers(step, size=begins.size)
+        numbers = opened.reader.live_numbers()[places[places < manifest.live]]
         _, items = read_items(opened.reader, numbers)
         symbols = opened.signer.symbols(items)
         order = SymbolOrder.from_sample(symbols.values)

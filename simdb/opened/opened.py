@@ -102,10 +102,11 @@ class Opened(Struct, frozen=True):
     with_metadata: bool = False  # matches of the present answer carry theirs
 
     @property
-    def size_class(self) -> int:
-        """A number that changes when the collection grows, or shrinks, by about a fifth."""
-        live: int = self.reader.manifest.live
-        return (live**4).bit_length()
+    def size_class(self) -> tuple[int, int]:
+        """What changes when the number of items changes by a fifth, or their bytes by half."""
+        manifest = self.reader.manifest
+        live: int = manifest.live
+        return (live**4).bit_length(), (manifest.item_bytes**2).bit_length()
 
     @property
     def has_number_keys(self) -> bool:

@@ -275,7 +275,7 @@ def numbered(first: int, count: int, size: int = 10) -> list[tuple[int, range]]:
 @pytest.fixture
 def room_for_1000_symbols(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of both sides of a join, in a store opened with 16 MiB."""
-    monkeypatch.setattr(exact_memory, "BYTES_A_SYMBOL", 2**24 // 1_000)
+    monkeypatch.setattr(exact_memory, "BYTES_A_SYMBOL", 2**24 // 2_000)
 
 
 @pytest.mark.usefixtures("room_for_1000_symbols")
@@ -317,6 +317,61 @@ def test_sets_of_few_elements_take_memory_by_their_number(
         assert few.join(many).guarantee == many.join(many).guarantee == "probable"
         with pytest.raises(ConfigurationError, match="do not fit into the memory setting"):
             list(many.pairs(guarantee="exact"))
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
+def test_what_fits_is_joined_whichever_items_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_memory, "LOADED_AT_ONCE", 400)
+    many: list[Any] = [item for _, item in numbered(0, 30)]
+    long = [{f"{number:0300}"} for number in range(120)]
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        for name, items in (("first", [*many, *long]), ("last", [*long, *many])):
+            made = db.collection(name, simdb.Set(), threshold=0.8)
+            made.add_many(enumerate(items))
+            few = db.collection(f"few {name}", simdb.Set(), threshold=0.8)
+            few.add_many(enumerate(many[:3]))
+            assert len(list(few.join(made, guarantee="exact"))) == 3
+            assert list(made.pairs(guarantee="exact")) == []
+            contained = few.join(made, 0.9, measure="probe-in-stored")
+            assert len(list(contained)) == 3
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
+def test_items_of_two_sorts_that_take_turns_are_not_told_by_one(tmp_path: Path) -> None:
+    sets = [item for _, item in numbered(0, 150)]
+    titles = [{f"{number:02000}"} for number in range(150)]
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        made = db.collection("s", simdb.Set(), threshold=0.8)
+        made.add_many(enumerate(one for two in zip(titles, sets, strict=True) for one in two))
+        assert made.join(made).guarantee == "probable"
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
+def test_what_fits_is_judged_anew_when_items_are_replaced_by_larger_ones(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        made = db.collection("s", simdb.Set(), threshold=0.8)
+        made.add_many((key, {f"{key:0100}"}) for key in range(40))
+        assert made.join(made).guarantee == "exact"
+        made.add_many(numbered(0, 40, 50), on_existing="replace")
+        assert made.join(made).guarantee == "probable"
+
+
+def test_the_further_a_join_looks_the_more_memory_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_memory, "BYTES_A_POSTING", 2**24 // 1_000)
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        made = db.collection("s", simdb.Set(), threshold=0.5)
+        made.add_many(numbered(0, 110))
+        told = "do not fit into the memory setting"
+        for _ in range(3):  # from the second time on the sets are kept
+            assert list(made.pairs(0.8, guarantee="exact")) == []
+        with pytest.raises(ConfigurationError, match=told):
+            list(made.pairs(0.5, guarantee="exact"))
+        assert made.join(made, 0.8).guarantee == "exact"
+        assert made.join(made, 0.5).guarantee == "probable"
 
 
 @pytest.mark.usefixtures("room_for_1000_symbols")

@@ -255,7 +255,7 @@ def test_what_verifies_an_untrusted_store_knows_tokenisers_by_their_modules(tmp_
 
 
 def test_texts_of_more_tokens_than_letters_may_not_fit_into_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "BYTES_A_SYMBOL", 2**24 // 1_000)
+    monkeypatch.setattr(memory, "BYTES_A_SYMBOL", 2**24 // 2_000)
     tokeniser("many")(lambda text: [f"{text} {number}" for number in range(100)])
     with simdb.open(tmp_path / "a.simdb", memory=2**24) as db:
         made = db.collection("c", simdb.Text(simdb.Tokens("many")), threshold=0.8)

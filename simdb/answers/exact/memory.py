@@ -37,7 +37,8 @@ SAMPLED_ITEMS = 2**18
 SAMPLED_SYMBOLS = 2**21  # what takes 70 MiB to count, whatever the memory setting
 SHARE_OF_MEMORY = 2
 SHARE_KEPT = 8  # of the memory setting, for items that are joined again
-BYTES_A_SYMBOL = 24  # the arranged sets, a second copy while they are put together, and postings
+BYTES_A_SYMBOL = 8  # of the arranged sets; as many of a second copy while they are put together
+BYTES_A_POSTING = 80  # once the sets lie together
 BYTES_A_SET = 72  # its number, places and class
 LOADED_AT_ONCE = 2**20  # bytes of items
 IN_FLIGHT = 5  # batches that are read ahead and arranged
@@ -151,58 +152,75 @@ def share_of(memory: int) -> int:
     return memory // SHARE_OF_MEMORY
 
 
-def bytes_of(symbols: float, sets: int) -> float:
-    """How many bytes so many sets take when they are loaded and joined."""
-    return symbols * BYTES_A_SYMBOL + sets * BYTES_A_SET
+def bytes_of(symbols: float, sets: int, floor: Threshold) -> float:
+    """How many bytes so many sets take when they are loaded, and joined at a floor (MMDS 3.9.4)."""
+    posted = 1 - floor.fraction
+    a_symbol = BYTES_A_SYMBOL + max(BYTES_A_SYMBOL, float(posted) * BYTES_A_POSTING)
+    return symbols * a_symbol + sets * BYTES_A_SET
 
 
 def load(
-    opened: Opened, order: SymbolOrder, *, memory: int, beside: Loaded | None = None
+    opened: Opened,
+    order: SymbolOrder,
+    floor: Threshold,
+    *,
+    memory: int,
+    early: bool,
+    beside: Loaded | None = None,
 ) -> Loaded | None:
-    """Load all live items, or None if they would take more than a share of so many bytes.
+    """Load all live items, or None if to join them takes more than a share of so many bytes.
 
-    The share is also that of what is loaded already, ``beside`` them.
+    The share is also that of what is loaded already, ``beside`` them. That they take more is told
+    ``early`` by those that are loaded, of which others may differ; or when they do.
     """
     numbers = [np.empty(0, np.uint32)]
     parts: list[ArrangedSets] = []
     taken, loaded_bytes = 0.0, 0
-    most = share_of(memory) - (0 if beside is None else bytes_of(*beside.counts))
+    most = share_of(memory) - (0 if beside is None else bytes_of(*beside.counts, floor))
     for batch in live_sets(opened, order):
         opened.resources.require_open()
         numbers.append(batch.numbers)
         parts.append(batch.sets)
-        taken += bytes_of(*batch.counts)
+        taken += bytes_of(*batch.counts, floor)
         loaded_bytes += batch.item_bytes
-        # Judged by the share that is loaded, so that too many are noticed early.
-        if taken * (opened.reader.manifest.item_bytes / max(1, loaded_bytes)) > most:
+        rest = opened.reader.manifest.item_bytes / max(1, loaded_bytes) if early else 1.0
+        if taken * rest > most:
             return None
     return Loaded(np.concatenate(numbers), loaded_bytes, ArrangedSets.concatenated(parts))
 
 
-def load_for_pairs(opened: Opened) -> Loaded | None:
-    """Load all live items in a good order, or None if they take too much memory.
+def load_for_pairs(opened: Opened, floor: Threshold, *, early: bool) -> Loaded | None:
+    """Load all live items in a good order, or None if they take too much memory; see ``load``.
 
     From the second time on that they are asked for they are kept while the state of the collection
     lasts, if they take little of the memory setting.
     """
     memory = opened.resources.memory
 
-    def loaded() -> tuple[int, Loaded | None]:
-        return memory, load(opened, join_order(opened), memory=memory)
+    def loaded() -> tuple[int, Threshold, Loaded | None]:
+        made = load(opened, join_order(opened), floor, memory=memory, early=early)
+        return memory, floor, made
 
-    def fits(made: tuple[int, Loaded | None]) -> bool:
-        sets = None if made[1] is None else made[1].sets
+    def fits(made: tuple[int, Threshold, Loaded | None]) -> bool:
+        sets = None if made[2] is None else made[2].sets
         return sets is None or sets.values.nbytes <= memory // SHARE_KEPT
 
     kept = opened.kept("sets", loaded, fits=fits)
-    # What one handle has no room for another may have, which has other memory.
-    return (kept if kept is not None and kept[0] == memory else loaded())[1]
+    # What one handle, or one floor, has no room for another may have.
+    if kept is None or kept[:2] != (memory, floor):
+        if kept is None or kept[2] is None:
+            return loaded()[2]
+        if bytes_of(*kept[2].counts, floor) > share_of(memory):
+            return None
+    return kept[2]
 
 
 # -- joining -----------------------------------------------------------------------------------
 
 
-def load_both(left: Opened, right: Opened, *, memory: int) -> tuple[Loaded, Loaded] | None:
+def load_both(
+    left: Opened, right: Opened, floor: Threshold, *, memory: int, early: bool
+) -> tuple[Loaded, Loaded] | None:
     """Load both sides of a join in one order, or None if together they take too much memory.
 
     One side may take what the other leaves. A collection that is joined with itself is loaded once,
@@ -210,15 +228,15 @@ def load_both(left: Opened, right: Opened, *, memory: int) -> tuple[Loaded, Load
     """
     order = join_order(right)
     if left.is_same_as(right):
-        both = load(right, order, memory=memory // 2)
+        both = load(right, order, floor, memory=memory // 2, early=early)
         return None if both is None else (replace(both), both)  # two objects: not its own pairs
     # The larger side last, of which a part tells that it is too large.
     is_larger = left.reader.manifest.item_bytes > right.reader.manifest.item_bytes
     first, last = (right, left) if is_larger else (left, right)
-    smaller = load(first, order, memory=memory)
+    smaller = load(first, order, floor, memory=memory, early=early)
     if smaller is None:
         return None
-    larger = load(last, order, memory=memory, beside=smaller)
+    larger = load(last, order, floor, memory=memory, early=early, beside=smaller)
     if larger is None:
         return None
     return (larger, smaller) if is_larger else (smaller, larger)

@@ -65,6 +65,15 @@ class Exact(Method, frozen=True):
         return _criterion(self.measure, self.threshold)
 
     @property
+    def _floor(self) -> Threshold:
+        """By which prefixes are posted."""
+        return self.criterion.floor or self.threshold
+
+    def serves(self, settings: CollectionSettings) -> bool:
+        """Whether the exact index of a collection answers."""
+        return serves_exactly(settings, self.criterion)
+
+    @property
     def can_resume(self) -> bool:
         """Pairs by Jaccard similarity come with tokens to go on after."""
         return self.measure is SetSimilarity.JACCARD
@@ -132,7 +141,8 @@ class Exact(Method, frozen=True):
         if token is not None:
             token.require(left, right)
         if self.measure in SYMMETRIC and (token is None or token.way == JOINED):
-            loaded = load_both(left, right, memory=self._room_of_join(left, right))
+            memory, early = self._room_of_join(left, right), self.serves(right.settings)
+            loaded = load_both(left, right, self._floor, memory=memory, early=early)
             if loaded is not None:
                 way = InMemory(left, self.criterion, *loaded)
                 token = token or Token.begin(JOINED, self.threshold, left, right)
@@ -165,7 +175,7 @@ class Exact(Method, frozen=True):
         counts = task.counts
         met, keys = counts.met_postings, counts.postings_of_item
         if self._joins_in_memory(task):
-            sampled = task.sampled_join(self.criterion.floor or self.threshold)
+            sampled = task.sampled_join(self._floor)
             return sampled.met * task.everything
         if task.looks_up:
             return task.probes * counts.met_under(keys, met)
@@ -192,24 +202,23 @@ class Exact(Method, frozen=True):
         if task.verb == "join":
             return self.measure in SYMMETRIC
         settings = task.right.settings
-        serves = serves_exactly(settings, self.criterion)
+        serves = self.serves(settings)
         return task.verb != "search" and not (settings.kind.is_slow_to_read and serves)
 
     def surely_fits(self, task: Task) -> bool:
         """Whether all items may be loaded, with room to spare, or need not be."""
         right = task.right
-        if not self._joins_in_memory(task) or serves_exactly(right.settings, self.criterion):
+        if not self._joins_in_memory(task) or self.serves(right.settings):
             return True
         memory = right.resources.memory
         if task.verb == "join":
             memory = self._room_of_join(task.left, right)
         most = share_of(memory) // TO_SPARE
         # As of most stores: no item is read for it.
-        few = bytes_of(task.item_bytes * SYMBOLS_A_BYTE, task.items) <= most
+        few = bytes_of(task.item_bytes * SYMBOLS_A_BYTE, task.items, self._floor) <= most
         if few and not right.signer.items.expands:
             return True
-        symbols = task.symbols(self.criterion.floor or self.threshold)
-        return bytes_of(symbols, task.items) <= most
+        return bytes_of(task.symbols(self._floor), task.items, self._floor) <= most
 
     def _room_of_join(self, left: Opened, right: Opened) -> int:
         """The memory by which the sides of a join are loaded.
@@ -217,7 +226,7 @@ class Exact(Method, frozen=True):
         Where no index answers in their place they may take all of it: the spare is in that already.
         """
         memory = left.resources.memory
-        return memory if serves_exactly(right.settings, self.criterion) else TO_SPARE * memory
+        return memory if self.serves(right.settings) else TO_SPARE * memory
 
     # -- which way -----------------------------------------------------------------------------
 
@@ -226,7 +235,7 @@ class Exact(Method, frozen=True):
         if token is not None:
             return token.way == NEW
         few = since > 0 and are_few(opened.reader, since)
-        return few and serves_exactly(opened.settings, self.criterion)
+        return few and self.serves(opened.settings)
 
     def _way(self, opened: Opened, token: Token | None) -> InMemory | Sweep:
         """Sweep where that is quick, else load where all fits, else sweep, or refuse.
@@ -237,16 +246,15 @@ class Exact(Method, frozen=True):
         """
         sweep = None
         if token is None:
-            sweeps_first = opened.settings.kind.is_slow_to_read and serves_exactly(
-                opened.settings, self.criterion
-            )
+            serves = self.serves(opened.settings)
+            sweeps_first = opened.settings.kind.is_slow_to_read and serves
             if sweeps_first:
                 sweep = self._sweep(opened)
                 if sweep.count():
                     return sweep
         elif token.way == SWEPT:
             return self._sweep(opened, token.room)
-        loaded = load_for_pairs(opened)
+        loaded = load_for_pairs(opened, self._floor, early=self.serves(opened.settings))
         if loaded is not None:
             return InMemory(opened, self.criterion, loaded, loaded)
         if token is not None:

@@ -19,7 +19,7 @@ from simdb.answers import costs
 from simdb.answers.compare import Ranked
 from simdb.answers.costs import Task
 from simdb.answers.exact.memory import Loaded, join_order, live_sets, load, sampled_order
-from simdb.answers.exact.method import Exact, serves_exactly
+from simdb.answers.exact.method import Exact
 from simdb.answers.method import Batches
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.errors import ConfigurationError
@@ -71,7 +71,8 @@ class WholeSets(Exact, frozen=True):
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Find the items of which enough is in a larger one, or look all up if that is too much."""
         order = join_order(opened)
-        loaded = load(opened, order, memory=opened.resources.memory)
+        memory, early = opened.resources.memory, self.serves(opened.settings)
+        loaded = load(opened, order, self.threshold, memory=memory, early=early)
         if loaded is None:
             for batch, _ in self._prober(opened).pairs(opened, start=since, earlier_only=True):
                 yield batch, None
@@ -93,6 +94,7 @@ class WholeSets(Exact, frozen=True):
         """
         left = replace(left, signer=right.signer)
         is_overlap = self.measure is SetSimilarity.OVERLAP
+        memory, early = left.resources.memory, self.serves(right.settings)
         sides = (False, True) if is_overlap else (self.measure is SetSimilarity.STORED_IN_PROBE,)
         for of_right in sides:
             inner, outer = (right, left) if of_right else (left, right)
@@ -101,9 +103,9 @@ class WholeSets(Exact, frozen=True):
             order = (
                 sampled_order(left.reader, right.signer.items) if of_right else join_order(right)
             )
-            loaded = load(inner, order, memory=left.resources.memory)
+            loaded = load(inner, order, self.threshold, memory=memory, early=early)
             if loaded is None:  # of a join by overlap no index serves, or it would answer
-                assert not is_overlap or not serves_exactly(right.settings, self.criterion)
+                assert not (is_overlap and early)
                 yield from super().join(left, right)
                 return
             for found in self._contained(loaded, outer, order, left):
@@ -160,7 +162,7 @@ def contained_in_kept(
     memory.
     """
     order = sampled_order(opened.reader, opened.signer.items)
-    loaded = load(opened, order, memory=opened.resources.memory)
+    loaded = load(opened, order, threshold, memory=opened.resources.memory, early=False)
     if loaded is None:
         raise ConfigurationError(
             "containment is computed in memory, and the symbols of all items do not fit into "
