@@ -511,12 +511,14 @@ def _array_of(item: object) -> Float64s:
         raise BadItemError(
             f"a fingerprint must be a sequence of minutiae (x, y, direction), not {shown(item)}"
         )
+    if isinstance(item, np.ndarray) and item.dtype == np.object_ and item.ndim:
+        item = list(unmasked(item))  # pandas reads minutiae from a file as an array of arrays
     if isinstance(item, np.ndarray):
         given: Any = unmasked(item)
         numeric = given.dtype.kind in "iuf"
     else:
         require_readable(item, "fingerprint", MAXIMUM_MINUTIAE)
-        if not len(item):
+        if not item:
             return np.empty((0, 3))
         given = list(map(unmasked, item))
         numeric = all(map(_is_minutia, given))

@@ -27,7 +27,10 @@ def test_minutiae_come_back_sorted_and_without_repeats():
 def test_lists_tuples_and_arrays_of_a_print_are_the_same_bytes():
     items = FingerprintItems(PLATE)
     rows = [(1, 2, 3), (4, 5, 6)]
-    forms = [rows, tuple(map(list, reversed(rows))), np.array(rows), np.array(rows, np.float32)]
+    of_arrays = np.empty(2, object)  # as pandas reads lists of lists from Parquet
+    of_arrays[:] = [np.array(row) for row in rows]
+    forms: list[Any] = [rows, tuple(map(list, reversed(rows))), of_arrays]
+    forms += [np.array(rows, kind) for kind in (int, np.float32, object)]
     assert len({items.encode(form) for form in forms}) == 1
 
 
@@ -59,6 +62,8 @@ def test_what_rounds_to_the_far_border_stays_on_the_plate():
         (np.zeros((2, 4)), r"shape \(2, 4\)"),
         (np.zeros(3), r"shape \(3,\)"),
         (np.array([["1", "2", "3"]]), "three numbers"),
+        (np.array([["1", "2", "3"]], object), "three numbers"),
+        (np.array(None), "three numbers"),
         ("a print", "sequence of minutiae"),
         ({ONE}, "sequence of minutiae"),
         (None, "sequence of minutiae"),
