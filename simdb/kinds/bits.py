@@ -342,7 +342,8 @@ class BitsItems(Items):
         if found is not None and len(item) != self._length:
             if len(found[2]) == digits:
                 return self._from_number(int(found[2], 16))
-            if not item.isdigit():  # else it is rather meant as bits
+            # Too many decimal digits, none of them a letter, are rather meant as bits.
+            if item.strip("01") and (len(item) <= digits or not item.isdigit()):
                 raise BadItemError(
                     f"{shortened(item)} has {len(found[2]):,} hexadecimal digits, but "
                     f"{self._length:,} bits have {digits:,}"

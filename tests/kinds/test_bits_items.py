@@ -121,6 +121,8 @@ def test_a_vector_of_zeros_has_no_symbol_and_other_secrets_give_others():
         (np.zeros((2, 5), np.uint8), "one dimension, not 2"),
         (np.array(5), "one dimension, not 0"),
         ("01010101012", "not the character '2' at position 10"),
+        ("12", "'12' has 2 hexadecimal digits, but 10 bits have 3"),
+        ("0x11", "'0x11' has 2 hexadecimal digits, but 10 bits have 3"),
         ("0101 1010 1", "not the character ' ' at position 4"),
         ("\u0660" * 10, r"not the character '\\u0660' at position 0"),
         ("", "this one is a text of 0"),
@@ -190,7 +192,8 @@ def test_hexadecimal_digits_are_the_number_that_they_spell(length, text, number)
     [
         ("f0f", "'f0f' has 3 hexadecimal digits, but 64 bits have 16"),
         ("0x1", "'0x1' has 1 hexadecimal digits, but 64 bits have 16"),
-        ("0120", "the character '2' at position 2"),
+        ("123", "'123' has 3 hexadecimal digits, but 64 bits have 16"),
+        ("1" * 60 + "12", "the character '2' at position 61"),
         ("f0f0f0f0f0f0f0fg", "the character 'f' at position 0"),
     ],
 )
