@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -57,7 +57,8 @@ class Bag(SymbolKind, frozen=True):
     """Bags of integers, or of strings, compared by Jaccard similarity of bags (MMDS 3.1.3).
 
     An item is a collection in which elements may occur several times, ``["milk", "milk", "tea"]``,
-    or a mapping of elements to counts, ``{"milk": 2, "tea": 1}``; ``get`` returns a ``Counter``.
+    or a mapping of elements to counts, ``{"milk": 2, "tea": 1}``, or a list of such pairs; ``get``
+    returns a ``Counter``.
     The intersection counts an element as often as the bag with fewer of it has it.
 
     Attributes:
@@ -190,6 +191,8 @@ class BagItems(Items):
         if isinstance(item, Mapping):
             return _encode(_counted(item))
         elements = _FORM.require_collection(item)
+        if _are_pairs(elements):  # as a map of a table is in a frame of pandas
+            return _encode(_counted(_mapping(elements)))
         _require_few(len(elements))
         return _encode(Counter(_FORM.plain(elements)))
 
@@ -230,6 +233,25 @@ class BagItems(Items):
 
 
 # -- what is taken as a bag, and its stored form -------------------------------------------------
+
+
+def _are_pairs(item: Collection[Any]) -> bool:
+    """Whether something holds elements with their counts; no element is a list or a tuple."""
+    return (
+        isinstance(item, list | tuple)
+        and bool(item)
+        and all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in item)
+    )
+
+
+def _mapping(pairs: Collection[Any]) -> dict[Any, Any]:
+    counts: dict[Any, Any] = {}
+    elements = _FORM.plain([element for element, _ in pairs])
+    for element, (_, count) in zip(elements, pairs, strict=True):
+        if element in counts:
+            raise BadItemError(f"the element {short(element)} has two counts: add them up")
+        counts[element] = count
+    return counts
 
 
 def _counted(item: Mapping[Any, Any]) -> Counter[Any]:

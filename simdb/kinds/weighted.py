@@ -208,6 +208,9 @@ def _pairs_of(item: object) -> tuple[list[Any], list[Any]]:
         hint = "; give each element its weight" if isinstance(item, set | frozenset | list) else ""
         if isinstance(item, Iterator):
             hint = "; make a list of what can be read only once"
+        listed = item.tolist() if isinstance(item, np.ndarray) else item
+        if isinstance(listed, list) and listed and isinstance(listed[0], Mapping):
+            hint = "; in a table a column of maps holds them, not one of lists of structs"
         raise BadItemError(
             "a weighted set must be a mapping of elements to weights, or a list of pairs, not "
             f"{shown(item)}{hint}"

@@ -670,6 +670,7 @@ def test_values_of_several_types_are_bad_rows():
         (simdb.WeightedSet(), [{"tea": 1.0}, {"rum": 2.0}, {"tea": 1.0}], [0, 1]),
         (simdb.Bag("maximum"), [{"tea": 1}, {"rum": 2}, {"tea": 1}], [0, 1]),
         (simdb.WeightedSet(), [[(1, 1.5)], [(2, 2.0)], [(1, 1.5)]], [0, 1]),
+        (simdb.Bag("maximum"), [[("tea", 1)], [("tea", 3)], [("tea", 1)]], [0, 1]),
     ],
 )
 def test_objects_of_pandas_are_the_items_that_a_list_has(kind, items, left):

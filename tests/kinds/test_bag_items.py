@@ -93,6 +93,7 @@ def test_equal_bags_are_equal_bytes_however_they_are_given(bag, generator):
     turned = list(bag.items())
     generator.shuffle(turned)
     forms: list[Any] = [Counter(bag), dict(turned), listed, tuple(listed), MappingProxyType(bag)]
+    forms += [turned, tuple(map(list, turned))]
     forms.append({**bag, **{element: 0 for element in (1, 2) if element not in bag}})
     if listed and isinstance(listed[0], int):
         forms.append(np.array(listed, np.int64))
@@ -147,6 +148,10 @@ def test_elements_and_counts_of_numpy_and_of_subclasses_are_taken_as_pythons():
         ({"a": True}, "must be a whole number, not bool"),
         ({"a": None}, "must be a whole number, not NoneType"),
         ({"a": -1}, "the count of 'a' must not be negative, but is -1"),
+        ([("a", -1)], "the count of 'a' must not be negative, but is -1"),
+        ([("a", 1), ["a", 2]], "the element 'a' has two counts: add them up"),
+        ([("a", 1), "ab"], "an element of a bag must be an integer or a string, not tuple"),
+        ([(["a"], 1)], "an element of a bag must be an integer or a string, not list"),
         ({2**63: 1}, "must lie between -2^63 and 2^63 - 1"),
         (["\ud800"], "half a surrogate pair"),
         (np.array([[1]]), "one dimension, not of 2"),

@@ -70,6 +70,8 @@ def test_weights_are_numbers_of_any_type_and_those_of_0_are_left_out():
         ({1.5: 1}, "must be an integer or a string, not float"),
         ({"a", "b"}, "mapping of elements to weights, or a list of pairs.*give each element"),
         (["a", "b"], "give each element its weight"),
+        ([{"element": "a", "weight": 1.5}], "a column of maps holds them"),
+        (np.array([{"element": "a", "weight": 1.5}]), "a column of maps holds them"),
         (zip("ab", [1, 2], strict=True), "read only once"),
         ("ab", "mapping of elements to weights"),
         (None, "mapping of elements to weights"),
