@@ -21,6 +21,7 @@ from simdb.serve.refusals import RefusedError
 OPENAPI = "3.1.0"
 _GREATEST = 2**63 - 1  # number of anything that is stored
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_UNKNOWN_CHOICE = re.compile(r"Invalid enum value (.*) - at `\$\.(\w+)`", re.DOTALL)
 _WHOLE = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
 
 
@@ -250,8 +251,18 @@ def _read(body: bytes, wanted: Any) -> Any:
         return msgspec.json.decode(body, type=wanted)
     except UnicodeDecodeError as error:
         raise _bad_json(f"the body is not JSON: no UTF-8 at byte {error.start:,}") from None
-    except msgspec.ValidationError:
-        raise
+    except msgspec.ValidationError as error:
+        unknown = _UNKNOWN_CHOICE.fullmatch(str(error))
+        if unknown is None:
+            raise
+        given, field = unknown.groups()
+        choices = " or ".join(map(repr, get_args(_types(wanted)[field])))
+        raise RefusedError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            f"{field} must be {choices}, not {given}",
+            field=field,
+            name="BadRequest",
+        ) from None
     except msgspec.DecodeError:
         if _HALF.search(_WHOLE.sub(b"", body)):
             raise _bad_json(

@@ -50,7 +50,12 @@ _FAULTS: tuple[tuple[type[StorageError], str], ...] = (
     (StorageError, "a fault of the store; the log of the service says which"),
 )
 # Fields of requests that an error may be about, which it names first then.
-_FIELDS = ("threshold", "max_distance", "measure", "min_recall", "since")
+_FIELDS = ("threshold", "max_distance", "measure", "min_recall", "since", "after")
+# What helps where a key is stored with the same digits as a number, or as a text.
+_OF_OTHER_TYPE = {
+    int: "?integer_key=true says that a key in the address is a number; in JSON it has no quotes",
+    str: "in the address a key is a text without ?integer_key=true; in JSON it has quotes",
+}
 _LONGEST, _LONGEST_FIELD = 600, 60  # characters that are told: messages repeat what they were given
 _PLACE = re.compile(r" - at `\$\.?(.*)`$")
 _NAMED = re.compile(r"(?:unknown|required) field `([^`]*)`")
@@ -103,6 +108,8 @@ def refusal(error: BaseException) -> RefusedError:
     if isinstance(error, UsageError):
         message, field = error.problem, _field_of(error)
         helps = tuple(map(_in_json, error.remedies))
+        if isinstance(error, KeyNotFoundError) and error.stored is not None:
+            helps = (_OF_OTHER_TYPE[type(error.stored)],)
     elif isinstance(error, MemoryError):
         message, again = "out of memory; ask for less", 5
     elif isinstance(error, StorageError):

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import pickle  # noqa: TID251 - workers get their settings so
+import re
 import shutil
 import signal
 import socket
@@ -38,6 +39,7 @@ from tests.support.processes import DEVNULL, ended, interpreted, started
 from tests.support.serving import Client, served
 
 HOSTILE = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>"
+SERVICES = Path(__file__).parents[2] / "docs" / "services.md"
 WORDS = "the quick brown fox jumps over the lazy dog near the river"
 BROWSER = (
     shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -120,7 +122,11 @@ def test_several_are_searched_for_at_once_and_stored_ones_by_their_keys(client: 
 def test_names_with_slashes_and_numbers_as_keys_are_found(client: Client) -> None:
     item = client.get(f"/collections/notes/items/{quote('a/ü', safe='')}").told
     assert item == {"key": "a/ü", "item": f"{WORDS} bank", "metadata": {"source": "web"}}
-    assert client.get("/collections/notes/items/7").status == 404
+    told = client.get("/collections/notes/items/7")
+    assert told.status == 404
+    assert told.error["help"][0].startswith("?integer_key=true says that a key in the address is")
+    told = client.post("/collections/notes/search", {"key": "7"})
+    assert told.error["help"][0].endswith("in JSON it has no quotes")
     assert client.get("/collections/notes/items/7?integer_key=true").told["key"] == 7
     place = f"/collections/{quote('sets 1/2', safe='')}"
     assert keys_of(client.post(f"{place}/search", {"item": [3, 2, 1]}).told) == ["s"]
@@ -336,6 +342,13 @@ def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
         ("notes/search", {"item": "a", "min_recall": 7}, (422, "min_recall", "not 7")),
         ("notes/search", {"item": "a", "where": {"a": {}}}, (422, "where[...]", "expected")),
         ("notes/search", {"key": "none"}, (404, None, "is not stored")),
+        (
+            "notes/search",
+            {"item": "a", "guarantee": "sure"},
+            (422, "guarantee", "must be 'auto' or 'exact' or 'probable', not 'sure'"),
+        ),
+        ("notes/items", {"on_existing": "x'"}, (422, "on_existing", "or 'replace', not \"x'\"")),
+        ("notes/items", {"on_duplicate": ""}, (422, "on_duplicate", "'keep' or 'skip', not ''")),
         ("notes/search", b'{"item": "a', (400, None, "not JSON")),
         ("notes/search", b'{"item": ' + b"[" * 9_000, (400, None, "JSON")),
         ("notes/search", b'{"item": "\\ud800"}', (400, None, "not JSON: it has a lone surrogate")),
@@ -371,6 +384,14 @@ def test_what_is_wrong_is_told_with_its_field(
     assert answer.status == status, answer.body
     assert words in answer.error["message"]
     assert answer.error.get("field") == field
+
+
+def test_the_error_on_the_page_of_services_is_what_is_answered(client: Client) -> None:
+    (shown,) = re.findall(r"^```json\n(.*?)^```", SERVICES.read_text(), re.MULTILINE | re.DOTALL)
+    told = client.post(
+        f"/collections/{quote('sets 1/2', safe='')}/search", {"item": [1], "threshold": 0.4}
+    ).error
+    assert told == json.loads(shown.replace("'sets'", "'sets 1/2'"))["error"]
 
 
 @pytest.mark.parametrize("field", ["threshold", "measure", "guarantee", "m" * 15_000])
@@ -409,6 +430,7 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
         ("/collections/notes/groups/99999999999999999999", 422),
         ("/collections/notes/changes?since=99999999999999999999", 422),
         ("/collections/notes/changes?since=-1", 422),
+        ("/collections/notes/groups?after=-1", 422),
         ("/collections/notes/items/99999999999999999999?integer_key=true", 422),
         ("/collections/notes/groups/99", 404),
         ("/collections/notes/items/a/b", 404),
@@ -423,6 +445,7 @@ def test_paths_that_lead_nowhere_are_told(client: Client, path: str, status: int
     assert (answer.status, bool(answer.error["message"])) == (status, True)
     about_since = "since=3" in path or "since=-" in path
     assert (answer.error.get("field") == "since") >= about_since
+    assert (answer.error.get("field") == "after") >= ("after=-" in path)
     has_slash = path.count("/") > 4
     assert any("%2F" in one for one in answer.error.get("help", ())) == has_slash
 
