@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import glob
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, islice
 from operator import itemgetter
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, NoReturn
 
 import numpy as np
@@ -26,13 +28,27 @@ from simdb.files.rows import ColumnRows, ReadingOptions, Row, RowReader
 from simdb.files.separated import delimiter_in_words
 from simdb.files.spans import Spans
 from simdb.files.spilled import Spilled, SpilledKeys
+from simdb.files.texts import is_folder
 from simdb.files.writing import Output, json_line
 from simdb.ragged import Column
 from simdb.results import AddReport, Key, Outcome, Outcomes
 
 _LOOKED_AT = 1_000  # stored rows whose keys are read at once
 _BAD_ROWS_TOLD = 20
+_WITH_FOLDER = (
+    " (keys are paths within the folder here; if this is another text under the same name, the "
+    "pattern {pattern!r} in place of the folder makes keys that have its name)"
+)
 _MOST_KEPT_BACK, _BYTES_KEPT_BACK = 100_000, 2**26  # rows that cannot be read, and what they take
+
+
+def _files_like(source: str, key: Key | None) -> str:
+    """Return a pattern, with the name of a folder, of its files that are like one of them."""
+    folder, path = Path(source), PurePosixPath(str(key))
+    if folder.name in ("", ".."):
+        folder = folder.resolve()
+    below = "*" if len(path.parts) == 1 else "**/*"
+    return f"{glob.escape(str(folder))}/{below}{path.suffix}"
 
 
 def duplicate_fields(outcome: Outcome, line: int, *, is_distance: bool) -> dict[str, Any]:
@@ -536,6 +552,9 @@ class Feed(Parts):
             if is_numbered and form != "text":
                 remedies = ()  # to replace what another file has in that line would lose it
                 text += f" (keys are line numbers here; in a new collection {ways_to_key(form)})"
+            if form == "text" and is_folder(waiting.reader.source):
+                # To replace what a file of another folder has under that name would lose it.
+                text += _WITH_FOLDER.format(pattern=_files_like(waiting.reader.source, error.key))
         return UsageError(text, remedies=remedies)
 
     def _earlier(self, key: Key | None) -> str:

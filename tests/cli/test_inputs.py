@@ -149,6 +149,27 @@ def test_what_stands_in_a_line_is_not_replaced_by_that_of_another_file(folder, t
     assert "replace" not in refused
 
 
+def test_texts_of_two_folders_under_one_name_have_keys_by_a_pattern(tmp_path, monkeypatch):
+    for month, topic in (("jan", "copper in london"), ("feb", "snow in the north")):
+        (tmp_path / month / "new").mkdir(parents=True)
+        for path in ("1.txt", "new/2.txt"):
+            (tmp_path / month / path).write_text(f"a text about {topic}, of {path}")
+    monkeypatch.chdir(tmp_path)
+    command = ("-o", "-", "--store", "s.simdb")
+    done("dedupe", "jan", *command)
+    for source in ("feb", "./feb/"):
+        refused = failed("dedupe", source, *command)
+        assert "'feb/*.txt' in place of the folder makes keys that have its name" in refused
+        assert "--on-existing replace" in refused
+    assert "feb/*.txt' in place" in failed("dedupe", "jan", "feb", "-o", "-")
+    monkeypatch.chdir("feb")
+    assert "/feb/*.txt' in place" in failed("dedupe", ".", "-o", "-", "--store", "../s.simdb")
+    monkeypatch.chdir("..")
+    Path("feb/1.txt").unlink()
+    assert "'feb/**/*.txt' in place of the folder" in failed("dedupe", "feb", *command)
+    assert done("dedupe", "feb/**/*.txt", *command).stdout == "feb/new/2.txt\n"
+
+
 def test_inputs_go_to_a_folder_each_under_its_name(folder, tmp_path):
     done("dedupe", folder / "*" / "*.parquet", "-o", f"{tmp_path / 'out'}/", *ID)
     assert pq.read_table(tmp_path / "out" / "1" / "rows.parquet").to_pylist() == KEPT

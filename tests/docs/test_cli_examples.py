@@ -28,6 +28,7 @@ def examples(document: Path) -> list[tuple[str, str]]:
 def printed_by(commands: str, folder: Path) -> str:
     """Write the files that an example makes, run its commands there and return their output."""
     for name, content in FILE.findall(commands):
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(content)
     printed = ""
     for line in FILE.sub("", commands).replace("\\\n", " ").splitlines():
@@ -37,6 +38,9 @@ def printed_by(commands: str, folder: Path) -> str:
             continue
         if program == "cat":
             printed += Path(*arguments).read_text(encoding="utf-8")
+            continue
+        if program == "mkdir":  # of what has files, which are there by now
+            assert all((folder / name).is_dir() for name in arguments)
             continue
         assert program == "simdb"
         result = run(*arguments)
