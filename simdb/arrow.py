@@ -513,9 +513,14 @@ def rows_of(
         data = narrowed(data, columns) if is_pandas(data) or is_polars(data) else data
         return rows_of_dicts(data, columns) if isinstance(data, list) else Rows(data, columns)
     if key is not None or item is not None or metadata:
+        are_dicts = isinstance(data, list) and bool(data) and isinstance(data[0], Mapping)
         raise UsageError(
             "key, item and metadata name columns of a table, but the rows are "
-            f"{type(data).__name__}: give each row as (key, item) or (key, item, metadata)"
+            + (
+                "dicts: pyarrow.Table.from_pylist(rows) makes a table of them"
+                if are_dicts
+                else f"{type(data).__name__}: give each row as (key, item) or (key, item, metadata)"
+            )
         )
     plain_rows: Iterable[Any] = data
     return plain_rows

@@ -26,7 +26,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from simdb import arrow
-from simdb.arguments import require_choice
+from simdb.arguments import require_choice, short
 from simdb.arrow import Columns
 from simdb.collection import (
     Collection,
@@ -511,9 +511,14 @@ class _Table:
             library = type(data).__module__.partition(".")[0]
             if callable(getattr(type(data), maker := _MAKERS.get(library, ""), None)):
                 advice = f"; its .{maker}() makes a table"
+            given = f"not {type(data).__name__}{advice}"
+            if isinstance(data, list):
+                rows = enumerate(data)
+                place, row = next(one for one in rows if not isinstance(one[1], Mapping))
+                given = f"but row {place} is {type(row).__name__} {short(row)}"
             raise UsageError(
                 "the data must be a table (pandas, polars, pyarrow, DuckDB, Hugging Face) or a "
-                f"list of dicts, not {type(data).__name__}{advice}"
+                f"list of dicts, {given}"
             )
         if isinstance(self._read, list):
             self._leave_out(order)

@@ -209,6 +209,12 @@ class ReadingOptions(Struct, frozen=True):
         named = {name.partition(".")[0] for name in (*self.text_fields, self.id_field or "")}
         return {*named, *self.text_fields, self.id_field or "", *(self.columns or ())}
 
+    def way_to_name(self, name: str) -> str:
+        """Return the option for a field of the item that nobody named, as the end of a message."""
+        if self.kind.field_names is not None or name != self.kind.name:
+            return ""
+        return f"; --{'text' if name == 'text' else 'item'}-field names that of the item"
+
     def _require_ratings(self) -> None:
         as_bags = isinstance(self.ratings, Stars)
         if not self.kind.of_elements or self.kind.of_counts != as_bags:

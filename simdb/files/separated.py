@@ -227,7 +227,7 @@ class SeparatedReader(_CsvReader, NamedFieldsReader):
             if problem is None and name not in names:
                 known = named_shortly(names)
                 problem = f"the header has no field {name!r}; it has {known}"
-                problem += self._split_otherwise(raw, names)
+                problem += self._split_otherwise(raw, names) or self.options.way_to_name(name)
         if problem is not None:
             raise BadItemError(f"{self.place(line)}: {problem}")
         self.header = tuple(names)

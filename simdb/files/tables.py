@@ -247,7 +247,7 @@ class TableReader(JsonLinesReader):
         if missing:
             raise BadItemError(
                 f"{self.source}: there is no column {missing[0]!r}; there are "
-                f"{', '.join(map(repr, names)) or 'none'}"
+                f"{', '.join(map(repr, names)) or 'none'}{self.options.way_to_name(missing[0])}"
             )
         if kept is None and (self._needs_raw or self.options.metadata is True):
             return list(names)

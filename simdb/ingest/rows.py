@@ -379,7 +379,18 @@ def _require_storable(value: Any, path: str, *, as_json: bool) -> None:
         if not LEAST_INTEGER <= value <= GREATEST_INTEGER:
             raise BadItemError(f"{path} is a number of more than 64 bits; store text")
     elif as_json and value is not None and not isinstance(value, str | float):
-        raise BadItemError(f"{path} is {type(value).__name__}, which JSON cannot express")
+        raise BadItemError(
+            f"{path} is {type(value).__name__}, which JSON cannot express{_instead_of(value)}"
+        )
+
+
+def _instead_of(value: Any) -> str:
+    """Return what to store in place of a value, as the end of a message."""
+    if isinstance(value, np.ndarray):
+        return "; store its .tolist()"
+    if isinstance(value, np.number | np.bool_):
+        return "; store its .item()"
+    return "; store text, as of .isoformat()" if hasattr(value, "isoformat") else ""
 
 
 def _key_of(row: Any) -> Key | None:

@@ -248,6 +248,9 @@ def restore(described: object) -> Kind:
 
 def require(kind: object) -> Kind:
     """Check that ``kind`` is of a registered kind, and return it; WrongTypeError if it is not."""
+    if isinstance(kind, type) and issubclass(kind, Kind):
+        call = f"{kind.__name__}({', '.join(kind.needed())})"
+        raise WrongTypeError(f"a collection's kind must be a call such as {call}, not the class")
     if not isinstance(kind, Kind):
         some = ", ".join(f"simdb.{one.__name__}" for one in _all_registered().values())
         raise WrongTypeError(f"a collection's kind must be one of {some}, not {short(kind)}")

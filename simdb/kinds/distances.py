@@ -54,8 +54,7 @@ def hamming_distance(
     >>> hamming_distance("10101", "11110")
     3
     """
-    if len(left) != len(right):
-        raise ValueError(f"{len(left)} and {len(right)} components cannot be compared")
+    _require_equally_many(left, right)
     return sum(one != other for one, other in zip(left, right, strict=True))
 
 
@@ -73,6 +72,7 @@ def lr_distance(left: Components, right: Components, order: float = 2) -> float:
     """
     if not order >= 1:
         raise ConfigurationError(f"for an Lr norm, r must be at least 1, not {short(order)}")
+    _require_equally_many(left, right)
     differences = [abs(float(one) - float(other)) for one, other in zip(left, right, strict=True)]
     if any(map(math.isnan, differences)):
         return math.nan
@@ -100,12 +100,20 @@ def angle(left: Components, right: Components) -> float:
     >>> round(angle([1, 2, -1], [2, 1, 1]), 12)
     60.0
     """
+    _require_equally_many(left, right)
     if any(math.isnan(a) or math.isnan(b) for a, b in zip(left, right, strict=True)):
         return math.nan
     pairs = list(zip(_unit(left), _unit(right), strict=True))
     apart = math.hypot(*(a - b for a, b in pairs))
     along = math.hypot(*(a + b for a, b in pairs))
     return math.degrees(2 * math.atan2(apart, along))
+
+
+def _require_equally_many(
+    left: Sequence[object] | npt.NDArray[Any], right: Sequence[object] | npt.NDArray[Any]
+) -> None:
+    if len(left) != len(right):
+        raise ValueError(f"{len(left)} and {len(right)} components cannot be compared")
 
 
 def _unit(vector: Components) -> list[float]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from msgspec import Meta
 
 from simdb import kernels, late
+from simdb.arguments import short
 from simdb.errors import BadItemError, ConfigurationError, UnknownTokeniserError, WrongTypeError
 from simdb.kinds.base import Settings, joined, loaded, shown
 from simdb.kinds.sets import ElementForm, element_keys, require_found
@@ -163,8 +164,12 @@ class TokenHashes:
             tokens = None if isinstance(found, str) else set(found)
         except Exception as error:  # whatever the function does not like
             raise BadItemError(f"{named_so} failed on a text: {error!r}") from error
-        wrong = [found] if tokens is None else [one for one in tokens if not isinstance(one, str)]
-        if tokens is None or wrong:
+        if tokens is None:
+            raise BadItemError(
+                f"{named_so} must return a collection of strings, not a single one, {short(found)}"
+            )
+        wrong = [one for one in tokens if not isinstance(one, str)]
+        if wrong:
             raise BadItemError(f"{named_so} must return strings, not {shown(wrong[0])}")
         return _FORM.stored(sorted(tokens))
 

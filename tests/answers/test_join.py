@@ -237,6 +237,7 @@ def test_a_table_is_kept_for_as_long_as_its_pairs(tags: simdb.Collection, tempor
         ([("a", {1}), ("b", 3)], {}, "row 1: a set must be a collection of"),
         (pa.table({"tags": [[1], None]}), {"item": "tags"}, "row 1: the column 'tags' is null"),
         ([("a", {1})], {"item": "tags"}, "name columns of a table, but the rows are list"),
+        ([{"tags": {1}}], {"item": "tags"}, "are dicts: pyarrow.Table.from_pylist(rows) makes"),
         ([("a", {1})], {"other_since": 0}, "other_since=, other_where= and resume= need a coll"),
         ([("a", {1})], {"other_where": {"n": 1}}, "other_since=, other_where= and resume= nee"),
     ],

@@ -181,7 +181,7 @@ def test_the_triangle_inequality_fails_below_order_1():
 
 def test_different_dimensions_are_refused():
     for function in (lr_distance, angle, hamming_distance):
-        with pytest.raises(ValueError, match=r"longer|2 and 3 components"):
+        with pytest.raises(ValueError, match="2 and 3 components"):
             function((1, 2), (1, 2, 3))
 
 

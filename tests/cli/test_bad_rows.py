@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import simdb
@@ -243,6 +245,17 @@ def test_a_header_that_names_a_field_twice_says_which(tmp_path):
     (tmp_path / "in.csv").write_text("id,text,text\n1,a,b\n")
     told = failed("dedupe", tmp_path / "in.csv", "-o", tmp_path / "kept.csv")
     assert "line 1: the header names the field 'text' twice" in told
+
+
+def test_a_table_without_the_field_of_the_item_names_the_option_for_it(tmp_path):
+    (tmp_path / "in.csv").write_text("id,name\n1,anna\n")
+    pq.write_table(pa.table({"id": [1], "name": ["anna"]}), tmp_path / "in.parquet")
+    for name in ("in.csv", "in.parquet"):
+        command = ("dedupe", tmp_path / name, "-o", tmp_path / "kept")
+        told = failed(*command, "--kind", "string", "--max-distance", "1")
+        assert "'id', 'name'; --item-field names that of the item" in told
+        assert failed(*command).endswith("; --text-field names that of the item")
+        assert failed(*command, "--text-field", "other").endswith("'id', 'name'")
 
 
 def test_standard_input_that_is_compressed_is_told_as_such(tmp_path):

@@ -208,9 +208,10 @@ def test_metadata_that_cannot_be_given_back_is_a_bad_item(collection, metadata):
     ("value", "what"),
     [
         ({1, 2}, "is set, which JSON cannot express"),
-        (datetime.date(2026, 1, 1), "is date, which JSON cannot express"),
-        (np.int64(5), "is int64, which JSON cannot express"),
-        (np.zeros(2), "is ndarray, which JSON cannot express"),
+        (datetime.date(2026, 1, 1), "is date, which JSON cannot express; store text, as of .iso"),
+        (np.int64(5), "is int64, which JSON cannot express; store its .item()"),
+        (np.True_, "is bool, which JSON cannot express; store its .item()"),
+        (np.zeros(2), "is ndarray, which JSON cannot express; store its .tolist()"),
         (2**64, "is a number of more than 64 bits"),
         (-(2**63) - 1, "is a number of more than 64 bits"),
         (b"x", "is bytes"),

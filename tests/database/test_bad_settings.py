@@ -276,15 +276,23 @@ def test_what_a_recipe_does_not_contain_may_be_given_beside_it(database, collect
         database.collection("o", recipe=own, recall=0.9)
 
 
-@pytest.mark.parametrize("kind", [None, 5, simdb.Set])
-def test_what_is_no_kind_is_refused_by_all_that_take_one(collection, kind):
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (None, "kind must be one of"),
+        (5, "kind must be one of"),
+        (simdb.Set, r"kind must be a call such as Set\(\), not the class"),
+        (simdb.Vector, r"kind must be a call such as Vector\(dimension\), not the class"),
+    ],
+)
+def test_what_is_no_kind_is_refused_by_all_that_take_one(collection, kind, told):
     use: Any
     for use in (
         lambda: simdb.plan_exact([{1}], kind),
         lambda: simdb.plan_rules([{"a": "x"}], kind),
         *([] if kind is None else [lambda: collection.rebuild(kind)]),
     ):
-        with pytest.raises(simdb.WrongTypeError, match="kind must be one of"):
+        with pytest.raises(simdb.WrongTypeError, match=told):
             use()
 
 

@@ -1131,3 +1131,9 @@ def test_a_table_is_linked_to_a_collection_by_the_fields_of_its_records(tmp_path
         assert len(simdb.link(stored, made([row]), item=[*names, "more"], key="id")) == 1
         with pytest.raises(simdb.UsageError, match="have the field 'town', which item="):
             simdb.link(stored, made([row]), item=names[:2], key="id")
+
+
+def test_a_row_that_is_no_dict_is_named():
+    for rows, told in ((["a", "b"], "row 0 is str 'a'"), ([{"text": "a"}, 5], "row 1 is int 5")):
+        with pytest.raises(simdb.UsageError, match=f"or a list of dicts, but {told}"):
+            simdb.dedupe(rows, item="text")

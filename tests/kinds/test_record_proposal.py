@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import simdb
@@ -195,3 +197,17 @@ def test_what_is_given_overrules_the_proposal():
 def test_what_cannot_be_proposed_is_said(right, named, problem):
     with pytest.raises(simdb.ConfigurationError, match=problem):
         simdb.propose_record(LEFT, right, **named)
+
+
+def test_frames_are_told_how_they_become_dicts() -> None:
+    rows: Any = [{"id": "a", "name": "x"}, {"id": "b", "name": "y"}]
+    frames: Any = [
+        (pd.DataFrame(rows), r'DataFrame: frame.to_dict\("records"\)'),
+        (pl.DataFrame(rows), r"DataFrame: frame.to_dicts\(\)"),
+        (pa.Table.from_pylist(rows), r"Table: table.to_pylist\(\)"),
+    ]
+    for frame, told in frames:
+        with pytest.raises(simdb.WrongTypeError, match=f"must be a list of dicts, not {told}"):
+            simdb.propose_record(rows, frame)
+    with pytest.raises(simdb.BadItemError, match="row 1 must be a mapping of field names"):
+        simdb.propose_record([rows[0], "b"])

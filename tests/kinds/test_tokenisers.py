@@ -155,7 +155,7 @@ def test_texts_of_few_tokens_are_not_kept_without_end(monkeypatch):
 @pytest.mark.parametrize(
     ("returned", "message"),
     [
-        ("abc", "must return strings, not str 'abc'"),
+        ("abc", "must return a collection of strings, not a single one, 'abc'"),
         ([1], "must return strings, not int 1"),
         (None, "failed on a text: TypeError"),
     ],

@@ -22,7 +22,7 @@ import numpy as np
 
 from simdb import arrow
 from simdb.arguments import several
-from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError
+from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError, WrongTypeError
 from simdb.kinds.base import shown
 from simdb.kinds.records import (
     MOST_FIELDS,
@@ -121,7 +121,7 @@ def propose_record(
             record may have.
         BadItemError: a row is no mapping; or each of a table has a value that does not fit how its
             field is compared (such rows count for nothing where others do).
-        WrongTypeError: a table is no iterable of rows.
+        WrongTypeError: a table is no iterable of rows, or a frame, whose rows are to be dicts.
 
     >>> people = [{"name": f"name {n:x}{n * n}", "born": 1900 + n % 90} for n in range(500)]
     >>> propose_record(people, people).reasons
@@ -183,13 +183,25 @@ def propose_record(
 
 
 def _read(name: str, table: Sequence[Row]) -> list[Row]:
-    """Return the rows of a table; BadItemError: one is no mapping."""
+    """Return the rows of a table; BadItemError: one is no mapping; WrongTypeError: a frame."""
     rows = list(several(name, table, "rows"))
     for number, row in enumerate(rows):
         if not isinstance(row, Mapping):
+            if arrow.is_table(table) or arrow.is_pandas(table):  # which yields its columns
+                raise WrongTypeError(
+                    f"{name} must be a list of dicts, not {type(table).__name__}: "
+                    f"{_dicts_of(table)} makes one"
+                )
             problem = f"row {number} must be a mapping of field names to values, not {shown(row)}"
             raise BadItemError(problem, row=number)
     return rows
+
+
+def _dicts_of(table: object) -> str:
+    """Return the call that makes dicts of a table, as a user writes it."""
+    if arrow.is_pandas(table):
+        return 'frame.to_dict("records")'
+    return "frame.to_dicts()" if arrow.is_polars(table) else "table.to_pylist()"
 
 
 def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
