@@ -827,11 +827,35 @@ def _key_column(array: Any) -> Int64s | ByteStrings | None:
         given = decoded(array)
         if given.null_count:
             return None
-        found: npt.NDArray[Any] = given.to_numpy(zero_copy_only=False)
+        found = numbers_in(given)
         fits = found.dtype != np.uint64 or not (found >> np.uint64(63)).any()
         return found.astype(np.int64) if fits else None
     texts = column_of(array)
     return None if texts is None else ByteStrings(texts.values, texts.offsets)
+
+
+def numbers_in(array: Any) -> npt.NDArray[Any]:
+    """Return an Arrow array of numbers, or of truths, as one of NumPy; nulls count as anything.
+
+    pyarrow does the same, but imports pandas for it where it is installed, for half a second.
+    """
+    types, kind, count = library().types, array.type, len(array)
+    if isinstance(array, library().ChunkedArray):
+        array = array.chunk(0) if array.num_chunks == 1 else array.combine_chunks()
+    if types.is_boolean(kind):
+        first = array.offset % 8
+        size = -(-(first + count) // 8)
+        packed = _in_buffer(array, np.dtype(np.uint8), size, array.offset // 8)
+        return np.unpackbits(packed, bitorder="little")[first : first + count].view(np.bool_)
+    form = "f" if types.is_floating(kind) else "u" if types.is_unsigned_integer(kind) else "i"
+    dtype = np.dtype(f"{form}{kind.bit_width // 8}")
+    return _in_buffer(array, dtype, count, array.offset * dtype.itemsize)
+
+
+def _in_buffer(array: Any, dtype: np.dtype[Any], count: int, begin: int) -> npt.NDArray[Any]:
+    """Return so many values of an Arrow array from a byte of its second buffer on, not copied."""
+    data = array.buffers()[1] if count else b""
+    return np.frombuffer(data, dtype, count, begin if count else 0)
 
 
 def decoded(array: Any) -> Any:
@@ -881,7 +905,7 @@ def bytes_of(values: Any) -> tuple[Int64s, bytes]:
         whole = [_told(value) for value in values]
     else:
         values = decoded(values)
-        is_null = values.is_null().to_numpy(zero_copy_only=False)
+        is_null = numbers_in(values.is_null())
         if has_texts(values.type) or _is_binary(values.type):
             values = values.cast(library().large_binary()).fill_null(b"")
         column = column_of(values)
@@ -949,8 +973,8 @@ def _numbers_of(array: Any) -> Column | None:
     if types.is_fixed_size_list(kind):
         bounds = np.arange(len(array) + 1) * kind.list_size
     else:
-        bounds = array.offsets.to_numpy().astype(np.int64)
-    return Column("numbers", numbers.to_numpy(zero_copy_only=False), bounds - bounds[0])
+        bounds = numbers_in(array.offsets).astype(np.int64)
+    return Column("numbers", numbers_in(numbers), bounds - bounds[0])
 
 
 def _is_list(kind: Any) -> bool:
@@ -969,9 +993,9 @@ def values(column: Any) -> list[Any]:
     if _is_list(kind) and arrow.types.is_primitive(kind.value_type):
         inner = column.flatten()  # without what lies under a null
         if inner.null_count == 0 and not arrow.types.is_temporal(kind.value_type):
-            numbers = inner.to_numpy(zero_copy_only=False)
+            numbers = numbers_in(inner)
             lengths = arrow.compute.fill_null(arrow.compute.list_value_length(column), 0)
-            ends = np.cumsum(lengths.to_numpy(zero_copy_only=False), dtype=np.int64)
+            ends = np.cumsum(numbers_in(lengths), dtype=np.int64)
             parts: list[Any] = np.split(numbers, ends[:-1]) if len(column) else []
             if column.null_count:
                 valid = column.is_valid().to_pylist()
@@ -1179,7 +1203,7 @@ def is_plain(column: Any) -> bool:
     if _is_list(kind):
         return is_plain(decoded(column).flatten())
     if types.is_float32(kind) or types.is_float64(kind):
-        given = decoded(column).drop_null().to_numpy(zero_copy_only=False)
+        given = numbers_in(decoded(column).drop_null())
         return bool(np.isfinite(given).all())
     simple = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
     return simple or _is_text(kind) or _is_binary(kind)

@@ -175,7 +175,7 @@ def _without_infinities(batch: Any) -> Any:
         if not (types.is_date32(field.type) or types.is_timestamp(field.type)):
             continue
         column = batch.column(place)
-        numbers = column.view(f"int{field.type.bit_width}").fill_null(0).to_numpy()
+        numbers = arrow.numbers_in(column.view(f"int{field.type.bit_width}").fill_null(0))
         ends = np.abs(numbers) == np.iinfo(numbers.dtype).max
         if ends.any():
             told = [arrow.plain(value) for value in arrow.values_as_text(column)]

@@ -650,7 +650,7 @@ def spans_of(batches: Iterable[Any]) -> Iterator[Any]:
     """Yield the least and most of the numbers of a batch, -1 for none, and whether they rise."""
     for batch in batches:
         if batch.num_rows:
-            numbers = batch.column(0).fill_null(-1).to_numpy(zero_copy_only=False)
+            numbers = arrow.numbers_in(batch.column(0).fill_null(-1))
             rises = bool((numbers[1:] > numbers[:-1]).all())
             ends = {"least": [int(numbers.min())], "most": [int(numbers.max())]}
             yield arrow.library().RecordBatch.from_pydict({**ends, "rises": [rises]})

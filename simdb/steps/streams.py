@@ -34,8 +34,7 @@ def numbers_of(batch: Any, name: str | int) -> Int64s:
         raise UsageError("a number of a row is null: every row needs one of its own")
     if not arrow.library().types.is_integer(column.type):
         raise UsageError(f"the column {name!r} must hold whole numbers, not {column.type}")
-    found: Int64s = column.to_numpy(zero_copy_only=False)
-    return found
+    return arrow.numbers_in(column)
 
 
 def starts_of(keys: Int64s) -> Int64s:

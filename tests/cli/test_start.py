@@ -6,6 +6,8 @@ import gc
 from inspect import cleandoc
 from itertools import chain
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -72,6 +74,20 @@ def test_a_quick_command_loads_nothing_slow_and_no_other_command(tmp_path, argum
     assert not {name.partition(".")[0] for name in loaded} & SLOW
     others = {f"simdb.cli.{name}" for name in chain.from_iterable(COMMANDS.values())}
     assert others & loaded <= {f"simdb.cli.{arguments[0]}"}
+
+
+@pytest.mark.heavy
+def test_numbers_of_a_table_are_read_without_pandas(tmp_path):
+    rows = {"id": [3, 1, 2], "vector": [[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]}
+    pq.write_table(pa.table(rows), tmp_path / "in.parquet")
+    command = ["dedupe", "in.parquet", "-o", "kept.parquet", "--id-field", "id"]
+    command += ["--kind", "vector:2", "--max-distance", "1"]
+    variables = {"PYTHONPATH": str(CHECKOUT)}
+    ran = interpreted(REPORT, *command, cwd=tmp_path, variables=variables)
+    loaded = set(ran.stdout.splitlines()[-1].split())
+    assert "pyarrow" in loaded
+    assert "pandas" not in loaded
+    assert pq.read_table(tmp_path / "kept.parquet")["id"].to_pylist() == [3, 1]
 
 
 def test_the_collector_of_cycles_rests_until_a_command_begins(tmp_path):

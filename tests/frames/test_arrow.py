@@ -808,3 +808,28 @@ def test_a_filter_takes_what_tables_keep_as_text(texts):
     texts.add_many(timed, key="k", item="t", metadata="at")
     for same in (at, timed["at"][0], timed["at"].to_numpy()[0]):
         assert [match.key for match in texts.search("of another time", where={"at": same})] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *(pa.bool_(), pa.int8(), pa.uint16(), pa.int64(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64()),
+    ],
+    ids=str,
+)
+def test_numbers_of_arrow_are_those_that_pyarrow_has_itself(kind: Any) -> None:
+    """Also those that begin within an array, or within a byte of truths."""
+    whole = pa.array([number % 3 == 0 for number in range(40)], pa.bool_())
+    if kind != pa.bool_():
+        whole = pa.array(np.arange(40, dtype=kind.to_pandas_dtype()), kind)
+    for begin, count in ((0, 40), (0, 0), (40, 0), (3, 20), (8, 8), (13, 3), (39, 1)):
+        part = whole.slice(begin, count)
+        found = arrow.numbers_in(part)
+        assert found.dtype == kind.to_pandas_dtype()
+        assert found.tolist() == part.to_pylist()
+    assert arrow.numbers_in(pa.array([], kind)).size == 0
+    for chunks in ([], [whole.slice(3)], [whole.slice(9), whole.slice(2, 5)]):
+        joined = pa.chunked_array(chunks, kind)
+        assert arrow.numbers_in(joined).tolist() == joined.to_pylist()
+    assert arrow.numbers_in(pa.array([None, 1, None]).slice(1).is_null()).tolist() == [False, True]

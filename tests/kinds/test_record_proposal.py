@@ -209,5 +209,6 @@ def test_frames_are_told_how_they_become_dicts() -> None:
     for frame, told in frames:
         with pytest.raises(simdb.WrongTypeError, match=f"must be a list of dicts, not {told}"):
             simdb.propose_record(rows, frame)
-    with pytest.raises(simdb.BadItemError, match="row 1 must be a mapping of field names"):
-        simdb.propose_record([rows[0], "b"])
+    wrong: Any = ["b"]
+    with pytest.raises(simdb.BadItemError, match="row 2 must be a mapping of field names"):
+        simdb.propose_record([*rows, *wrong])
