@@ -41,6 +41,7 @@ from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, 
 from simdb.exact.thresholds import ThresholdLike
 from simdb.extras import require
 from simdb.kinds import Kind, Set, Text
+from simdb.kinds import require as require_kind
 from simdb.kinds.contrast import contrast
 from simdb.kinds.records.proposal import Proposal, propose_record, sampled
 from simdb.kinds.whole import WholeRows, whole_row, whole_rows
@@ -91,7 +92,8 @@ def dedupe(
             columns are duplicates; for a store that is an error.
         threshold: the least similarity of duplicates. By default 0.8, or with learnt weights the
             similarity at which rows match with a probability of one half.
-        max_distance: the largest distance of duplicates, for kinds that measure a distance.
+        max_distance: the largest distance of duplicates, for kinds that measure a distance. They
+            need it, unless the store has the collection already.
         measure: ``"containment"`` removes rows that a larger row contains, wherever that is; a
             store must then be new. ``"both"`` removes these and similar rows.
         containment: for ``"both"``, the share that must be contained.
@@ -132,8 +134,7 @@ def dedupe(
             return _kept(table, _Marks(), show, "similarity")
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
         order = table.for_whole_rows(order)
-    planned = bound if measure == "jaccard" else {}  # by containment no index finds anything
-    with _collection_for(table, kind, planned, store, collection) as target:
+    with _collection_for(table, kind, bound, store, collection, measure=measure) as target:
         table = table if kind is not None else table.of_fields(target.kind)
         marks = _Marks()
         how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": order}
@@ -400,10 +401,25 @@ def _require_of_records(bound: dict[str, Any]) -> None:
         Set().parse_bound(bound.get("threshold"), bound.get("max_distance"))
 
 
-def _created(database: Database, name: str, kind: Kind, **settings: Any) -> Collection:
-    """Return a new collection; say of what it asks for what these calls take."""
+def _created(
+    database: Database,
+    name: str,
+    kind: Kind,
+    bound: dict[str, Any],
+    measure: DedupeMeasure = "jaccard",
+    **settings: Any,
+) -> Collection:
+    """Return a new collection; say of what it asks for what these calls take.
+
+    It is refused where these calls would refuse it: a store would keep a collection that does not
+    serve the corrected call.
+    """
+    if require_kind(kind).is_distance and not bound:
+        raise ConfigurationError(f"{kind.plural} compared by distance need max_distance=")
+    if measure != "jaccard" and kind.has_symbols:  # by containment no index finds anything
+        bound = {}
     try:
-        return database.create_collection(name, kind, **settings)
+        return database.collection(name, kind, **settings, **bound)
     except ConfigurationError as error:
         if "cannot be reached" not in error.problem:
             raise
@@ -433,25 +449,28 @@ def _collection_for(
     bound: dict[str, Any],
     store: str | os.PathLike[str] | None = None,
     name: str = COLLECTION,
+    *,
+    measure: DedupeMeasure = "jaccard",
 ) -> Iterator[Collection]:
     """Open the collection that is meant, or a new one that is gone afterwards."""
+    new = Text() if kind is None else kind
     if store is None:
         with (
             tempfile.TemporaryDirectory(prefix="simdb-") as place,
             open_throwaway(Path(place) / "rows.simdb") as database,
         ):
             # The same data give the same answer only under the same hash functions.
-            yield _created(database, name, kind or Text(), seed=table.seed(), **bound)
+            yield _created(database, name, new, bound, measure, seed=table.seed())
         return
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
     with open_database(store) as database:
         is_stored = name in database
-        target = database[name] if is_stored else database.collection(name, kind or Text(), **bound)
+        target = database[name] if is_stored else _created(database, name, new, bound, measure)
         if is_stored and kind is not None and kind != target.kind:
             told = contrast(target.kind, kind)
             raise ConfigurationError(f"collection {name!r} has other settings: {told}")
-        if is_stored and kind is not None and bound:
+        if is_stored and kind is not None and bound and measure == "jaccard":
             target = database.collection(name, kind, **bound)
         stored = target.key_types()
         others = table.key_types() - stored

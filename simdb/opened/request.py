@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -147,7 +148,7 @@ def require_same(present: CollectionSettings, wanted: CollectionSettings, *, see
     names += ["exact_floor", "containment", "compression", *["secret"] * seeded]
     if wanted.groups is not None:
         names.append("groups")
-    differing = [name for name in names if getattr(present, name) != getattr(wanted, name)]
+    differing = [name for name in names if _asked_for(present, name) != _asked_for(wanted, name)]
     if differing:
         raise ConfigurationError(
             f"collection {present.name!r} has other settings: "
@@ -165,7 +166,7 @@ def _differing(name: str, present: CollectionSettings, wanted: CollectionSetting
         return contrast(present.kind, wanted.kind)
     if name == "secret":
         return "its seed is another one"
-    has, asked = (getattr(settings, name) for settings in (present, wanted))
+    has, asked = (_asked_for(settings, name) for settings in (present, wanted))
     if name == "recall":
         has, asked = map(decimal, (has, asked))
     elif isinstance(has, Fraction | None) and isinstance(asked, Fraction | None):
@@ -178,6 +179,12 @@ def _differing(name: str, present: CollectionSettings, wanted: CollectionSetting
     elif name == "groups":
         has, asked = map(_told_groups, (present, wanted))
     return f"{name} is {has}, not {asked}"
+
+
+def _asked_for(settings: CollectionSettings, name: str) -> Any:
+    """Return a setting; the threshold is None without a probable index, whatever is stored then."""
+    has_none = name == "threshold" and not settings.is_probable
+    return None if has_none else getattr(settings, name)
 
 
 def _told_groups(settings: CollectionSettings) -> str | None:

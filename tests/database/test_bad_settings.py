@@ -236,6 +236,25 @@ def test_settings_that_differ_are_told_as_they_were_given(tmp_path):
             db.collection("c", kind, **given, groups_at=[0.45])
 
 
+def test_of_an_index_that_there_is_not_no_bound_is_told(tmp_path):
+    def refused(*settings: Any, **bounds: Any) -> Any:
+        with pytest.raises(simdb.ConfigurationError) as caught:
+            db.collection(*settings, **bounds)
+        return caught.value.problem
+
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        kind = simdb.Vector(2, "euclidean")
+        db.collection("all", kind)
+        db.collection("near", kind, max_distance=5)
+        assert refused("all", kind, max_distance=5).endswith("max_distance is None, not 5")
+        assert refused("near", kind).endswith("max_distance is 5, not None")
+        exact: dict[str, Any] = {"threshold": None, "exact_floor": 0.8}
+        db.collection("exact", simdb.Set(), **exact)
+        assert refused("exact", simdb.Set()).endswith("threshold is None, not 0.8")
+        exact["exact_floor"] = 0.7
+        assert refused("exact", simdb.Set(), **exact).endswith("exact_floor is 0.8, not 0.7")
+
+
 @pytest.mark.parametrize("seed", [-1, 1.5, "a", None])
 def test_a_seed_must_be_a_whole_number(tmp_path, seed):
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:

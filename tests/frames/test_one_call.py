@@ -375,6 +375,32 @@ def test_distances_are_told_as_distances():
     ]
 
 
+def test_a_call_that_forgets_the_distance_leaves_nothing_that_refuses_the_corrected_call(tmp_path):
+    rows = [{"id": 1, "v": "smith"}, {"id": 2, "v": "smyth"}]
+    asked: dict[str, Any] = {"item": "v", "key": "id", "kind": simdb.String()}
+    stored = {"store": tmp_path / "s.simdb"}
+    calls = (
+        partial(simdb.dedupe, rows, **stored),
+        partial(simdb.dedupe, rows),
+        partial(simdb.pairs, rows),
+        partial(simdb.link, rows, rows),
+    )
+    for call in calls:
+        with pytest.raises(simdb.ConfigurationError, match=r"^strings .* need max_distance=$"):
+            call(**asked)
+    assert simdb.dedupe(rows, **asked, **stored, max_distance=1) == rows[:1]
+    assert simdb.dedupe(rows, **asked, **stored) == rows[:1]
+
+
+def test_a_measure_that_a_kind_has_not_leaves_a_store_planned_for_the_bound_that_is_given(tmp_path):
+    rows = [{"id": 1, "w": {"a": 1.0}}]
+    asked: dict[str, Any] = {"item": "w", "key": "id", "kind": simdb.WeightedSet()}
+    asked |= {"store": tmp_path / "s.simdb", "threshold": 0.5}
+    with pytest.raises(simdb.ConfigurationError, match="have only one measure"):
+        simdb.dedupe(rows, **asked, measure="containment")
+    assert simdb.dedupe(rows, **asked) == rows
+
+
 @pytest.mark.parametrize("data", [3, "abc", {"a": 1}, [1], pd.Series([1]), iter([{"a": 1}])])
 def test_what_is_no_table_is_refused(data):
     with pytest.raises(simdb.UsageError):
