@@ -30,7 +30,8 @@ A join of sets that is exact by the rule, but may not fit into memory without an
 answered by ``Buckets`` where the caller leaves that open (``"auto"``) and they may.
 
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
-question is refused, and the message names its remedies.
+question is refused, and the message names its remedies. What is compared exactly by ``"auto"`` is
+so, too, where the index finds less than ``min_recall``.
 """
 
 from __future__ import annotations
@@ -359,7 +360,9 @@ def _choose_without_symbols(
         # Connecting groups, buckets compare no more pairs of equal items than there are items.
         is_first = exact.sorts and (is_beyond or question.verb != "groups")
         is_only = is_beyond and question.verb == "search"
-        if settings.is_complete or (question.min_recall is None and (is_first or is_only)):
+        # A recall that suffices is for the index, where that finds as much.
+        is_permitted = question.min_recall is not None and _may_answer(settings, question, bound)
+        if settings.is_complete or ((is_first or is_only) and not is_permitted):
             return exact
     return _choose_buckets(settings, question, bound)
 
@@ -382,11 +385,19 @@ def _can_be_planned(settings: CollectionSettings, bound: Bound) -> bool:
     return True
 
 
+def _may_answer(settings: CollectionSettings, question: Question, bound: Bound) -> bool:
+    """Whether the probable index is planned for the bound, or the caller permits it."""
+    asked = question.min_recall
+    if admits(settings.bound, bound):
+        return True
+    return asked is not None and settings.expected_recall(bound) >= float(asked)
+
+
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:
-    """Answer by the probable index if it is planned for the bound, or the caller permits it."""
+    """Answer by the probable index if it may."""
     own, asked = settings.bound, question.min_recall
     recall = settings.expected_recall(bound)
-    if admits(own, bound) or (asked is not None and recall >= float(asked)):
+    if _may_answer(settings, question, bound):
         return Buckets(bound, recall)
     argument = "max_distance" if settings.kind.is_distance else "threshold"
     shown, planned = settings.kind.outer_bound(bound), settings.kind.outer_bound(own)

@@ -184,6 +184,34 @@ def test_below_its_threshold_a_collection_refuses_and_names_rebuild_unless_permi
         collection.search("one", threshold=0.5, min_recall=permitted)
 
 
+def test_a_recall_that_is_permitted_refuses_nothing_that_is_answered_without_it(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        vectors = db.collection("v", simdb.Vector(2), max_distance=5)
+        vectors.add("a", [1, 0])
+        weighted = db.collection("w", simdb.WeightedSet())
+        weighted.add("a", {"x": 1.0})
+        ridges = db.collection("f", simdb.Fingerprint(160, 160), threshold=0.8)
+        ridges.add("a", [(1, 2, 3), (30, 40, 50), (60, 20, 9)])
+        cases: list[tuple[simdb.Collection, dict[str, Any], float]] = [
+            (vectors, {"max_distance": 60}, 0.001),
+            (weighted, {"threshold": 0.2}, 0.5),
+            (ridges, {"threshold": 0.3}, 0),
+        ]
+        for collection, bound, lacking in cases:
+            item = collection.get("a").item
+            for recall in (None, lacking):
+                one = collection.search(item, min_recall=recall, **bound)
+                (same,) = collection.search_many([item], min_recall=recall, **bound)
+                assert [match.key for match in one] == [match.key for match in same] == ["a"]
+                for found in (one, same):
+                    assert (found.guarantee, found.expected_recall) == ("exact", 1)
+        # What the index finds is enough where so little is asked for.
+        assert vectors.search([1, 0], max_distance=60, min_recall=0).guarantee == "probable"
+        assert weighted.search({"x": 1}, threshold=0.2, min_recall=1e-9).guarantee == "probable"
+        with pytest.raises(simdb.ThresholdTooLowError, match=r"less than the 0\.5 asked for"):
+            vectors.pairs(max_distance=60, min_recall=0.5)
+
+
 @pytest.mark.parametrize("threshold", [Fraction(1, 5), Fraction(1, 2), Fraction(4, 5)])
 @pytest.mark.parametrize(
     "kind", [WORDS, simdb.Set(), simdb.Bag(union="maximum")], ids=lambda kind: kind.name
