@@ -38,7 +38,7 @@ from simdb.collection import (
 )
 from simdb.database import Database, open_database, open_throwaway
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
-from simdb.exact.thresholds import ThresholdLike
+from simdb.exact.thresholds import ThresholdLike, admits
 from simdb.extras import require
 from simdb.kinds import Kind, Set, Text
 from simdb.kinds import require as require_kind
@@ -169,7 +169,8 @@ def pairs(
     """Return the pairs of similar rows of a table: ``left``, ``right``, and how similar they are.
 
     With ``store``, these are the pairs of the new rows: with each other and with stored rows.
-    ``sides`` then says which of the two are new, as ``Pair.sides`` does.
+    ``sides`` then says which of the two are new, as ``Pair.sides`` does. Without it, texts, sets
+    and bags are compared exactly at thresholds that are too low for an index.
 
     Args:
         data, item, key, kind, threshold, max_distance, store, collection: as for ``dedupe``.
@@ -191,12 +192,14 @@ def pairs(
             _require_of_records(bound)
             return table.no_pairs(table, table)
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
-    with _collection_for(table, kind, bound, store, collection) as target:
+    with _collection_for(table, kind, bound, store, collection, joins=True) as target:
         table = table if kind is not None else table.of_fields(target.kind)
         on_existing: OnExisting = "error" if store is None else "same"
         with _told_of_keys(is_stored=store is not None):
             report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
         since = None if store is None else report.since
+        if store is None and not _is_planned_for(target, bound):
+            return table.made_of(target.pairs(guarantee="exact", **bound), table, table)
         return table.made_of(target.pairs(since=since, **bound), table, table)
 
 
@@ -275,7 +278,8 @@ def link(
         sides: list[CollectionView] = []
         for name, one in zip(SIDES, given, strict=True):
             if isinstance(one, _Table):
-                made = opened.enter_context(_collection_for(one, kind, bound, name=name))
+                rows = _collection_for(one, kind, bound, name=name, joins=True)
+                made = opened.enter_context(rows)
                 with _of_table(name), _told_of_keys(is_stored=False):
                     made.add_many(one.rows(), on_bad=on_bad)
             sides.append(made if isinstance(one, _Table) else one)
@@ -407,12 +411,15 @@ def _created(
     kind: Kind,
     bound: dict[str, Any],
     measure: DedupeMeasure = "jaccard",
+    *,
+    joins: bool = False,
     **settings: Any,
 ) -> Collection:
     """Return a new collection; say of what it asks for what these calls take.
 
     It is refused where these calls would refuse it: a store would keep a collection that does not
-    serve the corrected call.
+    serve the corrected call. For pairs only (``joins``) sets need no index: where none is planned
+    for the bound, there is the usual one.
     """
     if require_kind(kind).is_distance and not bound:
         raise ConfigurationError(f"{kind.plural} compared by distance need max_distance=")
@@ -423,8 +430,16 @@ def _created(
     except ConfigurationError as error:
         if "cannot be reached" not in error.problem:
             raise
+        if joins and kind.has_symbols:
+            return database.collection(name, kind, **settings)
         told = f"{error.problem}: Database.collection takes these; this call, another bound"
         raise ConfigurationError(told) from error
+
+
+def _is_planned_for(collection: Collection, bound: dict[str, Any]) -> bool:
+    """Whether the index of a collection serves a bound."""
+    wanted = collection.kind.parse_bound(bound.get("threshold"), bound.get("max_distance"))
+    return wanted is None or admits(collection.recipe().bound, wanted)
 
 
 class _Marks:
@@ -451,6 +466,7 @@ def _collection_for(
     name: str = COLLECTION,
     *,
     measure: DedupeMeasure = "jaccard",
+    joins: bool = False,
 ) -> Iterator[Collection]:
     """Open the collection that is meant, or a new one that is gone afterwards."""
     new = Text() if kind is None else kind
@@ -460,7 +476,8 @@ def _collection_for(
             open_throwaway(Path(place) / "rows.simdb") as database,
         ):
             # The same data give the same answer only under the same hash functions.
-            yield _created(database, name, new, bound, measure, seed=table.seed())
+            seed = table.seed()
+            yield _created(database, name, new, bound, measure, joins=joins, seed=seed)
         return
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")

@@ -905,9 +905,32 @@ def test_a_key_that_comes_twice_in_a_table_that_is_linked():
         simdb.link(rows[:1], [{"id": 2}], item="text", key="id")
 
 
-def test_a_bound_that_no_index_finds_says_what_takes_its_remedies():
-    with pytest.raises(simdb.ConfigurationError, match="this call, another bound"):
-        simdb.pairs(ROWS, item="text", threshold=0.1)
+def test_a_bound_that_no_index_finds_says_what_takes_its_remedies(tmp_path):
+    for store in (None, tmp_path / "s.simdb"):
+        with pytest.raises(simdb.ConfigurationError, match="this call, another bound"):
+            simdb.dedupe(ROWS, item="text", key="id", threshold=0.1, store=store)
+
+
+def test_pairs_of_sets_need_no_index_for_a_low_threshold(tmp_path):
+    rows = [
+        {"id": number, "s": elements}
+        for number, elements in enumerate(([1, 2, 3, 4, 5], [1, 2, 9, 8, 7], [4, 5, 6]))
+    ]
+    asked: dict[str, Any] = {"item": "s", "key": "id", "threshold": 0.2}
+    similar = {(0, 1): 1 / 4, (0, 2): 1 / 3}
+
+    def found(pairs: Any) -> dict[tuple[int, int], float]:
+        return {(pair["left"], pair["right"]): pair["similarity"] for pair in pairs}
+
+    joined = similar | {pair[::-1]: value for pair, value in similar.items()}
+    joined |= {(number, number): 1 for number in range(3)}
+    assert found(simdb.pairs(rows, kind=simdb.Set(), **asked)) == similar
+    assert found(simdb.link(rows, rows, kind=simdb.Set(), **asked)) == joined
+    with simdb.open(tmp_path / "s.simdb") as database:
+        stored = database.collection("sets", simdb.Set())
+        stored.add_many((row["id"], row["s"]) for row in rows)
+        assert found(simdb.link(stored, rows, **asked)) == joined
+        assert found(simdb.link(rows, stored, **asked)) == joined
 
 
 def test_a_map_with_an_element_twice_is_a_bad_row():
