@@ -21,25 +21,36 @@ class Remedy(Struct, frozen=True):
         value: the value of the argument.
         effect: what it does, as in "rebuild(threshold=0.5) plans for it".
         method: the method to call; None if the argument belongs to the call that failed.
+        further: arguments that go with it, each with its value.
     """
 
     argument: str | None
     value: object
     effect: str
     method: str | None = None
+    further: tuple[tuple[str, object], ...] = ()
+
+    @property
+    def arguments(self) -> tuple[tuple[str, object], ...]:
+        """All arguments, each with its value."""
+        return (() if self.argument is None else ((self.argument, self.value),)) + self.further
 
     @property
     def shown_value(self) -> str:
         """The value as it is written in Python; three dots where any would do."""
-        if self.value is ...:
-            return "..."
-        return repr(self.value) if isinstance(self.value, str) else str(self.value)
+        return _in_python(self.value)
 
     def __str__(self) -> str:
         """Put it into the words of the Python API."""
-        given = "" if self.argument is None else f"{self.argument}={self.shown_value}"
+        given = ", ".join(f"{name}={_in_python(value)}" for name, value in self.arguments)
         call = given if self.method is None else f"{self.method}({given})"
         return f"{call} {self.effect}"
+
+
+def _in_python(value: object) -> str:
+    if value is ...:
+        return "..."
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 class SimdbError(Exception):

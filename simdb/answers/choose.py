@@ -56,7 +56,7 @@ from simdb.exact.measures import SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, admits
 from simdb.kinds import Kind
 from simdb.kinds.contrast import contrast
-from simdb.lsh.planning import PlanRequest
+from simdb.lsh.planning import USUAL_RECALL, PlanRequest, enough_rows
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
 from simdb.results import Alternative, Explanation
@@ -375,14 +375,32 @@ def _comparing(kind: Kind, bound: Bound, *, many: bool) -> Method:
     return answers.slabs.Pigeonhole(bound) if many and share < 1 else answers.slabs.Slabs(bound)
 
 
-def _can_be_planned(settings: CollectionSettings, bound: Bound) -> bool:
-    """Whether a rebuild for a bound alone would find a plan."""
-    kind, fraction = settings.kind, bound.fraction
+def _can_be_planned(settings: CollectionSettings, bound: Bound, **further: Any) -> bool:
+    """Whether a rebuild for a bound, alone or with further arguments, would find a plan."""
+    kind, fraction, cascade = settings.kind, bound.fraction, settings.cascade
+    asked = PlanRequest(**{"recall": settings.recall, **further})
+    if cascade is not None and asked.is_free:  # which then stays
+        asked = replace(asked, cascade=cascade.construction)
     try:
-        kind.plan(fraction, kind.settled(fraction, PlanRequest(recall=settings.recall)))
+        kind.plan(fraction, kind.settled(fraction, asked))
     except ConfigurationError:
         return False
     return True
+
+
+def _planned_with(settings: CollectionSettings, bound: Bound) -> dict[str, Any] | None:
+    """Return with which further arguments a rebuild would find a plan; None if with none."""
+    recall: dict[str, Any] = {"recall": USUAL_RECALL} if settings.is_complete else {}
+    if recall and _can_be_planned(settings, bound, **recall):
+        return recall
+    asked = PlanRequest(**{"recall": settings.recall, **recall})
+    curve = settings.kind.make_curve(bound.fraction)
+    for budget in enough_rows(bound.fraction, asked, curve):
+        # Of a cascade, whose place a budget takes, the usual one may be enough.
+        further = {**recall, "row_budget": max(budget or 0, curve.row_budget)}
+        if budget is not None and _can_be_planned(settings, bound, **further):
+            return further
+    return None
 
 
 def _may_answer(settings: CollectionSettings, question: Question, bound: Bound) -> bool:
@@ -404,6 +422,11 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
     remedies = []
     if _can_be_planned(settings, bound):
         remedies.append(Remedy(argument, shown, "plans for it", "rebuild"))
+    elif further := _planned_with(settings, bound):
+        told = tuple(
+            (name, float(value) if name == "recall" else value) for name, value in further.items()
+        )
+        remedies.append(Remedy(argument, shown, "plans for it", "rebuild", told))
     if settings.kind.has_symbols:
         remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
     if question.verb != "add":  # which takes neither a guarantee nor a recall
@@ -413,6 +436,8 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
             remedies.append(Remedy("min_recall", int(recall * 100) / 100, "permits it"))
     less = "" if asked is None else f", less than the {asked:g} asked for"
     finds = "" if isnan(recall) else f"; at {shown} it finds {recall:.1%}{less}"
+    if not remedies:
+        finds += ", and no index can be planned for it"
     beyond = "above" if settings.kind.is_distance else "below"
     floor = settings.posted_floor
     if floor is not None:

@@ -175,12 +175,13 @@ def _command_line(remedy: Remedy, about: Mapping[str, str]) -> str:
     if remedy.method is not None:
         names = (about.get(STORE, "STORE"), about.get(COLLECTION, "COLLECTION"))
         words = [_COMMANDS[remedy.method], *map(shlex.quote, names)]
-    if remedy.argument == "guarantee" and remedy.value == "exact":
-        words.append("--exact")
-    elif remedy.argument is not None:
-        words.append(f"--{remedy.argument.replace('_', '-')}")
-        if remedy.value is not True:
-            words.append("..." if remedy.value is ... else str(remedy.value))
+    for argument, value in remedy.arguments:
+        if (argument, value) == ("guarantee", "exact"):
+            words.append("--exact")
+            continue
+        words.append(f"--{argument.replace('_', '-')}")
+        if value is not True:
+            words.append("..." if value is ... else str(value))
     return " ".join(words)
 
 

@@ -305,8 +305,7 @@ def plan(
             "bands and rows cannot be planned without a known probability: give both"
         )
     budget = request.row_budget or family.row_budget
-    least = float(request.recall)  # not below the recall, so that comparing with it is as good
-    least = least if least >= request.recall else nextafter(least, inf)
+    least = _least(request.recall)
     enough, nearest = _enough(threshold, request, budget, least, family)
     if not nearest:
         raise ConfigurationError(
@@ -324,7 +323,7 @@ def plan(
             f"recall {float(request.recall)} {asked} cannot be reached with {budget:,} rows of "
             f"signature{several}; {best.bands} bands of {best.rows} rows reach "
             f"{floor(best.expected_recall(threshold) * _DIGITS) / _DIGITS:.4f}: lower the recall, "
-            f"{_larger_budget(threshold, request, least, family)}or give bands and rows"
+            f"{_larger_budget(threshold, request, family)}or give bands and rows"
         )
     most = request.false_candidates
     few = [choice for choice in enough if choice.false_candidates() <= most]
@@ -404,15 +403,31 @@ def _enough(
     return enough, nearest
 
 
-def _larger_budget(threshold: Fraction, request: PlanRequest, least: float, family: Curve) -> str:
-    """Name the least budgets that are enough, if any: with several rows a band, and with one."""
+def _least(recall: Fraction) -> float:
+    """Return the least float not below a recall, so that comparing with it is as good."""
+    least = float(recall)
+    return least if least >= recall else nextafter(least, inf)
+
+
+def enough_rows(
+    threshold: Fraction, request: PlanRequest, family: Curve
+) -> tuple[int | None, int | None]:
+    """Return the least budgets that are enough: with several rows a band, and with one.
+
+    None where no budget is, or where one row a band takes no fewer.
+    """
     request = structs.replace(request, row_budget=MAXIMUM_FUNCTIONS)
-    enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, least, family)
-    single = [choice.signature_rows for choice in enough if choice.rows == 1]
-    several = [choice.signature_rows for choice in enough if choice.rows > 1]
-    budgets = [f"of {min(several)}"] if several else []
-    if single and single[0] < min(several, default=inf):
-        budgets.append(f"of {single[0]} for bands of a single row")
+    enough, _ = _enough(threshold, request, MAXIMUM_FUNCTIONS, _least(request.recall), family)
+    several = min((choice.signature_rows for choice in enough if choice.rows > 1), default=None)
+    single = min((choice.signature_rows for choice in enough if choice.rows == 1), default=None)
+    return several, single if single is not None and single < (several or inf) else None
+
+
+def _larger_budget(threshold: Fraction, request: PlanRequest, family: Curve) -> str:
+    """Name the budgets that are enough, if any."""
+    several, single = enough_rows(threshold, request, family)
+    budgets = [] if several is None else [f"of {several}"]
+    budgets += [] if single is None else [f"of {single} for bands of a single row"]
     return f"give a row budget {', or '.join(budgets)}, " if budgets else ""
 
 

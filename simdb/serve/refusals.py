@@ -168,11 +168,16 @@ def _field_of(error: UsageError) -> str | None:
 
 def _in_json(remedy: Remedy) -> str:
     """Return what would help, as a field of the request or as a command."""
-    value = (
-        "..." if remedy.value is ... else msgspec.json.encode(remedy.value, enc_hook=str).decode()
-    )
     if remedy.method is None:
-        return f'"{remedy.argument}": {value} {remedy.effect}'
-    option = "" if remedy.argument is None else f" --{remedy.argument.replace('_', '-')}"
-    given = "" if remedy.value is True or not option else f" {remedy.shown_value.strip(chr(39))}"
-    return f"simdb {remedy.method} STORE COLLECTION{option}{given} {remedy.effect}"
+        given = (f'"{name}": {_json_of(value)}' for name, value in remedy.arguments)
+        return f"{', '.join(given)} {remedy.effect}"
+    words = ["simdb", remedy.method, "STORE", "COLLECTION"]
+    for name, value in remedy.arguments:
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append("..." if value is ... else str(value))
+    return " ".join((*words, remedy.effect))
+
+
+def _json_of(value: object) -> str:
+    return "..." if value is ... else msgspec.json.encode(value, enc_hook=str).decode()

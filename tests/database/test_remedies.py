@@ -39,16 +39,19 @@ def test_the_message_is_the_problem_and_the_remedies():
         simdb.Remedy(None, None, "opens it", "collection"),
         simdb.Remedy("guarantee", "exact", "misses nothing"),
         simdb.Remedy("containment", value=True, effect="posts all", method="rebuild"),
+        simdb.Remedy("threshold", 0.1, "finds it", "rebuild", (("row_budget", 9), ("x", "a"))),
     ]
     error = simdb.ConfigurationError("it is wrong", remedies=remedies)
     assert str(error) == (
         "it is wrong; rebuild(threshold=0.5) plans for it, or collection() opens it, or "
-        "guarantee='exact' misses nothing, or rebuild(containment=True) posts all"
+        "guarantee='exact' misses nothing, or rebuild(containment=True) posts all, or "
+        "rebuild(threshold=0.1, row_budget=9, x='a') finds it"
     )
     # What has no command is left out.
     assert in_options(error) == (
         "it is wrong; simdb rebuild STORE COLLECTION --threshold 0.5 plans for it, or --exact "
-        "misses nothing, or simdb rebuild STORE COLLECTION --containment posts all"
+        "misses nothing, or simdb rebuild STORE COLLECTION --containment posts all, or simdb "
+        "rebuild STORE COLLECTION --threshold 0.1 --row-budget 9 --x a finds it"
     )
     assert str(copy.copy(error)) == str(error)
     assert copy.copy(error).remedies == tuple(remedies)
@@ -83,6 +86,43 @@ def test_a_threshold_that_is_too_low_for_adding_names_what_adding_takes(collecti
         assert "guarantee" not in str(error)
     collection.rebuild(exact_floor=0.5)
     assert collection.add("b", "one two", find_duplicates=True, threshold=0.5).duplicate_of == "a"
+
+
+BITS = (simdb.Bits(64), {"max_distance": 3}, "0" * 16)
+CASCADE = {"cascade": simdb.Or(16, simdb.And(2, simdb.Or(2, simdb.And(2))))}
+
+
+@pytest.mark.parametrize(
+    ("made", "asked", "further"),
+    [
+        ((simdb.WeightedSet(), {}, {"a": 1.0}), {"threshold": 0.2}, {"row_budget": 228}),
+        ((simdb.WeightedSet(), {}, {"a": 1.0}), {"threshold": 0.01}, {"row_budget": 460}),
+        ((simdb.Set(), {}, ["a"]), {"threshold": 0.2}, {"row_budget": 228}),
+        ((simdb.Set(), CASCADE, ["a"]), {"threshold": 0.5}, {"row_budget": 128}),
+        ((simdb.Signature(256), {}, [*range(256)]), {"threshold": 0.2}, {"row_budget": 226}),
+        (BITS, {"max_distance": 30}, {"recall": 0.99}),
+        (BITS, {"max_distance": 60}, {"recall": 0.99, "row_budget": 2354}),
+    ],
+)
+def test_a_rebuild_that_takes_more_than_the_bound_is_named_with_all_of_it(
+    tmp_path, made, asked, further
+):
+    kind, planned, item = made
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", kind, **planned)
+        remedy = refused(lambda: collection.dedupe([("b", item)], **asked)).remedies[0]
+        assert (remedy.method, dict(remedy.further)) == ("rebuild", further)
+        with pytest.raises(simdb.ConfigurationError):
+            collection.rebuild(**asked)
+        collection.rebuild(**asked, **further)
+        assert collection.dedupe([("b", item)], **asked).added == 1
+
+
+def test_where_no_index_can_be_planned_the_message_says_so(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", simdb.String(), max_distance=3)
+        error = refused(lambda: collection.dedupe([("b", "x")], max_distance=3_000))
+        assert str(error).endswith("is planned, and no index can be planned for it")
 
 
 def test_below_both_indexes_the_message_names_both(collection):
