@@ -79,10 +79,16 @@ class UsageError(SimdbError):
     """
 
     def __init__(self, problem: str, *, remedies: Sequence[Remedy] = ()) -> None:
-        helps = ", or ".join(map(str, remedies))
-        super().__init__(f"{problem}; {helps}" if helps else problem)
+        super().__init__(_message(problem, remedies))
         self.problem = problem
         self.remedies = tuple(remedies)
+
+    def helped_by(self, remedies: Sequence[Remedy]) -> Self:
+        """Return the same error with other remedies."""
+        error = copy(self)
+        error.args = (_message(self.problem, remedies),)
+        error.remedies = tuple(remedies)
+        return error
 
     def about(self, what: str) -> Self:
         """Return the same error that says what it is about."""
@@ -90,6 +96,11 @@ class UsageError(SimdbError):
         error.args = (f"{what}: {self}",)
         error.problem = f"{what}: {self.problem}"
         return error
+
+
+def _message(problem: str, remedies: Sequence[Remedy]) -> str:
+    helps = ", or ".join(map(str, remedies))
+    return f"{problem}; {helps}" if helps else problem
 
 
 class ConfigurationError(UsageError, ValueError):

@@ -52,6 +52,7 @@ Names = str | Sequence[str]
 Show = Literal["kept", "all"]
 SIDES = ("left", "right")  # as messages call two tables
 COLLECTION = "documents"
+_NO_ARGUMENTS = ("guarantee", "min_recall")  # of collections, which these calls do not take
 _MAKERS = {"polars": "collect", "pyarrow": "to_table"}  # methods that make a table
 
 
@@ -194,6 +195,8 @@ def pairs(
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
     with _collection_for(table, kind, bound, store, collection, joins=True) as target:
         table = table if kind is not None else table.of_fields(target.kind)
+        if store is not None:  # rows of a call that is refused would be no new ones of the next
+            target.pairs(since=target.checkpoint(), **bound)
         on_existing: OnExisting = "error" if store is None else "same"
         with _told_of_keys(is_stored=store is not None):
             report = target.add_many(table.rows(), on_existing=on_existing, on_bad=on_bad)
@@ -294,6 +297,26 @@ def _of_table(side: str) -> Iterator[None]:
         yield
     except UsageError as error:
         raise error.about(f"the {side} table") from error
+
+
+@contextmanager
+def _told_what_helps(collection: str | None = None) -> Iterator[None]:
+    """Leave to an error the remedies that there are: these calls take no more than a bound.
+
+    What changes a collection of a store is called on ``collection``, as Python opens it.
+    """
+    try:
+        yield
+    except UsageError as error:
+        remedies = []
+        for remedy in error.remedies:
+            if remedy.method == "rebuild" and collection is not None:
+                remedies.append(replace(remedy, method=f"{collection}.rebuild"))
+            elif remedy.method != "collection" and remedy.argument not in _NO_ARGUMENTS:
+                remedies.append(remedy)
+        if remedies == list(error.remedies):
+            raise
+        raise error.helped_by(remedies) from error
 
 
 @contextmanager
@@ -472,6 +495,7 @@ def _collection_for(
     new = Text() if kind is None else kind
     if store is None:
         with (
+            _told_what_helps(),
             tempfile.TemporaryDirectory(prefix="simdb-") as place,
             open_throwaway(Path(place) / "rows.simdb") as database,
         ):
@@ -481,7 +505,8 @@ def _collection_for(
         return
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
-    with open_database(store) as database:
+    opened = f"simdb.open({os.fspath(store)!r})[{name!r}]"
+    with _told_what_helps(opened), open_database(store) as database:
         is_stored = name in database
         target = database[name] if is_stored else _created(database, name, new, bound, measure)
         if is_stored and kind is not None and kind != target.kind:

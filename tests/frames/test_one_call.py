@@ -401,6 +401,36 @@ def test_a_measure_that_a_kind_has_not_leaves_a_store_planned_for_the_bound_that
     assert simdb.dedupe(rows, **asked) == rows
 
 
+def test_remedies_are_arguments_of_the_call_or_of_the_collection_that_it_opened(tmp_path):
+    store = tmp_path / "s.simdb"
+    rows = [{"id": 1, "text": TEXTS[0]}, {"id": 2, "text": TEXTS[2]}]
+    asked: dict[str, Any] = {"item": "text", "key": "id", "store": store}
+    assert simdb.pairs(rows[:1], **asked) == []
+    opened = f"simdb.open({str(store)!r})['documents'].rebuild"
+    for call in (partial(simdb.pairs, threshold=0.5), partial(simdb.dedupe, threshold=0.5)):
+        with pytest.raises(simdb.ThresholdTooLowError) as caught:
+            call(rows[1:], **asked)
+        told = str(caught.value)
+        assert f"; {opened}(threshold=0.5) plans for it, or {opened}(exact_floor=0.5)" in told
+        assert "guarantee" not in told
+        assert "min_recall" not in told
+    with pytest.raises(simdb.ConfigurationError) as other:
+        simdb.pairs(rows[1:], **asked, kind=simdb.Text(), threshold=0.5)
+    assert str(other.value).endswith(f"is 0.8, not 0.5; {opened}() changes them")
+    # No row of a call that is refused is stored, whose pairs would be those of no later call.
+    (pair,) = simdb.pairs(rows[1:], **asked)
+    assert (pair["left"], pair["right"], pair["sides"]) == (1, 2, "old-new")
+
+
+def test_what_a_linked_collection_would_answer_otherwise_is_no_argument_of_the_call(tmp_path):
+    rows = [{"id": 1, "w": {"a": 1.0}}]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        stored = database.collection("w", simdb.WeightedSet())
+        with pytest.raises(simdb.ThresholdTooLowError) as caught:
+            simdb.link(rows, stored, item="w", key="id", threshold=0.5)
+    assert str(caught.value).endswith("finds 22.3%; rebuild(threshold=0.5) plans for it")
+
+
 @pytest.mark.parametrize("data", [3, "abc", {"a": 1}, [1], pd.Series([1]), iter([{"a": 1}])])
 def test_what_is_no_table_is_refused(data):
     with pytest.raises(simdb.UsageError):
