@@ -360,10 +360,12 @@ def _choose_without_symbols(
         # Connecting groups, buckets compare no more pairs of equal items than there are items.
         is_first = exact.sorts and (is_beyond or question.verb != "groups")
         is_only = is_beyond and question.verb == "search"
-        # A recall that suffices is for the index, where that finds as much.
-        is_permitted = question.min_recall is not None and _may_answer(settings, question, bound)
-        if settings.is_complete or ((is_first or is_only) and not is_permitted):
+        # Where the index finds as much as is asked for, it answers.
+        permitted = None if question.min_recall is None else _permitted(settings, question, bound)
+        if settings.is_complete or ((is_first or is_only) and permitted is None):
             return exact
+        if permitted is not None:
+            return permitted
     return _choose_buckets(settings, question, bound)
 
 
@@ -403,20 +405,19 @@ def _planned_with(settings: CollectionSettings, bound: Bound) -> dict[str, Any] 
     return None
 
 
-def _may_answer(settings: CollectionSettings, question: Question, bound: Bound) -> bool:
-    """Whether the probable index is planned for the bound, or the caller permits it."""
-    asked = question.min_recall
-    if admits(settings.bound, bound):
-        return True
-    return asked is not None and settings.expected_recall(bound) >= float(asked)
+def _permitted(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets | None:
+    """Answer by the probable index if it is planned for the bound, or the caller permits it."""
+    recall, asked = settings.expected_recall(bound), question.min_recall
+    may = admits(settings.bound, bound) or (asked is not None and recall >= float(asked))
+    return Buckets(bound, recall) if may else None
 
 
 def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets:
-    """Answer by the probable index if it may."""
+    """Answer by the probable index if it may; else say what would answer."""
+    if permitted := _permitted(settings, question, bound):
+        return permitted
     own, asked = settings.bound, question.min_recall
     recall = settings.expected_recall(bound)
-    if _may_answer(settings, question, bound):
-        return Buckets(bound, recall)
     argument = "max_distance" if settings.kind.is_distance else "threshold"
     shown, planned = settings.kind.outer_bound(bound), settings.kind.outer_bound(own)
     remedies = []
