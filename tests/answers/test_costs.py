@@ -105,6 +105,9 @@ def test_pairs_of_sets_are_joined_exactly_where_buckets_propose_many(
     assert few.pairs().guarantee == "probable"
     monkeypatch.setattr(memory, "BYTES_A_SYMBOL", 2**40)  # then they might not fit
     assert collection.pairs().guarantee == "probable"
+    buckets, exact = collection.explain("pairs").alternatives
+    assert (buckets.method, exact.method) == ("buckets", "exact")
+    assert exact.seconds == pytest.approx(told["exact"].seconds)
 
 
 def test_bits_are_scanned_where_an_exact_index_meets_many(database, little_is_much, same_rates):

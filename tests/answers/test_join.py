@@ -369,8 +369,12 @@ def test_the_further_a_join_looks_the_more_memory_it_takes(
         told = "do not fit into the memory setting"
         for _ in range(3):  # from the second time on the sets are kept
             assert list(made.pairs(0.8, guarantee="exact")) == []
-        with pytest.raises(ConfigurationError, match=told):
+        with pytest.raises(ConfigurationError, match=told) as refused:
             list(made.pairs(0.5, guarantee="exact"))
+        assert [remedy.argument for remedy in refused.value.remedies] == [
+            "exact_floor",
+            "guarantee",
+        ]
         assert made.join(made, 0.8).guarantee == "exact"
         assert made.join(made, 0.5).guarantee == "probable"
 

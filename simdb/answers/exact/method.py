@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
-from math import inf
 from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
 
@@ -28,7 +27,7 @@ from simdb.arrays import UInt32s
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError, WrongTypeError
 from simdb.exact.joins import BEGINNING, Place, Workers
 from simdb.exact.measures import Criterion, SetSimilarity
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Threshold, admits
 from simdb.forest import Forest
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
@@ -182,20 +181,15 @@ class Exact(Method, frozen=True):
         return counts.live * keys * max(0.0, met - 1) / 2
 
     def seconds(self, task: Task) -> float:
-        """Estimate how long it takes to meet candidates, and to read them, or to read all.
-
-        Without end where all is to be read and may not fit into memory.
-        """
+        """Estimate how long it takes to meet candidates, and to read them, or to read all."""
         found, rates = self.looked_at(task), task.rates(self.bound)
         if not self._joins_in_memory(task):
             read = task.probes * rates.scanned
             if task.looks_up:
                 read = min(found, task.everything) * rates.picked
-        elif self.surely_fits(task):
+        else:
             others = task.counts.live if task.verb == "join" else 0
             read = (task.probes + others) * rates.scanned * LOADED
-        else:
-            return inf
         return found * POSTING_MET + read
 
     def _joins_in_memory(self, task: Task) -> bool:
@@ -314,9 +308,12 @@ def require_index(settings: CollectionSettings, criterion: Criterion, because: s
     if needed is not None and criterion.measure is SetSimilarity.JACCARD:
         shown = Threshold(settings.kind.outer_similarity(needed.fraction))
     if not settings.is_exact:
+        remedies = [Remedy("exact_floor", shown or criterion.threshold, "adds one", "rebuild")]
+        buckets_serve = settings.is_probable and admits(settings.bound, criterion.threshold)
+        if because and buckets_serve and criterion.measure is SetSimilarity.JACCARD:
+            remedies.append(Remedy("guarantee", "probable", "asks the probable index"))
         raise ConfigurationError(
-            f"{because}collection {settings.name!r} has no exact index",
-            remedies=[Remedy("exact_floor", shown or criterion.threshold, "adds one", "rebuild")],
+            f"{because}collection {settings.name!r} has no exact index", remedies=remedies
         )
     if serves_exactly(settings, criterion):
         return
