@@ -483,7 +483,10 @@ class CollectionView(Tabular):
             ThresholdTooLowError: no index serves the threshold; the message names the remedy.
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
-        return self._search_many([item], limit, asked, _Among.read(where, metadata=metadata))[0]
+        limit = require_whole("limit", limit, 1)
+        among = _Among.read(where, metadata=metadata)
+        with self._opened() as opened:
+            return _searched(opened, [item], limit, asked, among)[0]
 
     def search_many(
         self,
@@ -506,23 +509,15 @@ class CollectionView(Tabular):
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(_rows("items", items), item)
-        found = self._search_many(given, limit, asked, _Among.read(where, metadata=metadata))
-        return Answers(
-            found,
-            is_distance=self.kind.is_distance,
-            with_metadata=metadata,
-            of_numbers=has_number_keys(self),
-        )
-
-    def _search_many(
-        self, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
-    ) -> list[Matches]:
         limit = require_whole("limit", limit, 1)
-        with self._opened() as whole:
-            opened = among.of(whole)
-            method = _method(opened, "search", asked)
-            encoded = opened.signer.items.encode_many(list(items))
-            return method.search_many(opened, encoded, limit)
+        among = _Among.read(where, metadata=metadata)
+        with self._opened() as opened:
+            return Answers(
+                _searched(opened, given, limit, asked, among),
+                is_distance=opened.settings.kind.is_distance,
+                with_metadata=metadata,
+                of_numbers=opened.has_number_keys,
+            )
 
     def pairs(
         self,
@@ -752,7 +747,7 @@ class CollectionView(Tabular):
             keys = [answers.method.keys_of_numbers(opened.reader, members) for members in found]
             told = answers.method.metadata_of_groups(opened, found)
             of_numbers = opened.has_number_keys
-        promised = answering.promise(self._known.settings.kind)
+            promised = answering.promise(opened.settings.kind)
         how = promised, answering.recall, work.looked_at
         return Groups(keys, *how, metadata=told, of_numbers=of_numbers)
 
@@ -2202,6 +2197,16 @@ def _method(
         return method
     answers.choose.require_resumable(method, question)
     return structs.replace(method, resume=resume)
+
+
+def _searched(
+    whole: Opened, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
+) -> list[Matches]:
+    """Search for each of several items."""
+    opened = among.of(whole)
+    method = _method(opened, "search", asked)
+    encoded = opened.signer.items.encode_many(list(items))
+    return method.search_many(opened, encoded, limit)
 
 
 def _duplicate_bound(

@@ -100,6 +100,34 @@ def test_no_items_have_no_answers(tmp_path, name):
             assert list(collection.search_many(iter(()), guarantee=guarantee)) == []
 
 
+def test_many_searches_tell_of_the_collection_that_they_saw(tmp_path):
+    """The filter stands for another thread that changes the collection meanwhile."""
+    levenshtein = simdb.String("levenshtein")
+    db = simdb.open(tmp_path / "s.simdb", threads=1)
+    collection = db.collection("c", levenshtein, max_distance=1)
+    collection.add_many([("a", "hello"), ("b", "hallo")])
+
+    def rebuilt():
+        normalised = simdb.String("levenshtein", normalised=True)
+        db["c"].rebuild(normalised, threshold=0.5)
+
+    def dropped():
+        db.drop_collection("c")
+        db.close()
+
+    for change, measured in ((rebuilt, "distance"), (dropped, "similarity")):
+        due = [change]
+
+        def accepted(_, due=due):
+            if due:
+                due.pop()()
+            return True
+
+        answers = collection.search_many(["hello"], where=accepted)
+        assert answers.to_arrow().column_names == ["probe", "key", measured]
+        assert len(answers[0]) == 2
+
+
 def test_one_text_is_not_taken_for_its_letters(tmp_path):
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.collection("c", simdb.Text())
