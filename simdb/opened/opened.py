@@ -241,7 +241,8 @@ class Handle:
         # When nobody has closed it.
         given = self._environment, self._user
         weakref.finalize(self, environments.give_up, *given).atexit = False
-        self._uses: weakref.WeakSet[object] = weakref.WeakSet()
+        # By process: those of the parent's other threads lie in frames that no child lets go of.
+        self._uses: dict[int, weakref.WeakSet[object]] = {}
 
     def __reduce__(self) -> NoReturn:
         """Raise, for all that hold one: the state of an open file is of its process alone."""
@@ -271,11 +272,17 @@ class Handle:
 
     def begin_use(self, use: object) -> None:
         """Keep the file mapped until ``end_use`` of the same object, which must be kept, too."""
-        self._uses.add(use)
+        process = os.getpid()
+        uses = self._uses.get(process)
+        if uses is None:  # at once for all threads
+            uses = self._uses.setdefault(process, weakref.WeakSet())
+        uses.add(use)
 
     def end_use(self, use: object) -> None:
         """Note that a use of the file has ended, of which it may have been the last."""
-        self._uses.discard(use)
+        uses = self._uses.get(os.getpid())
+        if uses is not None:  # else it began before a fork
+            uses.discard(use)
         if self._closed:
             self._release()
 
@@ -317,7 +324,7 @@ class Handle:
         self._release()
 
     def _release(self) -> None:
-        if self._uses:
+        if self._uses.get(os.getpid()):
             return
         pool, self._pool = self._pool, None  # of several that close it one gets it
         if pool is not None and pool[0] == os.getpid():

@@ -282,6 +282,38 @@ def test_a_child_forked_in_the_middle_of_a_read_opens_the_store_anew(tmp_path):
     assert forked(dedent(program), tmp_path / "s.simdb").stdout == "0 4 [1]\n"
 
 
+def test_a_child_forked_while_another_thread_adds_closes_the_store(tmp_path):
+    program = """
+        import os, sys, threading, simdb
+        db = simdb.open(sys.argv[1])
+        collection = db.collection("c", simdb.Set())
+        collection.add(1, {1, 2})
+        begun, ended = threading.Event(), threading.Event()
+
+        def rows():
+            yield 2, {3, 4}
+            begun.set()
+            ended.wait()
+
+        adding = threading.Thread(target=collection.add_many, args=(rows(),))
+        adding.start()
+        begun.wait()
+        pid = os.fork()
+        if pid == 0:
+            found = len(collection)
+            db.close()
+            with open("/proc/self/maps") as maps:
+                is_mapped = sys.argv[1] in maps.read()
+            simdb.open(sys.argv[1], sync="batch").close()
+            os._exit(10 * found + is_mapped)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        ended.set()
+        adding.join()
+        print(code, len(collection))
+    """
+    assert forked(dedent(program), tmp_path / "s.simdb").stdout == "10 2\n"
+
+
 @pytest.mark.heavy
 def test_two_processes_that_add_at_once_both_succeed(tmp_path, monkeypatch):
     path = tmp_path / "s.simdb"
