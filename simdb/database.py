@@ -355,7 +355,7 @@ class Database:
         found = {
             "path": str(self.path),
             "uuid": str(self.uuid),
-            "store": self._handle.environment.statistics(),
+            "store": self._handle.environment.statistics(self._handle.busy_timeout),
             "collections": list(self._stats_of_each()),
         }
         return Stats(found)
@@ -522,7 +522,8 @@ def open_database(
         sync: ``"full"``: a commit that has returned survives power loss. ``"batch"`` is faster, but
             a power loss may lose the last commit, and none before it. Neither loses anything when
             the process is killed.
-        busy_timeout: seconds to wait for another writer; None waits for ever.
+        busy_timeout: seconds to wait for another writer; None waits for ever. The first read after
+            a fork waits for one, too, unless the store was opened with ``read_only``.
         threads: threads for bulk work; by default as many as there are processors.
         memory: bytes that bulk work may take, whatever the number of items, in addition to the map.
         map_size: bytes of address space to reserve, and of the file that items may fill; what is

@@ -61,7 +61,7 @@ class WriteAccess(Struct, frozen=True):
 
     def read(self) -> AbstractContextManager[ReadTransaction]:
         """Hold a snapshot of the last commit."""
-        return self.environment.read()
+        return self.environment.read(self.busy_timeout)
 
     def write(self, *, shares: bool = False) -> AbstractContextManager[WriteTransaction]:
         """Wait for the right to write, and commit at the end of the block.
@@ -173,7 +173,7 @@ class Reading(AbstractContextManager["ReadTransaction"]):
     def __enter__(self) -> ReadTransaction:
         self._handle.begin_use(self)
         try:
-            self._transaction = self._handle.environment.read()
+            self._transaction = self._handle.environment.read(self._handle.busy_timeout)
         except BaseException:
             self._handle.end_use(self)
             raise

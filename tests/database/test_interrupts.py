@@ -174,7 +174,7 @@ def test_an_error_of_a_handler_that_is_kept_refuses_no_later_write(
             event == "call"
             and code.co_name == "add"
             and caller
-            and caller.f_code.co_name == "write"
+            and caller.f_code.co_name == "_write"
         ):
             calls += 1
             if calls == number:

@@ -411,6 +411,28 @@ def test_a_writer_waits_no_longer_than_it_was_told(tmp_path):
         assert len(news) == 1
 
 
+def test_a_read_after_a_fork_waits_for_a_writer_no_longer_than_it_was_told(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", busy_timeout=0.2) as db:
+        news = news_of(db)
+        news.add("first", "one two")
+
+        def write(own: Child) -> None:
+            with db._handle.environment.write(10):
+                own.say("writing")
+                own.hear()
+
+        child = Child(write)
+        assert child.hear() == "writing"
+        for read in (partial(news.search, "one two"), db.stats):
+            begin = time.monotonic()
+            with pytest.raises(simdb.DatabaseBusyError, match="busy_timeout"):
+                read()
+            assert time.monotonic() - begin < 5
+        child.say("end")
+        assert child.end() == 0
+        assert [match.key for match in news.search("one two")] == ["first"]
+
+
 @pytest.mark.heavy
 def test_a_process_killed_in_the_middle_of_an_add_leaves_its_last_commit(tmp_path):
     path = tmp_path / "s.simdb"

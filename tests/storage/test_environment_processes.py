@@ -16,6 +16,7 @@ import pytest
 from simdb.errors import DatabaseBusyError, DatabaseClosedError
 from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
+from simdb.storage.file.locks import WriterQueue
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
 from tests.support.processes import Child, answer_of, interpreted
@@ -76,6 +77,116 @@ def test_opening_waits_for_another_writer_no_longer_than_its_timeout(path):
     child.say("end")
     environments.release(acquire(path, busy_timeout=10))
     assert child.end() == 0
+
+
+def test_who_waits_to_open_a_store_holds_nobody_back_who_opens_others_closes_or_forks(path):
+    other = path.with_name("other")
+    child = hold_writer(path)
+    opened = []
+    opening = threading.Thread(target=lambda: opened.append(acquire(path, busy_timeout=30)))
+    opening.start()
+    time.sleep(0.2)
+    calls = {
+        "open and close": lambda: environments.release(acquire(other)),
+        "read": lambda: environments.release(acquire(path, read_only=True)),
+        "fork": lambda: answer_of(lambda: environments.release(acquire(other))),
+    }
+    ended = dict.fromkeys(calls, False)
+
+    def call(name):
+        calls[name]()
+        ended[name] = True
+
+    threads = [threading.Thread(target=call, args=(name,)) for name in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(5)
+    assert ended == dict.fromkeys(calls, True)
+    assert opened == []
+    child.say("end")
+    opening.join(20)
+    put(opened[0], b"a", timeout=1)
+    assert get(opened[0], b"held") == b"x"
+    environments.release(opened[0])
+    assert child.end() == 0
+
+
+def test_a_file_that_is_replaced_while_its_opening_waits_is_the_one_that_is_opened(path, tmp_path):
+    child = hold_writer(path)
+    opened = []
+    opening = threading.Thread(target=lambda: opened.append(acquire(path, busy_timeout=30)))
+    opening.start()
+    time.sleep(0.2)
+    environment = acquire(tmp_path / "new")
+    put(environment, b"new")
+    environment.copy(tmp_path / "copy", compact=False)
+    environments.release(environment)
+    path.with_name(f"{path.name}-lock").unlink()
+    (tmp_path / "copy").rename(path)
+    child.signal(signal.SIGKILL)
+    opening.join(20)
+    put(opened[0], b"a", timeout=1)
+    assert (get(opened[0], b"new"), get(opened[0], b"held")) == (b"value", None)
+    environments.release(opened[0])
+    child.end()
+
+
+def test_threads_that_open_one_busy_store_wait_for_the_first_of_them_alone(path):
+    child = hold_writer(path)
+    opened, written = [], threading.Event()
+
+    def work():
+        environment = acquire(path, busy_timeout=30)
+        with environment.write(30):
+            opened.append(environment)
+            written.wait(20)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    child.say("end")
+    while not opened:
+        time.sleep(0.01)
+    opened.append(acquire(path, busy_timeout=0))
+    deadline = time.monotonic() + 10
+    while len(opened[0]._writers) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(opened[0]._writers) == 2  # one writes, the other has opened the store and waits
+    written.set()
+    for thread in threads:
+        thread.join(20)
+    assert [one is opened[0] for one in opened] == [True] * 3
+    for one in opened:
+        environments.release(one)
+    assert child.end() == 0
+
+
+def test_a_snapshot_after_a_fork_waits_for_a_writer_alone_and_as_long_as_it_may(path, environment):
+    put(environment, b"a")
+    child = hold_writer(path)  # which the fork has closed the file for
+    found = []
+    patient = threading.Thread(target=lambda: found.append(get(environment, b"a")))
+    patient.start()
+    time.sleep(0.1)
+    began = time.monotonic()
+    with pytest.raises(DatabaseBusyError, match="busy_timeout"):
+        environment.read(0.1)
+    assert time.monotonic() - began < 5
+    assert answer_of(lambda: "forked") == "forked"
+    assert found == []
+    child.say("end")
+    patient.join(20)
+    assert found == [b"value"]
+    assert child.end() == 0
+
+
+def test_a_writer_that_waited_to_open_a_file_which_another_thread_opened_goes_on(path, environment):
+    queue = WriterQueue(path)
+    queue.acquire(1)
+    environment._write(queue, timeout=1, since=time.monotonic(), shares=False).close()
+    queue.close()
 
 
 def test_a_killed_writer_leaves_the_last_commit(path, environment):
@@ -355,6 +466,34 @@ def test_a_child_does_not_keep_the_writers_lock_of_a_parent_that_died(path):
         environment = acquire(path, busy_timeout=1)
         put(environment, b"a", timeout=1)
         environments.release(environment)
+    finally:
+        os.kill(grandchild, signal.SIGKILL)
+
+
+def test_a_child_does_not_keep_the_place_of_a_parent_that_died_while_it_waited_to_open(path):
+    def sleeper(own):
+        own.say("forked")
+        time.sleep(60)
+
+    def work(child):
+        waits = threading.Thread(target=acquire, args=(path,), kwargs={"busy_timeout": 60})
+        waits.daemon = True
+        waits.start()
+        time.sleep(0.2)
+        grandchild = Child(sleeper)
+        assert grandchild.hear() == "forked"
+        child.say(grandchild.pid)
+        child.hear()
+
+    writer = hold_writer(path)
+    child = Child(work)
+    grandchild = int(child.hear())
+    child.signal(signal.SIGKILL)
+    child.end()
+    writer.say("end")
+    assert writer.end() == 0
+    try:
+        environments.release(acquire(path, busy_timeout=1))
     finally:
         os.kill(grandchild, signal.SIGKILL)
 

@@ -122,6 +122,15 @@ def test_a_writer_waits_for_another_thread_no_longer_than_its_timeout(queue):
     queue.release()
 
 
+def test_a_wait_ends_without_the_lock_once_it_is_needless(path, queue):
+    child = hold(path)
+    assert not queue.acquire(10, is_needless=lambda: True)
+    child.say("end")
+    assert queue.acquire(10, is_needless=lambda: False)
+    queue.release()
+    assert child.end() == 0
+
+
 def test_a_killed_writer_leaves_the_pen_to_others(path, queue):
     child = hold(path)
     child.signal(signal.SIGKILL)

@@ -14,6 +14,8 @@ Rules that hold the store together:
   little may share a commit with others of this process (``groups``).
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
   their next use. What a child inherits, where transactions are open, it leaves alone.
+- Opening takes the right to write. Who has to wait for it holds no lock meanwhile, and begins
+  anew with that right (``_begun_after_wait``).
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
   this process is open, since growing moves it. It is larger than insertions may fill
   (``with_reserve``), so that deleting works when they may not any more.
@@ -671,6 +673,49 @@ class _FailuresNoted:
                 del error  # a frame in its traceback would keep it, and what others hold by it
 
 
+class _WriterAwaited(Exception):  # noqa: N818 - is no error: who holds no lock waits, and goes on
+    """The file can be opened once the right to write is had in a queue."""
+
+    def __init__(self, queue: WriterQueue) -> None:
+        super().__init__()
+        self.queue = queue
+
+
+def _begun_after_wait(
+    begin: Callable[[WriterQueue | None], T],
+    timeout: float | None,
+    since: float,
+    is_open: Callable[[], bool],
+    queue: WriterQueue | None = None,
+) -> T:
+    """Begin what may have to open a file; its writer is waited for while no lock is held.
+
+    Whoever opens, closes or reads in another thread, or forks, would wait as well. A child that is
+    forked meanwhile leaves the queue (``_after_fork_in_child``).
+
+    Args:
+        begin: it is given a queue that has the right to write, or None to do without or try.
+        timeout: DatabaseBusyError after so many seconds, from ``since`` on.
+        is_open: whether another thread has opened the file meanwhile, so that nobody need wait.
+        queue: where to wait, if that was begun.
+    """
+    if queue is None:
+        try:
+            return begin(None)
+        except _WriterAwaited as awaited:
+            queue = awaited.queue
+    while True:
+        try:
+            had = queue.acquire(timeout, since=since, is_needless=is_open)
+            return begin(queue if had else None)
+        except _WriterAwaited as awaited:
+            following = awaited.queue
+        finally:
+            queue.release()
+            queue.close()
+        queue = following
+
+
 class _Turn:
     """Keeps writers waiting: LMDB's copy begins between two, and would wait deaf to Ctrl-C.
 
@@ -737,11 +782,13 @@ class Environment:
 
     # -- opening and closing ---------------------------------------------------------------
 
-    def open(self, timeout: float | None) -> None:
+    def open(self, queue: WriterQueue | None = None) -> None:
         """Map the file and read its header.
 
+        ``queue`` is one in which the right to write is had; without it that is tried.
+
         Raises:
-            DatabaseBusyError: another writer held the store for longer than ``timeout``.
+            _WriterAwaited: another writer has the store.
             StorageError: the file does not belong to the lock file beside it.
         """
         with translated(self.path):
@@ -751,7 +798,7 @@ class Environment:
             try:
                 watch = self._map_watched()
                 self._matching(write=False).abort()
-                self.handles = self._open_tables(timeout)
+                self.handles = self._open_tables(queue, watch.identity)
                 self.uuid, self.history = creation.read_identity(
                     self.path, self._environment, self.handles[Table.META]
                 )
@@ -807,19 +854,25 @@ class Environment:
                     raise
                 size //= 2
 
-    def _open_tables(self, timeout: float | None) -> list[Any]:
+    def _open_tables(self, queue: WriterQueue | None, identity: tuple[int, int]) -> list[Any]:
         """Open the tables when no one else is writing.
 
         LMDB does it in a write transaction, for which it would wait without end and deaf to Ctrl-C.
         """
         if self.read_only:
             return creation.open_tables(self.path, self._environment)
-        self._queue = WriterQueue(self.path)
-        self._queue.acquire(timeout)
+        self._queue = own = WriterQueue(self.path)
+        if queue is None or queue.identity != identity:  # the file was replaced during the wait
+            _awaited.add(own)
+            try:
+                own.acquire(0)
+            except DatabaseBusyError:
+                self._queue = None
+                raise _WriterAwaited(own) from None
         try:
             return creation.open_tables(self.path, self._environment)
         finally:
-            self._queue.release()
+            own.release()
 
     def close(self) -> None:
         """Close the file, once the last of its transactions has ended; they can read no more."""
@@ -869,14 +922,37 @@ class Environment:
 
     # -- transactions ----------------------------------------------------------------------
 
-    def read(self) -> ReadTransaction:
-        """Begin a snapshot of the last commit."""
+    def read(self, timeout: float | None = OPENING_PATIENCE) -> ReadTransaction:
+        """Begin a snapshot of the last commit.
+
+        DatabaseBusyError: the file was to be opened anew, as after a fork, and another writer held
+        the store for longer than ``timeout``.
+        """
+        try:
+            return self._read()
+        except _WriterAwaited as awaited:
+            queue = awaited.queue
+        return self._begun_after_wait(self._read, timeout, time.monotonic(), queue)
+
+    def _begun_after_wait(
+        self,
+        begin: Callable[[WriterQueue | None], T],
+        timeout: float | None,
+        since: float,
+        queue: WriterQueue | None = None,
+    ) -> T:
+        def is_open() -> bool:
+            return self._environment is not None
+
+        return _begun_after_wait(begin, timeout, since, is_open, queue)
+
+    def _read(self, queue: WriterQueue | None = None) -> ReadTransaction:
         transaction = ReadTransaction(self) if self.has_lock else _UnprotectedSnapshot(self)
         thread = self._give_way()
         try:
             with self._gate:
                 try:
-                    self._require_open()
+                    self._require_open(queue)
                     self._begin(transaction, write=False)
                 except BaseException:
                     transaction.close()
@@ -918,10 +994,23 @@ class Environment:
         if self.read_only:
             raise ReadOnlyError(f"{self.path} was opened read-only")
         since = time.monotonic() if since is None else since
+        begin = partial(self._write, timeout=timeout, since=since, shares=shares)
+        return self._begun_after_wait(begin, timeout, since)
+
+    def _write(
+        self,
+        queue_to_open: WriterQueue | None,
+        *,
+        timeout: float | None,
+        since: float,
+        shares: bool,
+    ) -> WriteTransaction:
         transaction = None
         try:
             with self._gate:
-                self._require_open(timeout)
+                self._require_open(queue_to_open)
+                if queue_to_open is not None:
+                    queue_to_open.release()  # else it would wait for itself where another opened it
                 self._require_no_failure()
                 self._require_not_writing(threading.get_ident())
                 queue = self._queue
@@ -1094,7 +1183,7 @@ class Environment:
         """Open the file anew: LMDB lets nobody read after it failed to write its meta page."""
         self._failure = DatabaseFailedError(f"{self.path}: {error}")
         self._close_handles()
-        self.open(OPENING_PATIENCE)
+        self.open()
 
     def leave(self, transaction: ReadTransaction) -> None:
         """Note that a transaction has ended."""
@@ -1143,13 +1232,13 @@ class Environment:
         if self._queue is not None:
             self._queue.release(owner)
 
-    def _require_open(self, timeout: float | None = OPENING_PATIENCE) -> None:
+    def _require_open(self, queue: WriterQueue | None = None) -> None:
         if not self.users.present:
             raise DatabaseClosedError(f"{self.path} is closed")
         if self._environment is None:
             if self.generation:
                 preflight.require_same_file(self.path, self.identity)
-            self.open(timeout)
+            self.open(queue)
 
     def room(self, tables: Iterable[dict[str, int]] = ()) -> Room:
         """Return how much of the map is used; of its pages, those of the tables described."""
@@ -1236,10 +1325,13 @@ class Environment:
 
     # -- figures ---------------------------------------------------------------------------
 
-    def statistics(self) -> dict[str, Any]:
-        """Return size, pages and readers of the file."""
+    def statistics(self, timeout: float | None = OPENING_PATIENCE) -> dict[str, Any]:
+        """Return size, pages and readers of the file; ``timeout`` as of ``read``."""
+        return self._begun_after_wait(self._statistics, timeout, time.monotonic())
+
+    def _statistics(self, queue: WriterQueue | None) -> dict[str, Any]:
         with self._gate:
-            self._require_open()
+            self._require_open(queue)
             assert self._watch is not None
             self._watch.require_whole()
             return {"file_bytes": self._watch.size, **self.room().usage()}
@@ -1259,7 +1351,8 @@ class Environment:
         could begin, for which a ``compact`` one does not wait.
         """
         # The snapshot keeps the file from being closed meanwhile.
-        with self.read(), translated(target), creation.temporary_beside(target) as temporary:
+        snapshot = self.read(timeout)
+        with snapshot, translated(target), creation.temporary_beside(target) as temporary:
             assert self._watch is not None
             with (
                 creation.synced(temporary, self._watch.mode) as written,
@@ -1374,6 +1467,7 @@ def _leave_to_parent(environment: Any) -> None:
 _process = object()  # stands for this process: a child of a fork has another one
 _registry: dict[tuple[int, int], Environment] = {}
 _registry_lock = threading.RLock()
+_awaited: weakref.WeakSet[WriterQueue] = weakref.WeakSet()  # by those who open a file
 
 
 _held: list[Any] = []  # locks, by a fork
@@ -1411,6 +1505,9 @@ def _after_fork_in_child() -> None:
     _held.clear()
     for environment in _registry.values():
         environment.after_fork()
+    # Locks of those who opened a file: their threads are not here, and would never release them.
+    for queue in list(_awaited):
+        queue.close()
     _process, _registry_lock = object(), threading.RLock()
 
 
@@ -1443,6 +1540,27 @@ def acquire(
         DatabaseNotFoundError: the file, or its folder, does not exist.
         NotADatabaseError, FormatVersionError, CorruptionError: it cannot be opened.
     """
+    return _begun_after_wait(
+        partial(
+            _acquired, path, read_only=read_only, sync=sync, map_size=map_size, mode=mode, user=user
+        ),
+        busy_timeout,
+        time.monotonic(),
+        lambda: any(one.path == path and not one.is_finished for one in [*_registry.values()]),
+    )
+
+
+def _acquired(
+    path: Path,
+    queue: WriterQueue | None,
+    *,
+    read_only: bool,
+    sync: AnySync,
+    map_size: int | None,
+    mode: int | None,
+    user: object,
+) -> Environment:
+    """Return the environment of a file as ``acquire`` does; with ``queue`` as ``open``."""
     with _registry_lock:
         for known in list(_registry.values()):
             _close_if_unused(known)
@@ -1457,7 +1575,7 @@ def acquire(
         environment = None if identity is None else _registry.get(identity)
         if environment is None or environment.is_finished:
             environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
-            environment.open(busy_timeout)
+            environment.open(queue)
             environment.users.add(user)
             _registry[environment.identity] = environment
         elif environment.sync != sync or (environment.read_only and not read_only):

@@ -21,7 +21,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
 
@@ -128,11 +128,16 @@ class _QueuedLock:
         self._freed = threading.Lock()  # held but for a moment after a release, which wakes one
         self._freed.acquire()
 
-    def acquire(self, owner: object, deadline: float | None) -> bool:
-        """Wait until the lock is had or the deadline has passed; Ctrl-C ends the wait."""
+    def acquire(
+        self, owner: object, deadline: float | None, is_needless: Callable[[], bool]
+    ) -> bool:
+        """Wait until the lock is had, the deadline has passed or it is not needed any more.
+
+        Ctrl-C ends the wait.
+        """
         pause = FIRST_PAUSE
         while not self._take(owner):
-            if deadline is not None and time.monotonic() >= deadline:
+            if is_needless() or (deadline is not None and time.monotonic() >= deadline):
                 return False
             self._freed.acquire(timeout=pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
@@ -198,15 +203,27 @@ class WriterQueue:
             os.fchmod(queue_file.fileno(), mode)
         self._queue_file = queue_file
         self._queue_lock = _QueuedLock(queue_file)
-        self._writer_lock = _QueuedLock(FileIO(str(path), "rb" if reads else "r+b"))
+        self._store_file = FileIO(str(path), "rb" if reads else "r+b")
+        self._writer_lock = _QueuedLock(self._store_file)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Of the store's file, whatever lies at its path now."""
+        status = os.fstat(self._store_file.fileno())
+        return status.st_dev, status.st_ino
 
     def acquire(
-        self, timeout: float | None, owner: object = None, since: float | None = None
-    ) -> None:
+        self,
+        timeout: float | None,
+        owner: object = None,
+        since: float | None = None,
+        is_needless: Callable[[], bool] = lambda: False,
+    ) -> bool:
         """Wait for the right to write; None waits for ever.
 
         ``owner`` has it until it gives it back, or is gone; by default the queue itself. The
-        timeout counts from ``since``, by default from now.
+        timeout counts from ``since``, by default from now. Returns whether it is had: not if it
+        has become needless meanwhile.
 
         Raises:
             DatabaseBusyError: another writer held it for longer than ``timeout`` seconds.
@@ -215,13 +232,16 @@ class WriterQueue:
         deadline = None if timeout is None else begun + timeout
         queued = User()
         try:
-            had = self._queue_lock.acquire(queued, deadline) and self._writer_lock.acquire(
-                owner or self, deadline
-            )
+            had = self._queue_lock.acquire(
+                queued, deadline, is_needless
+            ) and self._writer_lock.acquire(owner or self, deadline, is_needless)
         finally:
             self._queue_lock.release(queued)
-        if not had:
+        # What was needless may be needed again by now: who waits must look.
+        is_over = deadline is not None and time.monotonic() >= deadline
+        if is_over and not had and not is_needless():
             raise self.busy(timeout)
+        return had
 
     def busy(self, timeout: float | None) -> DatabaseBusyError:
         """What is raised where another writer held the store for so long."""
