@@ -154,8 +154,8 @@ def share_of(memory: int) -> int:
 
 def bytes_of(symbols: float, sets: int, floor: Threshold) -> float:
     """How many bytes so many sets take when they are loaded, and joined at a floor (MMDS 3.9.4)."""
-    posted = 1 - floor.fraction
-    a_symbol = BYTES_A_SYMBOL + max(BYTES_A_SYMBOL, float(posted) * BYTES_A_POSTING)
+    posted = floor.prefix_length(100) / 100
+    a_symbol = BYTES_A_SYMBOL + max(BYTES_A_SYMBOL, posted * BYTES_A_POSTING)
     return symbols * a_symbol + sets * BYTES_A_SET
 
 
