@@ -300,18 +300,22 @@ def _of_table(side: str) -> Iterator[None]:
 
 
 @contextmanager
-def _told_what_helps(collection: str | None = None) -> Iterator[None]:
+def _told_what_helps(collection: str | None, name: str) -> Iterator[None]:
     """Leave to an error the remedies that there are: these calls take no more than a bound.
 
-    What changes a collection of a store is called on ``collection``, as Python opens it.
+    What changes the collection of a name is called on ``collection``, as Python opens it; None if
+    it is gone afterwards.
     """
     try:
         yield
     except UsageError as error:
         remedies = []
         for remedy in error.remedies:
-            if remedy.method == "rebuild" and collection is not None:
-                remedies.append(replace(remedy, method=f"{collection}.rebuild"))
+            if remedy.method == "rebuild":
+                if collection is not None:
+                    remedies.append(replace(remedy, method=f"{collection}.rebuild"))
+                elif repr(name) not in error.problem:  # of the other side of a link
+                    remedies.append(remedy)
             elif remedy.method != "collection" and remedy.argument not in _NO_ARGUMENTS:
                 remedies.append(remedy)
         if remedies == list(error.remedies):
@@ -495,7 +499,7 @@ def _collection_for(
     new = Text() if kind is None else kind
     if store is None:
         with (
-            _told_what_helps(),
+            _told_what_helps(None, name),
             tempfile.TemporaryDirectory(prefix="simdb-") as place,
             open_throwaway(Path(place) / "rows.simdb") as database,
         ):
@@ -506,7 +510,7 @@ def _collection_for(
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
     opened = f"simdb.open({os.fspath(store)!r})[{name!r}]"
-    with _told_what_helps(opened), open_database(store) as database:
+    with _told_what_helps(opened, name), open_database(store) as database:
         is_stored = name in database
         target = database[name] if is_stored else _created(database, name, new, bound, measure)
         if is_stored and kind is not None and kind != target.kind:

@@ -2605,9 +2605,9 @@ FAULTS = (
     Fault(
         "answers",
         "answers/exact/memory.py",
-        "if kept is None or kept[:2] != (memory, floor):",
-        "if kept is None:",
-        "tests/answers/exact/test_pairs_store.py -k one_handle",
+        " or bytes_of(*found.counts, floor) > share_of(memory)",
+        "",
+        "tests/answers/test_join.py -k further",
     ),
     Fault(
         "answers",
@@ -3221,9 +3221,16 @@ FAULTS = (
     Fault(
         "answers",
         "answers/exact/memory.py",
-        "if bytes_of(*kept[2].counts, floor) > share_of(memory):",
-        "if False:",
+        "return made[0] is not None and ",
+        "return made[0] is None or ",
         "tests/answers/test_join.py -k further",
+    ),
+    Fault(
+        "answers",
+        "answers/exact/whole.py",
+        "        return COUNTED_AS\n",
+        "        return self.threshold\n",
+        "tests/answers/exact/test_measures_join.py -k counted",
     ),
     Fault(
         "answers",
@@ -3242,8 +3249,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/choose.py",
-        "if not question.is_many_many or question.guarantee",
-        'if question.verb != "join" or question.guarantee',
+        "(question.is_many_many and may_choose)",
+        '(question.verb == "join" and may_choose)',
         "tests/answers/test_costs.py -k propose_many",
     ),
     Fault(

@@ -180,7 +180,8 @@ def _within_memory(
 
     It is not remembered: that depends on the memory of a handle, and on what is on the left.
     """
-    if not question.is_many_many or question.guarantee != "auto" or right is None:
+    may_choose = question.guarantee == "auto" and question.measure is SetSimilarity.JACCARD
+    if right is None or not (question.is_many_many and may_choose):
         return method
     task = Task(question.verb, left or right, right)
     if not isinstance(method, Exact) or method.surely_fits(task):

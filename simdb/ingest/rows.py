@@ -6,6 +6,7 @@ import operator
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import date, time
 from math import isfinite
 from typing import Any, overload
 
@@ -388,9 +389,11 @@ def _instead_of(value: Any) -> str:
     """Return what to store in place of a value, as the end of a message."""
     if isinstance(value, np.ndarray):
         return "; store its .tolist()"
-    if isinstance(value, np.number | np.bool_):
+    if isinstance(value, np.integer | np.bool_ | np.float16 | np.float32):
         return "; store its .item()"
-    return "; store text, as of .isoformat()" if hasattr(value, "isoformat") else ""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return "; store text, as of str()"
+    return "; store text, as of .isoformat()" if isinstance(value, date | time) else ""
 
 
 def _key_of(row: Any) -> Key | None:

@@ -409,6 +409,7 @@ def _least(recall: Fraction) -> float:
     return least if least >= recall else nextafter(least, inf)
 
 
+@lru_cache(maxsize=256)
 def enough_rows(
     threshold: Fraction, request: PlanRequest, family: Curve
 ) -> tuple[int | None, int | None]:

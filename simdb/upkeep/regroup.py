@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from simdb import kernels
 from simdb.answers.choose import Question, choose
 from simdb.answers.entities import SHARE_OF_CELLS, Scale
 from simdb.answers.kept import ACTIONS, components_of, groups_of
 from simdb.answers.method import ProgressCallback, answered, keys_of_numbers
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
+from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError
 from simdb.exact.thresholds import Bound
@@ -29,7 +31,7 @@ from simdb.ragged import sizes_of
 from simdb.results import Key, PairBatch, Progress
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
 from simdb.storage.collection.manifest import IndexManifest
-from simdb.storage.collection.reader import CollectionReader, live_batches
+from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.tables.layout import decode_user_key, encode_user_key
 
@@ -185,6 +187,7 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
     assert kept is not None
     tables = GroupReader(opened.reader.transaction, opened.reader.number)
     live = opened.reader.live_numbers()
+    equal = _equal_items(opened, kept.method) if deep else None
     yield from _problems_of_log(tables)
     for level, fraction in enumerate(kept.bounds):
         bound = str(fraction)
@@ -206,8 +209,8 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
         stars = labels[groups_of(level, kept.method)]
         if kept.method == "star" and _parts(stars) != _groups_of(pairs, "star"):
             yield bound, 0, "stars are not those of the pairs between their items"
-        if deep:
-            found = all_pairs(opened, opened.settings.kind.bound_of(fraction), kept.method).pairs
+        if equal is not None:
+            found = all_pairs(opened, opened.settings.kind.bound_of(fraction), equal).pairs
             if _parts(stars) != _groups_of(found, kept.method):
                 yield bound, 0, "groups are not those of all pairs that the index finds"
 
@@ -282,16 +285,19 @@ class AllPairs(NamedTuple):
 
 
 def all_pairs(
-    opened: Opened, bound: Bound, kept: GroupMethod, progress: ProgressCallback | None = None
+    opened: Opened,
+    bound: Bound,
+    equal: tuple[UInt32s, Int64s],
+    progress: ProgressCallback | None = None,
 ) -> AllPairs:
     """Return the pairs of a collection that those find who keep its groups.
 
-    For chains only two of equal items are looked at, which tell whether these are similar.
+    Only two of ``equal`` items are looked at, which tell whether these are similar.
     """
     method = choose(opened.settings, Question("add", bound))
     scale = Scale.of(method, opened.settings.kind)
     own = np.arange(opened.reader.manifest.next_number, dtype=np.uint32)
-    first, sizes = first_equal(opened) if kept == "chain" else (own, own)
+    first, sizes = equal
     while True:
         copies = np.flatnonzero(first != own).astype(np.uint32)
         seconds = copies[np.unique(first[copies], return_index=True)[1]]
@@ -323,23 +329,38 @@ def all_pairs(
     return AllPairs(pairs, np.isin(own, copies), scale)
 
 
+def _equal_items(opened: Opened, method: GroupMethod) -> tuple[UInt32s, Int64s]:
+    """Return what of ``first_equal`` matters: in stars, which need all pairs, nothing is equal."""
+    if method == "chain":
+        return first_equal(opened)
+    items = opened.reader.manifest.next_number
+    return np.arange(items, dtype=np.uint32), np.zeros(items, np.int64)
+
+
 def first_equal(opened: Opened) -> tuple[UInt32s, Int64s]:
     """Return, by item number, the first live item of the same stored form, and the bytes of that.
 
-    By digests of BLAKE2b: two that differ have the same with a chance of 2^-128.
+    By checksums, and of items that share one by digests of BLAKE2b: two that differ have the same
+    with a chance of 2^-128.
     """
     first = np.arange(opened.reader.manifest.next_number, dtype=np.uint32)
     sizes = np.zeros(first.size, np.int64)
-    numbers, digests = [np.empty(0, np.uint32)], []
+    numbers, checksums = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
     for batch in live_batches(opened.reader):
+        values, offsets = batch.items.values, batch.items.offsets
+        seeds = np.zeros(batch.numbers.size, np.uint64)
+        found = kernels.checksums.checksums(values, offsets[:-1], offsets[1:], seeds)
         numbers.append(batch.numbers)
-        digests.append(b"".join(blake2b(item, digest_size=16).digest() for item in batch.items))
-        sizes[batch.numbers] = sizes_of(batch.items.offsets)
-    live = np.concatenate(numbers)
-    _, firsts, which = np.unique(
-        np.frombuffer(b"".join(digests), np.dtype("V16")), return_index=True, return_inverse=True
-    )
-    first[live] = live[firsts[which]]
+        checksums.append(found)
+        sizes[batch.numbers] = sizes_of(offsets)
+    live, keys = np.concatenate(numbers), np.concatenate(checksums)
+    order = kernels.runs.order_of(keys)
+    repeated = np.sort(live[order[are_shared(keys[order])]])
+    firsts: dict[bytes, int] = {}
+    for places, items in chosen_items(opened.reader, repeated):
+        same = (blake2b(item, digest_size=16).digest() for item in items)
+        own = repeated[places]
+        first[own] = [*map(firsts.setdefault, same, own.tolist())]
     return first, sizes
 
 
@@ -359,6 +380,7 @@ class _Regrouping:
         self._tables = tables
         self._progress = progress
         self._kept = opened.settings.groups
+        self._equal = _equal_items(opened, self._kept.method)
         self._known = known
         self._log = Log(writer, tables)
 
@@ -374,7 +396,7 @@ class _Regrouping:
         self._log.write()
 
     def _make(self, level: int, bound: Bound, known: dict[int, int]) -> None:
-        found = all_pairs(self._opened, bound, self._kept.method, self._progress)
+        found = all_pairs(self._opened, bound, self._equal, self._progress)
         pairs, scale = found.pairs, found.scale
         is_star = self._kept.method == "star"
         self._note_edges(level, found, with_weights=is_star)

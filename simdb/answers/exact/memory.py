@@ -197,22 +197,17 @@ def load_for_pairs(opened: Opened, floor: Threshold, *, early: bool) -> Loaded |
     """
     memory = opened.resources.memory
 
-    def loaded() -> tuple[int, Threshold, Loaded | None]:
-        made = load(opened, join_order(opened), floor, memory=memory, early=early)
-        return memory, floor, made
+    def loaded() -> tuple[Loaded | None]:
+        return (load(opened, join_order(opened), floor, memory=memory, early=early),)
 
-    def fits(made: tuple[int, Threshold, Loaded | None]) -> bool:
-        sets = None if made[2] is None else made[2].sets
-        return sets is None or sets.values.nbytes <= memory // SHARE_KEPT
+    def fits(made: tuple[Loaded | None]) -> bool:
+        return made[0] is not None and made[0].sets.values.nbytes <= memory // SHARE_KEPT
 
-    kept = opened.kept("sets", loaded, fits=fits)
-    # What one handle, or one floor, has no room for another may have.
-    if kept is None or kept[:2] != (memory, floor):
-        if kept is None or kept[2] is None:
-            return loaded()[2]
-        if bytes_of(*kept[2].counts, floor) > share_of(memory):
-            return None
-    return kept[2]
+    (found,) = opened.kept("sets", loaded, fits=fits) or loaded()
+    # What is kept was made by another handle, or for another floor, which may have more room.
+    if found is None or bytes_of(*found.counts, floor) > share_of(memory):
+        return None
+    return found
 
 
 # -- joining -----------------------------------------------------------------------------------

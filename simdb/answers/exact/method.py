@@ -65,7 +65,7 @@ class Exact(Method, frozen=True):
 
     @property
     def _floor(self) -> Threshold:
-        """By which prefixes are posted."""
+        """As which loaded sets are counted: prefixes are posted by it."""
         return self.criterion.floor or self.threshold
 
     def serves(self, settings: CollectionSettings) -> bool:

@@ -10,6 +10,7 @@ passages are found in many texts without an index of all symbols.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -34,6 +35,8 @@ from simdb.storage.collection.reader import live_batches
 # How much longer it takes to read a set, bring it into an order and look all of it up, than to
 # compare it with another one.
 ARRANGED = 8
+# One side is posted, of containment, which takes no more than a join of sets at this floor.
+COUNTED_AS = Threshold(Fraction(4, 5))
 
 
 class _Contained(NamedTuple):
@@ -50,6 +53,10 @@ class WholeSets(Exact, frozen=True):
     """Answers by reading all sets of symbols. None is missed."""
 
     name: ClassVar[str] = "scan"
+
+    @property
+    def _floor(self) -> Threshold:
+        return COUNTED_AS
 
     def search(self, opened: Opened, item: bytes, limit: int | None) -> Matches:
         """Compare an item with all stored ones."""
@@ -72,7 +79,7 @@ class WholeSets(Exact, frozen=True):
         """Find the items of which enough is in a larger one, or look all up if that is too much."""
         order = join_order(opened)
         memory, early = opened.resources.memory, self.serves(opened.settings)
-        loaded = load(opened, order, self.threshold, memory=memory, early=early)
+        loaded = load(opened, order, self._floor, memory=memory, early=early)
         if loaded is None:
             for batch, _ in self._prober(opened).pairs(opened, start=since, earlier_only=True):
                 yield batch, None
@@ -103,7 +110,7 @@ class WholeSets(Exact, frozen=True):
             order = (
                 sampled_order(left.reader, right.signer.items) if of_right else join_order(right)
             )
-            loaded = load(inner, order, self.threshold, memory=memory, early=early)
+            loaded = load(inner, order, self._floor, memory=memory, early=early)
             if loaded is None:  # of a join by overlap no index serves, or it would answer
                 assert not (is_overlap and early)
                 yield from super().join(left, right)
@@ -162,7 +169,7 @@ def contained_in_kept(
     memory.
     """
     order = sampled_order(opened.reader, opened.signer.items)
-    loaded = load(opened, order, threshold, memory=opened.resources.memory, early=False)
+    loaded = load(opened, order, COUNTED_AS, memory=opened.resources.memory, early=False)
     if loaded is None:
         raise ConfigurationError(
             "containment is computed in memory, and the symbols of all items do not fit into "

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import simdb
+from simdb.answers.exact import memory as exact_memory
 from simdb.errors import ConfigurationError, ThresholdTooLowError
 from simdb.exact import containment
 from simdb.exact.measures import Criterion, SetSimilarity
@@ -312,6 +313,20 @@ def test_many_are_read_whole_and_few_looked_up_where_an_index_serves(
     with simdb.open(tmp_path / "s") as db:
         many = db["many"]
         assert pairs_found(many.join(many, **asked)) == pytest.approx(expected, rel=1e-15)
+
+
+def test_contained_sets_are_counted_alike_however_small_their_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_memory, "BYTES_A_POSTING", 2**24 // 1_000)
+    sets = [(key, range(10 * key, 10 * key + 10)) for key in range(110)]
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        made = db.collection("sets", simdb.Set())
+        made.add_many(sets)
+        assert list(made.pairs(0.1, measure="overlap")) == []
+        assert len(list(made.join(made, 0.1, measure="probe-in-stored"))) == len(sets)
+        rows = db.collection("rows", simdb.Set())
+        assert rows.dedupe(sets, measure="containment", threshold=0.1).added == len(sets)
 
 
 def test_what_neither_fits_nor_has_an_index_is_refused(
