@@ -556,6 +556,8 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
     """
     if isinstance(data, str | bytes):
         raise WrongTypeError(f"several items are searched for, not one {type(data).__name__}")
+    if item is not None and isinstance(data, list) and not isinstance(next(iter(data), None), dict):
+        raise UsageError("item names a column of a table, but the items are a list: leave it out")
     rows = rows_of(data, None, item, ())
     return _items_of_rows(rows) if is_table(data) else rows
 

@@ -134,3 +134,5 @@ def test_one_text_is_not_taken_for_its_letters(tmp_path):
         for one in ("hello", b"hello"):
             with pytest.raises(simdb.WrongTypeError, match=r"items must be .*, not one text"):
                 collection.search_many(one)
+        with pytest.raises(simdb.UsageError, match="the items are a list: leave it out"):
+            collection.search_many(["hello"], item="text")
