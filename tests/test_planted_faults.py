@@ -3387,6 +3387,13 @@ FAULTS = (
         "tests/storage/test_environment_processes.py -k holds_nobody_back",
     ),
     Fault(
+        "file",
+        "storage/file/locks.py",
+        'it is still this one\'s."""\n        if self._file.closed:',
+        'it is still this one\'s."""\n        if False:',
+        "tests/storage/test_locks.py -k fork_has_closed",
+    ),
+    Fault(
         "collection",
         "collection.py",
         'weighed &= resume is None or verb != "join"',

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from simdb.errors import DatabaseBusyError, StorageError
+from simdb.errors import DatabaseBusyError, DatabaseClosedError, StorageError
 from simdb.storage.file import preflight
 from simdb.storage.file.locks import WriterQueue
 from tests.support.processes import Child, answer_of
@@ -32,6 +32,30 @@ def queue(path):
     queue = WriterQueue(path)
     yield queue
     queue.close()
+
+
+def test_a_queue_that_a_fork_has_closed_waits_for_no_thread_of_the_parent(queue):
+    """Which may have been within its mutex, and is not there to leave it."""
+    told, is_held = threading.Event(), threading.Event()
+
+    def hold_mutex():
+        with queue._writer_lock._mutex:
+            is_held.set()
+            told.wait(5)
+
+    owner = threading.Event()
+    queue.acquire(0, owner)
+    other = threading.Thread(target=hold_mutex)
+    other.start()
+    is_held.wait()
+    queue.close()
+    queue.release(owner)
+    del owner
+    with pytest.raises(DatabaseClosedError, match="does not outlive a fork"):
+        queue.acquire(0)
+    assert other.is_alive()
+    told.set()
+    other.join()
 
 
 def hold(path):

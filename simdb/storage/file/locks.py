@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
 
-from simdb.errors import DatabaseBusyError, StorageError
+from simdb.errors import DatabaseBusyError, DatabaseClosedError, StorageError
 from simdb.storage.file import preflight
 from simdb.storage.file.errors import is_of_storage
 
@@ -144,6 +144,8 @@ class _QueuedLock:
         return True
 
     def _take(self, owner: object) -> bool:
+        if self._file.closed:  # in a child that this thread has forked while it waited
+            raise DatabaseClosedError("a wait to write does not outlive a fork; call again")
         with self._mutex:
             if self._owner is not None and self._owner() is not None:
                 return False
@@ -162,11 +164,15 @@ class _QueuedLock:
 
     def release(self, owner: object) -> None:
         """Let the next one in, if it is still this one's."""
+        if self._file.closed:  # see ``close``
+            return
         with self._mutex:
             if self._owner is not None and self._owner() is owner:
                 self._unlock()
 
     def _owner_gone(self, owner: weakref.ref[object]) -> None:
+        if self._file.closed:  # see ``close``
+            return
         with self._mutex:
             if self._owner is owner:
                 self._unlock()
