@@ -1438,21 +1438,22 @@ def table(columns: Mapping[str, Any], promise: Mapping[str, Any] | None = None) 
 def reader(
     found: Iterator[Mapping[str, Any]],
     none: Callable[[], Mapping[str, Any]],
-    promise: Mapping[str, Any],
+    promise: Callable[[], Mapping[str, Any]],
 ) -> Any:
     """Return a reader of columns that are found as they are read.
 
     Args:
         found: the columns of one batch after the other.
         none: makes the columns of a batch without rows, which tell the schema if there is no other.
-        promise: kept as JSON under ``simdb`` in the schema's metadata.
+        promise: what is kept as JSON under ``simdb`` in the schema's metadata, known only when the
+            first batch was looked for.
 
     Raises:
         UsageError: while reading, a batch has keys of another type than the first.
     """
-    made = (table(columns, promise) for columns in found)
+    made = (table(columns, promise()) for columns in found)
     filled = (one for one in made if one.num_rows)
-    first = next(filled, None) or table(none(), promise)
+    first = next(filled, None) or table(none(), promise())
 
     def batches() -> Iterator[Any]:
         for one in chain([first], filled):

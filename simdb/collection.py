@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from fractions import Fraction
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args, overload
 
@@ -68,6 +69,7 @@ from simdb.results import (
     Pair,
     Pairs,
     Progress,
+    Promise,
     Since,
     Stats,
     Tabular,
@@ -328,7 +330,8 @@ class CollectionView(Tabular):
             "key": library.array([], library.string()),
             "signature": library.array([], library.binary()),
         }
-        return arrow.reader(found(), lambda: none, {"recipe": settings.recipe.fingerprint})
+        told = {"recipe": settings.recipe.fingerprint}
+        return arrow.reader(found(), lambda: none, lambda: told)
 
     def items(self) -> Iterator[Entry]:
         """Yield all stored items in order of insertion, as of the moment iteration begins.
@@ -548,7 +551,8 @@ class CollectionView(Tabular):
         Args:
             threshold, max_distance, min_recall: as for ``search``.
             guarantee: as for ``search``; ``"exact"`` needs no exact index if the symbols of all
-                items fit into the memory setting. Vectors are compared all with all, which takes
+                items fit into the memory setting. Where ``"auto"`` chose that, and they turn out
+                not to fit, the probable index answers; ``Pairs.guarantee`` then says so. Vectors are compared all with all, which takes
                 quadratic time; ``explain`` estimates what other kinds take.
             measure: ``"jaccard"``, ``"dice"``, ``"cosine"`` or ``"overlap"``. The last three give
                 exact answers, as with ``guarantee="exact"``.
@@ -604,7 +608,7 @@ class CollectionView(Tabular):
         With ``apart`` those of a join one to one, none of which is among these.
         """
         budget = require_whole("budget", budget, 1)
-        work = Work(budget)
+        work, promise = Work(budget), Promise(method.promise(kind), method.recall)
         return Pairs(
             partial(
                 self._answered,
@@ -614,10 +618,10 @@ class CollectionView(Tabular):
                 among=among,
                 since=since,
                 work=work,
+                promise=promise,
                 apart=apart,
             ),
-            method.promise(kind),
-            method.recall,
+            promise,
             work=work,
             token=method.resume,
             is_distance=kind.is_distance,
@@ -635,26 +639,31 @@ class CollectionView(Tabular):
         among: tuple[_Among, _Among],
         since: Since | None,
         work: Work,
+        promise: Promise,
         apart: list[tuple[Key, Key]] | None,
     ) -> Iterator[AnsweredBatch]:
         with self._sides(other, work) as (whole, other_whole):
             _require_kind(kind, whole, other_whole)
             left = among[0].of(whole)
             right = left if other is None else among[1].of(other_whole)
-            if not method.is_served_by(right.settings):
-                raise ConfigurationError(
-                    f"collection {right.settings.name!r} was rebuilt after these pairs were asked "
-                    "for, and its index does not serve them as promised: ask again"
-                )
-            if apart is not None:
-                found = answers.entities.assigned(method, left, right, apart)
-            else:
-                first = 0 if since is None else since.right
-                pairs = (
-                    method.pairs(left, since=first) if other is None else method.join(left, right)
-                )
-                found = answers.method.answered(method, left, right, pairs)
-            for batch, known, token in found:
+
+            def found_by(method: Method) -> Iterator[AnsweredBatch]:
+                promise.guarantee, promise.expected_recall = method.promise(kind), method.recall
+                if not method.is_served_by(right.settings):
+                    raise ConfigurationError(
+                        f"collection {right.settings.name!r} was rebuilt after these pairs were "
+                        "asked for, and its index does not serve them as promised: ask again"
+                    )
+                if apart is not None:
+                    found = answers.entities.assigned(method, left, right, apart)
+                else:
+                    first = 0 if since is None else since.right
+                    joins = other is not None
+                    pairs = method.join(left, right) if joins else method.pairs(left, since=first)
+                    found = answers.method.answered(method, left, right, pairs)
+                return chain([*islice(found, 1)], found)  # the first tells whether there is room
+
+            for batch, known, token in answers.method.by_what_has_room(method, found_by):
                 yield (batch if since is None else since.among(batch)), known, token
                 _require_open(left)
                 _require_open(right)
@@ -735,15 +744,21 @@ class CollectionView(Tabular):
                 answering = _method(opened, "pairs", asked)
                 if earlier is None:
                     _require_candidates(opened, answering)
-                made = answers.entities.grouped(
-                    answering, opened, method, kept_apart, earlier=earlier, progress=progress
-                )
-                return answers.entities.groups(made, answering, opened)
+
+                def grouped_by(answering: Method) -> Groups:
+                    made = answers.entities.grouped(
+                        answering, opened, method, kept_apart, earlier=earlier, progress=progress
+                    )
+                    return answers.entities.groups(made, answering, opened)
+
+                return answers.method.by_what_has_room(answering, grouped_by)
         with self._opened(work) as whole:
             opened = among.of(whole)
             answering = _method(opened, "groups" if where is None else "pairs", asked)
             _require_candidates(opened, answering)
-            found = answers.method.connected(answering, opened, progress)
+            answering, found = answers.method.by_what_has_room(
+                answering, lambda one: (one, answers.method.connected(one, opened, progress))
+            )
             keys = [answers.method.keys_of_numbers(opened.reader, members) for members in found]
             told = answers.method.metadata_of_groups(opened, found)
             of_numbers = opened.has_number_keys
@@ -875,8 +890,8 @@ class CollectionView(Tabular):
         By default texts, sets, bags and bits by Tanimoto similarity are joined exactly, by an exact
         index of the other collection that serves the threshold, or without one if the symbols of
         both collections are expected to take no more than half of the memory setting. If neither
-        is so, the probable index of the other collection answers, if it is planned for the
-        threshold; with ``guarantee="exact"``, or without such an index, the join is tried in all of
+        is so, or the symbols turn out not to fit, the probable index of the other collection
+        answers, if it is planned for the threshold; ``Pairs.guarantee`` then says so. With ``guarantee="exact"``, or without such an index, the join is tried in all of
         the memory setting, and is an error if that is too little. Items of other kinds are joined
         exactly where that is quick, and else looked up in the probable index of the other
         collection; ``explain`` tells which.
@@ -1013,8 +1028,7 @@ class CollectionView(Tabular):
         work = Work()
         return Pairs(
             partial(self._scored, other, kind, handed, work),
-            "estimate" if kind.estimates else "exact",
-            1.0,
+            Promise("estimate" if kind.estimates else "exact", 1.0),
             work=work,
             token=None,
             is_distance=kind.is_distance,
@@ -1081,17 +1095,26 @@ class CollectionView(Tabular):
             if verb != "search":
                 _require_candidates(right, method, joined)
             begun = time.process_time()
-            if verb == "search":
-                found = len(method.search(right, right.signer.items.encode(item), None))
-            elif verb == "groups":
-                found = len(method.groups(right))
-            else:
-                joins = verb == "join"
-                batches = method.join(left, right) if joins else method.pairs(right)
-                found = sum(batch.left.size for batch, _ in batches)
+
+            def count_by(method: Method) -> tuple[str, int]:
+                if verb == "search":
+                    found = len(method.search(right, right.signer.items.encode(item), None))
+                elif verb == "groups":
+                    found = len(method.groups(right))
+                else:
+                    joins = verb == "join"
+                    batches = method.join(left, right) if joins else method.pairs(right)
+                    found = sum(batch.left.size for batch, _ in batches)
+                return method.name, found
+
+            name, found = answers.method.by_what_has_room(method, count_by)
             seconds = time.process_time() - begun
         counted = {name: count for name, count in structs.asdict(work).items() if name != "budget"}
-        return structs.replace(explained, answers=found, work=counted, seconds=seconds)
+        told = [structs.replace(one, chosen=one.method == name) for one in explained.alternatives]
+        alternatives = tuple(sorted(told, key=lambda one: not one.chosen))
+        return structs.replace(
+            explained, alternatives=alternatives, answers=found, work=counted, seconds=seconds
+        )
 
     def calibrate(
         self,

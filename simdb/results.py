@@ -762,7 +762,8 @@ class Explanation(Struct, frozen=True):
     Attributes:
         verb: the call.
         items: live ones in the collection.
-        alternatives: all methods that could answer, the chosen one first.
+        alternatives: all methods that could answer, the chosen one first; if it was run, the one
+            that answered.
         refused: for each guarantee that is not available, the reason.
         answers: matches, pairs or groups found, if it was run.
         work: counters of the answer, if it was run: ``looked_at``, ``compared`` and others.
@@ -873,6 +874,13 @@ class Lookup(Struct, frozen=True):
     metadata: MetadataOf
 
 
+class Promise(Struct):
+    """What an answer says of itself; it may become less while the first pairs are looked for."""
+
+    guarantee: Guarantee
+    expected_recall: float
+
+
 # Batches, what looks their left and their right items up, a token to go on after.
 PairSource = Callable[[], Iterator[tuple[PairBatch, tuple[Lookup, Lookup], str | None]]]
 
@@ -882,7 +890,8 @@ class Pairs(Tabular):
 
     Attributes:
         guarantee: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``, as for
-            ``Matches``.
+            ``Matches``. Unless exact ones were asked for, it becomes ``"probable"`` as the first
+            pairs are looked for, where items turn out not to fit into memory.
         expected_recall: the share of the pairs *at the threshold* expected to be found, by the
             index as it was when they were asked for.
         token: for exact pairs, where ``pairs(..., resume=token)`` continues: after the last batch
@@ -893,8 +902,7 @@ class Pairs(Tabular):
     def __init__(
         self,
         source: PairSource,
-        guarantee: Guarantee,
-        expected_recall: float,
+        promise: Promise,
         *,
         work: Work,
         token: str | None,
@@ -910,8 +918,17 @@ class Pairs(Tabular):
         self._work = work
         self._measured = "distance" if is_distance else "similarity"
         self._first_token = self.token = token
-        self.guarantee = guarantee
-        self.expected_recall = expected_recall
+        self._promise = promise
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the answer promises."""
+        return self._promise.guarantee
+
+    @property
+    def expected_recall(self) -> float:
+        """The share of the pairs at the threshold that is expected to be found."""
+        return self._promise.expected_recall
 
     def __repr__(self) -> str:
         """Describe the answer; finds nothing."""
@@ -1017,7 +1034,7 @@ class Pairs(Tabular):
             MissingExtraError, UsageError: as ``to_arrow``, the latter also while reading.
         """
         told = {} if self._since is None else self._since.told()
-        return arrow.reader(self._columns(), self._no_columns, {**_promised(self), **told})
+        return arrow.reader(self._columns(), self._no_columns, lambda: {**_promised(self), **told})
 
     def _no_columns(self) -> dict[str, Any]:
         """Return the columns of no pairs."""

@@ -27,7 +27,8 @@ meets many; sets are joined by containment by reading both sides once where to l
 more. ``explain`` shows them.
 
 A join of sets that is exact by the rule, but may not fit into memory without an exact index, is
-answered by ``Buckets`` where the caller leaves that open (``"auto"``) and they may.
+answered by ``Buckets`` where the caller leaves that open (``"auto"``) and they may. So is one that
+was expected to fit, and turns out not to when its items are loaded (``Exact.instead``).
 
 ``Buckets`` answer where the index is planned for the bound, or ``min_recall`` permits it; else the
 question is refused, and the message names its remedies. What is compared exactly by ``"auto"`` is
@@ -178,18 +179,20 @@ def _within_memory(
 ) -> Method:
     """Take buckets, if they may answer, in the place of an exact join that may not fit into memory.
 
-    It is not remembered: that depends on the memory of a handle, and on what is on the left.
+    If one that is expected to fit does not, they answer instead. It is not remembered: that depends
+    on the memory of a handle, and on what is on the left.
     """
     may_choose = question.guarantee == "auto" and question.measure is SetSimilarity.JACCARD
     if right is None or not (question.is_many_many and may_choose):
         return method
     task = Task(question.verb, left or right, right)
-    if not isinstance(method, Exact) or method.surely_fits(task):
+    if not isinstance(method, Exact) or method.serves(settings):
         return method
     try:
-        return _choose(settings, replace(question, guarantee="probable"))
+        buckets = _choose(settings, replace(question, guarantee="probable"))
     except (ConfigurationError, ThresholdTooLowError):
         return method
+    return replace(method, instead=buckets) if method.surely_fits(task) else buckets
 
 
 def _cheapest(method: Method, question: Question, task: Task) -> Method:

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from msgspec import Struct, structs
@@ -50,6 +50,8 @@ from simdb.storage.tables.layout import (
     encode_user_key,
     unpack,
 )
+
+T = TypeVar("T")
 
 ProgressCallback: TypeAlias = Callable[[Progress], None]
 
@@ -243,6 +245,29 @@ class Method(Struct, frozen=True):
                 structs.replace(row, metadata=own) for row, own in zip(rows, metadata, strict=True)
             ]
         return rows
+
+
+# -- instead ---------------------------------------------------------------------------------
+
+
+class NoRoomError(Exception):
+    """Items were expected to fit into memory, and do not; another method answers instead.
+
+    Raised before any pair is found, and caught by ``by_what_has_room``: no caller sees it.
+    """
+
+    def __init__(self, instead: Method) -> None:
+        super().__init__(instead.name)
+        self.instead = instead
+
+
+def by_what_has_room(method: Method, find: Callable[[Method], T]) -> T:
+    """Find an answer by a method, or by what takes its place if items turn out not to fit."""
+    try:
+        return find(method)
+    except NoRoomError as error:
+        instead = error.instead
+    return find(instead)
 
 
 # -- groups ----------------------------------------------------------------------------------

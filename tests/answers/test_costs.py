@@ -11,6 +11,8 @@ import pytest
 import simdb
 from simdb.answers import choose, costs
 from simdb.answers.exact import memory
+from simdb.answers.exact.method import Exact
+from simdb.errors import ConfigurationError
 from simdb.storage.collection.reader import read_items
 
 
@@ -108,6 +110,29 @@ def test_pairs_of_sets_are_joined_exactly_where_buckets_propose_many(
     buckets, exact = collection.explain("pairs").alternatives
     assert (buckets.method, exact.method) == ("buckets", "exact")
     assert exact.seconds == pytest.approx(told["exact"].seconds)
+
+
+def test_pairs_that_turn_out_not_to_fit_are_found_by_buckets_and_say_so(
+    database, monkeypatch, little_is_much, same_rates
+):
+    collection = alike(database, simdb.Set(), set)
+    probable = collection.pairs(guarantee="probable")
+    grouped = collection.groups(guarantee="probable", method="star")
+    pairs = collection.pairs()
+    monkeypatch.setattr(Exact, "surely_fits", lambda *_: True)  # as by a sample without large ones
+    monkeypatch.setattr(memory, "BYTES_A_SYMBOL", 2**40)
+    assert collection.pairs().guarantee == "exact"
+    assert [*collection.pairs()] == [*probable]
+    assert [*pairs] == [*probable]
+    assert pairs.guarantee == "probable"
+    assert pairs.expected_recall == probable.expected_recall
+    assert collection.explain("pairs", run=True).chosen.method == "buckets"
+    for given in ({"method": "star"}, {"where": lambda _: True}):
+        groups = collection.groups(**given)
+        assert [len(one) for one in groups] == [len(one) for one in grouped]
+        assert groups.guarantee == "probable"
+    with pytest.raises(ConfigurationError, match="guarantee='probable'"):
+        list(collection.pairs(guarantee="exact"))
 
 
 def test_bits_are_scanned_where_an_exact_index_meets_many(database, little_is_much, same_rates):

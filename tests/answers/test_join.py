@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import tempfile
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import simdb
+from simdb.answers import costs
 from simdb.answers.exact import memory as exact_memory
 from simdb.errors import ConfigurationError, ThresholdTooLowError, UsageError
 from tests.support import oracle
@@ -435,3 +437,35 @@ def test_a_join_that_may_not_fit_into_memory_is_answered_by_buckets_and_says_so(
         many.rebuild(exact_floor=0.8)
         assert many.join(many).guarantee == "exact"
         assert len(list(many.join(many))) == 45
+
+
+@pytest.mark.usefixtures("room_for_1000_symbols")
+def test_a_join_that_turns_out_not_to_fit_is_answered_by_buckets_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(costs, "SAMPLED_ITEMS", 4)  # which miss the only large one
+    with simdb.open(tmp_path / "s", memory=2**24) as db:
+        made = db.collection("s", simdb.Set(), threshold=0.8)
+        made.add_many((key, {f"{key:0100}"}) for key in range(60))
+        made.add(60, range(3_000))
+        for given in ({}, {"one_to_one": True}, {"min_recall": 0.5}):
+            pairs = made.join(made, **cast("Any", given))
+            assert (pairs.guarantee, pairs.expected_recall) == ("exact", 1.0)
+            assert pairs.count() == 61
+            assert pairs.guarantee == "probable"
+            assert 0.9 < pairs.expected_recall < 1
+        schema = made.join(made).to_reader().schema.metadata
+        assert json.loads(schema[b"simdb"])["guarantee"] == "probable"
+        told = made.explain("join", other=made, run=True)
+        assert (told.chosen.method, told.chosen.chosen, told.answers) == ("buckets", True, 61)
+        with pytest.raises(ConfigurationError, match="do not fit into the memory setting"):
+            list(made.join(made, guarantee="exact"))
+        with pytest.raises(ConfigurationError, match="do not fit into the memory setting"):
+            list(made.join(made, 0.3))  # for which no buckets are planned
+        pairs = made.join(made)
+        made.rebuild(threshold=0.95)
+        with pytest.raises(ConfigurationError, match="was rebuilt after these pairs were asked"):
+            list(pairs)
+        made.rebuild(exact_floor=0.8)
+        assert len(list(pairs)) == 61
+        assert pairs.guarantee == "exact"

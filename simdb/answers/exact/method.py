@@ -22,7 +22,7 @@ from simdb.answers.compare import Ranked, compare_probe_with_documents
 from simdb.answers.costs import Task
 from simdb.answers.exact.memory import InMemory, bytes_of, load_both, load_for_pairs, share_of
 from simdb.answers.exact.probe import Prober
-from simdb.answers.method import Batches, Method, ProgressCallback
+from simdb.answers.method import Batches, Method, NoRoomError, ProgressCallback
 from simdb.arrays import UInt32s
 from simdb.errors import ConfigurationError, Remedy, ThresholdTooLowError, WrongTypeError
 from simdb.exact.joins import BEGINNING, Place, Workers
@@ -50,6 +50,8 @@ _criterion = lru_cache(256)(Criterion)  # one for each that is asked for, with i
 class Exact(Method, frozen=True):
     """Answers by sets of symbols, for a threshold."""
 
+    # What answers where the items turn out not to fit into memory: a sample may miss large ones.
+    instead: Method | None = None
     name: ClassVar[str] = "exact"
 
     @property
@@ -102,7 +104,8 @@ class Exact(Method, frozen=True):
         A join that goes on after a token does not do again what is done of joining, reading and
         comparing; what all of it depends on it does: in memory, loading all items and posting their
         prefixes; else, reading the postings and finding identical items. ConfigurationError,
-        ThresholdTooLowError: the items do not fit into memory, and no exact index serves.
+        ThresholdTooLowError: the items do not fit into memory, and no exact index serves;
+        NoRoomError: nor do they, and another method may answer.
         """
         token = None if self.resume is None else Token.parse(self.resume, self.threshold)
         if token is not None:
@@ -133,7 +136,8 @@ class Exact(Method, frozen=True):
         are looked up in the exact index of the right collection. A join that goes on in memory
         loads the items again and joins the ranges that are left; one that looks items up begins at
         the first left item that was not done. ConfigurationError, ThresholdTooLowError: the items
-        do not fit into memory, and no exact index of the right collection serves.
+        do not fit into memory, and no exact index of the right collection serves; NoRoomError: nor
+        do they, and another method may answer.
         """
         left = replace(left, signer=right.signer)
         token = None if self.resume is None else Token.parse(self.resume, self.threshold)
@@ -253,7 +257,7 @@ class Exact(Method, frozen=True):
             return InMemory(opened, self.criterion, loaded, loaded)
         if token is not None:
             raise _no_longer_fits()
-        require_index(opened.settings, self.criterion, _too_large(opened))
+        self._require_index(opened.settings, _too_large(opened))
         return sweep or self._sweep(opened)
 
     def _sweep(self, opened: Opened, room: int | None = None) -> Sweep:
@@ -264,11 +268,15 @@ class Exact(Method, frozen=True):
     def _prober(self, opened: Opened, probes: Opened | None = None) -> Prober:
         """What looks items up; the work counts for the collection whose items they are."""
         joins = probes is not None and probes is not opened
-        require_index(
-            opened.settings, self.criterion, _too_large(probes or opened) if joins else ""
-        )
+        self._require_index(opened.settings, _too_large(probes or opened) if joins else "")
         work = (probes or opened).work
         return Prober(replace(opened, work=work), self.criterion)
+
+    def _require_index(self, settings: CollectionSettings, because: str) -> None:
+        """Raise unless an exact index serves; ``because`` says why it is needed, if not plain."""
+        if because and self.instead is not None and not self.serves(settings):
+            raise NoRoomError(self.instead)
+        require_index(settings, self.criterion, because)
 
     def _written(self, token: Token) -> str | None:
         return str(token) if self.can_resume else None
