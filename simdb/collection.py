@@ -552,8 +552,9 @@ class CollectionView(Tabular):
             threshold, max_distance, min_recall: as for ``search``.
             guarantee: as for ``search``; ``"exact"`` needs no exact index if the symbols of all
                 items fit into the memory setting. Where ``"auto"`` chose that, and they turn out
-                not to fit, the probable index answers; ``Pairs.guarantee`` then says so. Vectors are compared all with all, which takes
-                quadratic time; ``explain`` estimates what other kinds take.
+                not to fit, the probable index answers; ``Pairs.guarantee`` then says so. Vectors
+                are compared all with all, which takes quadratic time; ``explain`` estimates what
+                other kinds take.
             measure: ``"jaccard"``, ``"dice"``, ``"cosine"`` or ``"overlap"``. The last three give
                 exact answers, as with ``guarantee="exact"``.
             since: ``since`` of an ``AddReport``, or a result of ``checkpoint``. ``Pair.sides`` then
@@ -891,10 +892,11 @@ class CollectionView(Tabular):
         index of the other collection that serves the threshold, or without one if the symbols of
         both collections are expected to take no more than half of the memory setting. If neither
         is so, or the symbols turn out not to fit, the probable index of the other collection
-        answers, if it is planned for the threshold; ``Pairs.guarantee`` then says so. With ``guarantee="exact"``, or without such an index, the join is tried in all of
-        the memory setting, and is an error if that is too little. Items of other kinds are joined
-        exactly where that is quick, and else looked up in the probable index of the other
-        collection; ``explain`` tells which.
+        answers, if it is planned for the threshold; ``Pairs.guarantee`` then says so. With
+        ``guarantee="exact"``, or without such an index, the join is tried in all of the memory
+        setting, and is an error if that is too little. Items of other kinds are joined exactly
+        where that is quick, and else looked up in the probable index of the other collection;
+        ``explain`` tells which.
 
         Args:
             other: a collection of this or of another database; or rows, as ``add_many`` takes

@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import copy
 from itertools import compress
@@ -40,7 +40,7 @@ from simdb.database import Database, open_database, open_throwaway
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike, admits
 from simdb.extras import require
-from simdb.kinds import Kind, Set, Text
+from simdb.kinds import Kind, Record, Set, Text
 from simdb.kinds import require as require_kind
 from simdb.kinds.contrast import contrast
 from simdb.kinds.records.proposal import Proposal, propose_record, sampled
@@ -108,8 +108,9 @@ def dedupe(
             null in rows that are kept.
         on_bad: ``"skip"`` keeps rows that cannot be compared, such as a null; ``"error"`` refuses
             them.
-        store: a database that the rows are added to and compared with; made if there is none. A row
-            whose key is stored there with the same item is the same row, and is kept.
+        store: a database that the rows are added to and compared with; made if there is none,
+            unless the call is refused before its rows are looked at. A row whose key is stored
+            there with the same item is the same row, and is kept.
         collection: its name in the store.
 
     Returns:
@@ -135,16 +136,22 @@ def dedupe(
             return _kept(table, _Marks(), show, "similarity")
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
         order = table.for_whole_rows(order)
-    with _collection_for(table, kind, bound, store, collection, measure=measure) as target:
-        table = table if kind is not None else table.of_fields(target.kind)
-        marks = _Marks()
-        how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": order}
+    marks = _Marks()
+    how: dict[str, Any] = {"measure": measure, "containment": containment, "policy": order}
+
+    def run(target: Collection, rows: Iterable[Any] = ()) -> str:
         measured = "distance" if target.kind.is_distance else "similarity"
         if show == "all":
             table.require_without("duplicate_of", measured)
             table.require_column_of(target.key_types())
         with _told_of_keys(is_stored=store is not None):
-            target.dedupe(table.rows(), on_bad=on_bad, outcomes=marks.note, **how, **bound)
+            target.dedupe(rows, on_bad=on_bad, outcomes=marks.note, **how, **bound)
+        return measured
+
+    named = table, kind, bound, store, collection
+    with _collection_for(*named, rehearse=run, measure=measure) as target:
+        table = table if kind is not None else table.of_fields(target.kind)
+        measured = run(target, table.rows())
     return _kept(table, marks, show, measured)
 
 
@@ -193,7 +200,16 @@ def pairs(
             _require_of_records(bound)
             return table.no_pairs(table, table)
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
-    with _collection_for(table, kind, bound, store, collection, joins=True) as target:
+
+    def rehearse(target: Collection) -> None:
+        # What rules propose is known when all rows are there.
+        if isinstance(target.kind, Record) and target.kind.rule_budget is not None:
+            with _told_of_keys(is_stored=True):
+                target.add_many(table.rows(), on_bad=on_bad)
+        target.pairs(since=0, **bound)
+
+    named = table, kind, bound, store, collection
+    with _collection_for(*named, rehearse=rehearse, joins=True) as target:
         table = table if kind is not None else table.of_fields(target.kind)
         if store is not None:  # rows of a call that is refused would be no new ones of the next
             target.pairs(since=target.checkpoint(), **bound)
@@ -492,17 +508,18 @@ def _collection_for(
     store: str | os.PathLike[str] | None = None,
     name: str = COLLECTION,
     *,
+    rehearse: Callable[[Collection], object] | None = None,
     measure: DedupeMeasure = "jaccard",
     joins: bool = False,
 ) -> Iterator[Collection]:
-    """Open the collection that is meant, or a new one that is gone afterwards."""
+    """Open the collection that is meant, or a new one that is gone afterwards.
+
+    One of a store that has no items is rehearsed by one that is thrown away: a call that is refused
+    then leaves no store behind, nor a collection whose settings would refuse the corrected call.
+    """
     new = Text() if kind is None else kind
     if store is None:
-        with (
-            _told_what_helps(None, name),
-            tempfile.TemporaryDirectory(prefix="simdb-") as place,
-            open_throwaway(Path(place) / "rows.simdb") as database,
-        ):
+        with _told_what_helps(None, name), _throwaway() as database:
             # The same data give the same answer only under the same hash functions.
             seed = table.seed()
             yield _created(database, name, new, bound, measure, joins=joins, seed=seed)
@@ -510,6 +527,9 @@ def _collection_for(
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
     opened = f"simdb.open({os.fspath(store)!r})[{name!r}]"
+    if rehearse is not None and not _is_stored(store, name):
+        with _told_what_helps(None, name), _throwaway() as database:
+            rehearse(_created(database, name, new, bound, measure))
     with _told_what_helps(opened, name), open_database(store) as database:
         is_stored = name in database
         target = database[name] if is_stored else _created(database, name, new, bound, measure)
@@ -527,8 +547,21 @@ def _collection_for(
                 f"{table.columns.key!r} are {names[others.pop()]}: a row that comes again would be "
                 "taken for a copy of itself; give the keys as they were"
             )
+        if rehearse is not None and is_stored and not target.checkpoint():
+            with _throwaway() as scratch:
+                rehearse(scratch.collection(name, recipe=target.recipe()))
         target.note_key_source(source_of_keys(table.columns.key))
         yield target
+
+
+@contextmanager
+def _throwaway() -> Iterator[Database]:
+    """Open a database that is gone afterwards."""
+    with (
+        tempfile.TemporaryDirectory(prefix="simdb-") as place,
+        open_throwaway(Path(place) / "rows.simdb") as database,
+    ):
+        yield database
 
 
 class _Table:

@@ -24,6 +24,7 @@ from pyarrow import dataset, parquet
 import simdb
 from simdb.arrow import Columns, narrowed, plain, rows_of
 from simdb.frames import _proposed, _Table
+from simdb.kinds.records import Field, Record
 from tests.support.commands import done, failed
 from tests.support.grids import grid
 
@@ -420,6 +421,55 @@ def test_remedies_are_arguments_of_the_call_or_of_the_collection_that_it_opened(
     # No row of a call that is refused is stored, whose pairs would be those of no later call.
     (pair,) = simdb.pairs(rows[1:], **asked)
     assert (pair["left"], pair["right"], pair["sides"]) == (1, 2, "old-new")
+
+
+def test_a_first_call_that_is_refused_leaves_nothing_behind(tmp_path):
+    store = tmp_path / "s.simdb"
+    rows = [{"id": 1, "text": "a", "duplicate_of": 2, "w": {"a": 1.0}}]
+    refused: list[dict[str, Any]] = [
+        {"threshold": 0.1},
+        {"threshold": 7},
+        {"max_distance": 3},
+        {"kind": simdb.Bits(64)},
+        {"collection": "a\nb"},
+    ]
+    of_dedupe: list[dict[str, Any]] = [
+        {"containment": 0.5},
+        {"show": "all"},
+        {"item": "w", "kind": simdb.WeightedSet(), "measure": "containment"},
+    ]
+    calls: list[Any] = [(simdb.dedupe, given) for given in (*refused, *of_dedupe)]
+    calls += [(simdb.pairs, given) for given in refused]
+    for call, given in calls:
+        with pytest.raises(simdb.UsageError):
+            call(rows, **{"item": "text", "key": "id", "store": store, **given})
+    assert not list(tmp_path.iterdir())
+    with simdb.open(store) as database:
+        database.collection("other", simdb.Text())
+    for call, given in calls[::5]:
+        with pytest.raises(simdb.UsageError):
+            call(rows, **{"item": "text", "key": "id", "store": store, **given})
+    with simdb.open(store) as database:
+        assert database.collection_names() == ["other"]
+
+
+def test_pairs_of_records_whose_rules_propose_too_many_are_refused_before_they_are_stored(tmp_path):
+    fields = [Field("name", compare="levenshtein"), Field("town", compare="levenshtein")]
+    kind = Record(fields, ["town"], rule_budget=2)
+    rows = [{"id": number, "name": "ann", "town": "oslo"} for number in range(3)]
+    asked: dict[str, Any] = {"item": ["name", "town"], "key": "id", "threshold": 0.9}
+    with simdb.open(tmp_path / "there") as database:
+        database.collection("documents", kind, threshold=0.9)
+    for store, own in (("new", kind), ("there", kind), ("there", None)):
+        asked |= {"store": tmp_path / store}
+        for _ in range(2):
+            with pytest.raises(simdb.ConfigurationError, match="proposes 3 pairs, more than the"):
+                simdb.pairs(rows, **asked, kind=own)
+        assert not (tmp_path / "new").exists()
+        with simdb.open(tmp_path / "there") as database:
+            assert not len(database["documents"])
+    assert len(simdb.pairs(rows[:2], **asked)) == 1
+    assert len(simdb.pairs(rows, **asked)) == 2  # those of the new row
 
 
 def test_what_a_linked_collection_would_answer_otherwise_is_no_argument_of_the_call(tmp_path):
