@@ -297,7 +297,8 @@ def link(
         sides: list[CollectionView] = []
         for name, one in zip(SIDES, given, strict=True):
             if isinstance(one, _Table):
-                rows = _collection_for(one, kind, bound, name=name, joins=True)
+                beside = stored[0] if stored else None
+                rows = _collection_for(one, kind, bound, name=name, joins=True, beside=beside)
                 made = opened.enter_context(rows)
                 with _of_table(name), _told_of_keys(is_stored=False):
                     made.add_many(one.rows(), on_bad=on_bad)
@@ -456,13 +457,15 @@ def _created(
     measure: DedupeMeasure = "jaccard",
     *,
     joins: bool = False,
+    beside: CollectionView | None = None,
     **settings: Any,
 ) -> Collection:
     """Return a new collection; say of what it asks for what these calls take.
 
     It is refused where these calls would refuse it: a store would keep a collection that does not
     serve the corrected call. For pairs only (``joins``) sets need no index: where none is planned
-    for the bound, there is the usual one.
+    for the bound, there is the usual one. What is linked with a collection ``beside`` it has the
+    index of that one then, which may be planned with what these calls do not take.
     """
     if require_kind(kind).is_distance and not bound:
         raise ConfigurationError(f"{kind.plural} compared by distance need max_distance=")
@@ -475,14 +478,17 @@ def _created(
             raise
         if joins and kind.has_symbols:
             return database.collection(name, kind, **settings)
+        if beside is not None and beside.kind == kind and _is_planned_for(beside, bound):
+            return database.collection(name, recipe=beside.recipe())
         told = f"{error.problem}: Database.collection takes these; this call, another bound"
         raise ConfigurationError(told) from error
 
 
-def _is_planned_for(collection: Collection, bound: dict[str, Any]) -> bool:
-    """Whether the index of a collection serves a bound."""
+def _is_planned_for(collection: CollectionView, bound: dict[str, Any]) -> bool:
+    """Whether the index of a collection serves a bound, if it has one."""
     wanted = collection.kind.parse_bound(bound.get("threshold"), bound.get("max_distance"))
-    return wanted is None or admits(collection.recipe().bound, wanted)
+    recipe = collection.recipe()
+    return wanted is None or not recipe.is_probable or admits(recipe.bound, wanted)
 
 
 class _Marks:
@@ -511,6 +517,7 @@ def _collection_for(
     rehearse: Callable[[Collection], object] | None = None,
     measure: DedupeMeasure = "jaccard",
     joins: bool = False,
+    beside: CollectionView | None = None,
 ) -> Iterator[Collection]:
     """Open the collection that is meant, or a new one that is gone afterwards.
 
@@ -521,8 +528,8 @@ def _collection_for(
     if store is None:
         with _told_what_helps(None, name), _throwaway() as database:
             # The same data give the same answer only under the same hash functions.
-            seed = table.seed()
-            yield _created(database, name, new, bound, measure, joins=joins, seed=seed)
+            how: dict[str, Any] = {"joins": joins, "beside": beside, "seed": table.seed()}
+            yield _created(database, name, new, bound, measure, **how)
         return
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")

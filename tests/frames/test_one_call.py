@@ -481,6 +481,24 @@ def test_what_a_linked_collection_would_answer_otherwise_is_no_argument_of_the_c
     assert str(caught.value).endswith("finds 22.3%; rebuild(threshold=0.5) plans for it")
 
 
+def test_rows_are_linked_by_the_index_of_a_collection_that_this_call_could_not_plan(tmp_path):
+    rows = [{"id": 1, "w": {"a": 1.0, "b": 1.0, "c": 1.0}}, {"id": 2, "w": {"c": 1.0, "d": 3.0}}]
+    asked: dict[str, Any] = {"item": "w", "key": "id"}
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database:
+        kind, budget = simdb.WeightedSet(), 3_000
+        planned = database.collection("planned", kind, threshold=0.1, row_budget=budget, seed=1)
+        for stored in (planned, database.collection("without", kind, threshold=None)):
+            stored.add_many((row["id"], row["w"]) for row in rows)
+            for left, right in ((stored, rows), (rows, stored)):
+                found = simdb.link(left, right, **asked, threshold=0.1)
+                pairs = sorted((one["left"], one["right"]) for one in found)
+                assert pairs == [(1, 1), (1, 2), (2, 1), (2, 2)]
+        with pytest.raises(simdb.ConfigurationError, match="this call, another bound"):
+            simdb.link(planned, rows, **asked, threshold=0.05)
+        with pytest.raises(simdb.ConfigurationError, match="this call, another bound"):
+            simdb.link(rows, rows, **asked, kind=kind, threshold=0.1)
+
+
 @pytest.mark.parametrize("data", [3, "abc", {"a": 1}, [1], pd.Series([1]), iter([{"a": 1}])])
 def test_what_is_no_table_is_refused(data):
     with pytest.raises(simdb.UsageError):
