@@ -328,9 +328,9 @@ def _told_what_helps(collection: str | None, name: str) -> Iterator[None]:
     except UsageError as error:
         remedies = []
         for remedy in error.remedies:
-            if remedy.method == "rebuild":
+            if remedy.method in ("rebuild", "note_key_source"):
                 if collection is not None:
-                    remedies.append(replace(remedy, method=f"{collection}.rebuild"))
+                    remedies.append(replace(remedy, method=f"{collection}.{remedy.method}"))
                 elif repr(name) not in error.problem:  # of the other side of a link
                     remedies.append(remedy)
             elif remedy.method != "collection" and remedy.argument not in _NO_ARGUMENTS:

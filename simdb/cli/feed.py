@@ -515,8 +515,8 @@ class Feed(Parts):
                 if outcome.action == "bad":
                     self._tell_refused(self.done + place)
                     problem = outcome.problem or "cannot be stored"
-                    if outcome.within_input:
-                        problem += self._earlier(outcome.key)
+                    if outcome.within_input is not None:  # its key is stored with other content
+                        problem += self._of_key(rows, outcome.key, outcome.within_input)
                     self._tell_bad(rows, place, *rows.about(place, problem))
             self.done += len(rows)
             self._tell_refused(self.done)
@@ -545,17 +545,27 @@ class Feed(Parts):
         text = ": ".join(waiting.about(place, problem))
         remedies = error.remedies
         if isinstance(error, KeyExistsError):
-            if error.within_input:
-                text += self._earlier(error.key)
-            form = told_format(waiting.reader.source, self._options)
-            is_numbered = self._options.id_field is None and self._options.made_keys is None
-            if is_numbered and form != "text":
+            text += self._of_key(waiting, error.key, error.within_input)
+            if self._numbered_form(waiting) is not None:
                 remedies = ()  # to replace what another file has in that line would lose it
-                text += f" (keys are line numbers here; in a new collection {ways_to_key(form)})"
-            if form == "text" and is_folder(waiting.reader.source):
-                # To replace what a file of another folder has under that name would lose it.
-                text += _WITH_FOLDER.format(pattern=_files_like(waiting.reader.source, error.key))
         return UsageError(text, remedies=remedies)
+
+    def _of_key(self, rows: Waiting, key: Key | None, within_input: bool) -> str:
+        """Return of a key that is stored already where it comes from, as the end of a message."""
+        text = self._earlier(key) if within_input else ""
+        source = rows.reader.source
+        if form := self._numbered_form(rows):
+            text += f" (keys are line numbers here; in a new collection {ways_to_key(form)})"
+        if told_format(source, self._options) == "text" and is_folder(source):
+            # To replace what a file of another folder has under that name would lose it.
+            text += _WITH_FOLDER.format(pattern=_files_like(source, key))
+        return text
+
+    def _numbered_form(self, rows: Waiting) -> str | None:
+        """Return the format of rows whose keys are the numbers of their lines, else None."""
+        form = told_format(rows.reader.source, self._options)
+        is_numbered = self._options.id_field is None and self._options.made_keys is None
+        return form if is_numbered and form != "text" else None
 
     def _earlier(self, key: Key | None) -> str:
         """Return the position of the earlier row of a key, as the end of a message."""

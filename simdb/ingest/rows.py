@@ -389,6 +389,8 @@ def _instead_of(value: Any) -> str:
     """Return what to store in place of a value, as the end of a message."""
     if isinstance(value, np.ndarray):
         return "; store its .tolist()"
+    if arrow.is_nothing(value):
+        return "; store None"
     if isinstance(value, np.integer | np.bool_ | np.float16 | np.float32):
         return "; store its .item()"
     if isinstance(value, np.datetime64 | np.timedelta64):

@@ -289,7 +289,9 @@ def note_key_source(
         raise ConfigurationError(
             f"the keys in the collection {settings.name!r} come from {' and '.join(known)}, and "
             f"those of these rows from {source}",
-            remedies=[Remedy("also", value=True, effect="takes both", method="note_key_source")],
+            remedies=[
+                Remedy("source", source, "takes both", "note_key_source", (("also", True),)),
+            ],
         )
     write_settings(transaction, replace(settings, key_sources=(*known, source)))
 

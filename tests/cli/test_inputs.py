@@ -145,8 +145,16 @@ def test_what_stands_in_a_line_is_not_replaced_by_that_of_another_file(folder, t
         *("dedupe", other, "-o", tmp_path / "k"),
         *("--store", tmp_path / "s.simdb", "--collection", "texts"),
     )
-    assert "keys are line numbers here; in a new collection --id-field names" in refused
+    told = "keys are line numbers here; in a new collection --id-field names"
+    assert told in refused
     assert "replace" not in refused
+    store = (tmp_path / "s.simdb", "texts")
+    assert told in done("add", *store, other, "--bad", tmp_path / "bad").stderr
+    assert told in (tmp_path / "bad").read_text()
+    named = ("--store", store[0], "--collection", "texts", "--on-bad", "skip")
+    with other.open("a") as more:
+        more.writelines(f"""{{"text": "one of number {number**9}"}}\n""" for number in range(9))
+    assert told in done("dedupe", other, "-o", tmp_path / "k", *named).stderr
 
 
 def test_texts_of_two_folders_under_one_name_have_keys_by_a_pattern(tmp_path, monkeypatch):
@@ -161,6 +169,9 @@ def test_texts_of_two_folders_under_one_name_have_keys_by_a_pattern(tmp_path, mo
         refused = failed("dedupe", source, *command)
         assert "'feb/*.txt' in place of the folder makes keys that have its name" in refused
         assert "--on-existing replace" in refused
+    skipped = done("dedupe", "feb", *command, "--bad", "bad")
+    for told in (skipped.stderr, Path("bad").read_text()):
+        assert "'feb/*.txt' in place of the folder makes keys that have its name" in told
     assert "feb/*.txt' in place" in failed("dedupe", "jan", "feb", "-o", "-")
     monkeypatch.chdir("feb")
     assert "/feb/*.txt' in place" in failed("dedupe", ".", "-o", "-", "--store", "../s.simdb")

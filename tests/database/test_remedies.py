@@ -33,6 +33,17 @@ def test_a_remedy_is_a_call_or_an_argument():
     assert str(simdb.Remedy(None, None, "opens it", "collection")) == "collection() opens it"
 
 
+def test_what_takes_keys_from_elsewhere_is_a_whole_call(collection):
+    collection.note_key_source("the field 'id'")
+    error = refused(lambda: collection.note_key_source("the field 'url'"))
+    told = """; note_key_source(source="the field 'url'", also=True) takes both"""
+    assert str(error).endswith(told)
+    (remedy,) = error.remedies
+    assert remedy.method == "note_key_source"
+    collection.note_key_source(**dict(remedy.arguments))
+    collection.note_key_source("the field 'url'")
+
+
 def test_the_message_is_the_problem_and_the_remedies():
     remedies = [
         simdb.Remedy("threshold", 0.5, "plans for it", "rebuild"),

@@ -418,6 +418,10 @@ def test_remedies_are_arguments_of_the_call_or_of_the_collection_that_it_opened(
     with pytest.raises(simdb.ConfigurationError) as other:
         simdb.pairs(rows[1:], **asked, kind=simdb.Text(), threshold=0.5)
     assert str(other.value).endswith(f"is 0.8, not 0.5; {opened}() changes them")
+    with pytest.raises(simdb.ConfigurationError) as elsewhere:
+        simdb.pairs([{"n": 3, "text": TEXTS[1]}], **{**asked, "key": "n"})
+    noted = opened.replace("rebuild", "note_key_source")
+    assert f"; {noted}(source=\"the field 'n'\", also=True) takes both" in str(elsewhere.value)
     # No row of a call that is refused is stored, whose pairs would be those of no later call.
     (pair,) = simdb.pairs(rows[1:], **asked)
     assert (pair["left"], pair["right"], pair["sides"]) == (1, 2, "old-new")

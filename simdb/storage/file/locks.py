@@ -250,10 +250,11 @@ class WriterQueue:
         return had
 
     def busy(self, timeout: float | None) -> DatabaseBusyError:
-        """What is raised where another writer held the store for so long."""
+        """What is raised where another one held the store for so long."""
+        held = f"has held the store for {round(timeout or 0, 2):g} s"
         return DatabaseBusyError(
-            f"{self._path}: another writer has held the store for {round(timeout or 0, 2):g} s; "
-            "wait for it, or open with a longer busy_timeout"
+            f"{self._path}: another writer, or another opening, {held}; wait for it, or open with "
+            "a longer busy_timeout"
         )
 
     def release(self, owner: object = None) -> None:
