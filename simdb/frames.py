@@ -40,7 +40,7 @@ from simdb.database import Database, open_database, open_throwaway
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike, admits
 from simdb.extras import require
-from simdb.kinds import Kind, Record, Set, Text
+from simdb.kinds import Kind, Set, Text
 from simdb.kinds import require as require_kind
 from simdb.kinds.contrast import contrast
 from simdb.kinds.records.proposal import Proposal, propose_record, sampled
@@ -202,8 +202,7 @@ def pairs(
         (table,), kind, bound = _records_of([table], bound, on_bad, is_stored=store is not None)
 
     def rehearse(target: Collection) -> None:
-        # What rules propose is known when all rows are there.
-        if isinstance(target.kind, Record) and target.kind.rule_budget is not None:
+        if target.kind.limits_candidates:  # which are known when all rows are there
             with _told_of_keys(is_stored=True):
                 target.add_many(table.rows(), on_bad=on_bad)
         target.pairs(since=0, **bound)

@@ -819,6 +819,11 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """
         return {}
 
+    @property
+    def limits_candidates(self) -> bool:
+        """Whether ``require_candidates`` may raise."""
+        return False
+
     def require_candidates(
         self,
         family: Family,

@@ -484,6 +484,10 @@ class Record(Kind, frozen=True):
                 warnings.append(self._beyond_budget(words, counted["pairs"]))
         return {"rules": rules, "warnings": warnings}
 
+    @property
+    def limits_candidates(self) -> bool:
+        return self.rule_budget is not None
+
     def require_candidates(
         self,
         family: Family,
