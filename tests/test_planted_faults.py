@@ -3158,8 +3158,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/choose.py",
-        'return _choose(settings, replace(question, guarantee="probable"))',
-        "return method",
+        "replace(method, instead=buckets) if method.surely_fits(task) else buckets",
+        "method",
         "tests/answers/test_join.py -k may_not_fit",
     ),
     Fault(
@@ -3399,6 +3399,48 @@ FAULTS = (
         'weighed &= resume is None or verb != "join"',
         "pass",
         "tests/answers/test_join.py -k under_less",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        "replace(method, instead=buckets) if method.surely_fits(task) else buckets",
+        "method if method.surely_fits(task) else buckets",
+        "tests/answers/test_join.py -k turns_out",
+    ),
+    Fault(
+        "database",
+        "collection.py",
+        "promise.guarantee, promise.expected_recall = method.promise(kind), method.recall",
+        "pass",
+        "tests/answers/test_join.py -k turns_out",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        "            rehearse(_created(database, name, new, bound, measure))\n",
+        "            _created(database, name, new, bound, measure)\n",
+        "tests/frames/test_one_call.py -k leaves_nothing_behind",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        "        if rehearse is not None and is_stored and not target.checkpoint():\n",
+        "        if False:\n",
+        "tests/frames/test_one_call.py -k propose_too_many",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        "beside.kind == kind and _is_planned_for(beside, bound):",
+        "False:",
+        "tests/frames/test_one_call.py -k could_not_plan",
+    ),
+    Fault(
+        "cli",
+        "cli/feed.py",
+        "problem += self._of_key(rows, outcome.key, outcome.within_input)",
+        "pass",
+        "tests/cli/test_inputs.py -k by_a_pattern",
     ),
 )
 
