@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from msgspec import Struct
 
+from simdb.arrays import UInt64s
+from simdb.late import cached_property
 from simdb.results import Key
 
 BUCKETS_TOLD = 3
@@ -44,6 +47,120 @@ class Facet(Struct, frozen=True, gc=False):
         return self.share == 1 or self.is_frequent
 
 
+class Facets(Sequence[Facet]):
+    """The facets of two items, and which of them are told."""
+
+    def __init__(self, facets: Iterable[Facet]) -> None:
+        self._facets = tuple(facets)
+
+    @property
+    def all(self) -> tuple[Facet, ...]:
+        """Every one."""
+        return self._facets
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.all[place]
+
+    def __eq__(self, other: object) -> bool:
+        return self.all == other.all if isinstance(other, Facets) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.all)
+
+    def __reduce__(self) -> Any:
+        return Facets, (self.all,)
+
+    def differing(self, most: int | None = None) -> tuple[Facet, ...]:
+        """Return those in which the two do not wholly agree, at most so many."""
+        return tuple(facet for facet in self.all if not facet.agrees and facet.weight)[:most]
+
+    def count_differing(self) -> int:
+        """Count the ones in which the two do not wholly agree."""
+        return len(self.differing())
+
+    def frequent(self) -> tuple[Facet, ...]:
+        """Return those in which the two agree as many do."""
+        return tuple(facet for facet in self.all if facet.is_frequent)
+
+    def counts(self) -> dict[str, int]:
+        """Count those that are common, those that differ, and those that one has alone."""
+        counts = dict.fromkeys(("common", "different", "only_left", "only_right"), 0)
+        for facet in self.all:
+            if not (facet.share or facet.weight):  # as of a field that does not count
+                continue
+            if (facet.left is None) != (facet.right is None):
+                counts["only_right" if facet.left is None else "only_left"] += 1
+            else:
+                counts["common" if facet.agrees else "different"] += 1
+        return counts
+
+
+class SymbolFacets(Facets):
+    """The facets of two sets of symbols, each made when it is asked for: of most none is told.
+
+    Args:
+        symbols: of each item, in the order of its labels; equal where the labels are.
+        labels: returns the labels of each item, or those at some places, which all have a span.
+    """
+
+    def __init__(
+        self,
+        symbols: Sequence[UInt64s],
+        labels: Sequence[Callable[[list[int] | None], list[Label]]],
+    ) -> None:
+        self._symbols = symbols
+        self._labels = labels
+        # The first place of each symbol: what is put last into a dictionary stays.
+        self._places = [
+            dict(zip(own[::-1].tolist(), range(own.size - 1, -1, -1), strict=True))
+            for own in symbols
+        ]
+
+    @cached_property
+    def all(self) -> tuple[Facet, ...]:
+        """Every one."""
+        return facets_of_labels(*(labels(None) for labels in self._labels))
+
+    def __len__(self) -> int:
+        return len(self._places[0].keys() | self._places[1].keys())
+
+    def differing(self, most: int | None = None) -> tuple[Facet, ...]:
+        """Return those that one has alone, at most so many."""
+        left, right = self._places
+        alone = sorted(left.keys() - right.keys(), key=left.__getitem__)
+        alone += sorted(right.keys() - left.keys(), key=right.__getitem__)
+        told = np.array(alone[:most], np.uint64)
+        return facets_of_labels(
+            *(
+                labels(np.flatnonzero(np.isin(own, told)).tolist())
+                for own, labels in zip(self._symbols, self._labels, strict=True)
+            )
+        )
+
+    def count_differing(self) -> int:
+        """Count those that one has alone."""
+        return len(self._places[0].keys() ^ self._places[1].keys())
+
+    def frequent(self) -> tuple[Facet, ...]:
+        """Return none: no symbol counts less than another."""
+        return ()
+
+    def counts(self) -> dict[str, int]:
+        """Count those that are common, and those that one has alone."""
+        left, right = self._places
+        common = len(left.keys() & right.keys())
+        alone = {"only_left": len(left) - common, "only_right": len(right) - common}
+        return {"common": common, "different": 0, **alone}
+
+    def name(self, symbol: int) -> Any:
+        """Return what a symbol of either stands for."""
+        side = 0 if symbol in self._places[0] else 1
+        return self._labels[side]([self._places[side][symbol]])[0].what
+
+
 class Evidence(Struct, frozen=True):
     """What a kind says of two of its items.
 
@@ -54,8 +171,14 @@ class Evidence(Struct, frozen=True):
     """
 
     unit: str = "facets"
-    facets: tuple[Facet, ...] = ()
+    facets: Sequence[Facet] = ()
     names: Mapping[int, Any] = {}
+
+    def name(self, symbol: int) -> Any:
+        """Return what a symbol of either item stands for; None of a kind that names none."""
+        if isinstance(self.facets, SymbolFacets):
+            return self.facets.name(symbol)
+        return self.names.get(symbol)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -68,7 +191,8 @@ class PairExplanation:
         similarity, distance: the true value, whichever the collection measures.
         bound: that for similar items, of the collection or of the call.
         similar: whether the two are within it.
-        unit, facets: the parts that are compared; see ``Facet``. Empty if the kind names none.
+        unit: what several of the parts are called that the two are compared by.
+        parts: these, each made when it is asked for; ``facets`` has all of them.
         met_by: the parts of the indexes that both share: bands, rules or prefixes, in words.
         met: whether the probable index makes them candidates at that bound; None without one. They
             must share a part of it, of some indexes more than one, and as many rows of their
@@ -89,7 +213,7 @@ class PairExplanation:
     bound: float
     similar: bool
     unit: str
-    facets: tuple[Facet, ...] = field(repr=False)
+    parts: Facets = field(repr=False)
     met_by: tuple[str, ...]
     met: bool | None
     probability: float | None
@@ -108,6 +232,11 @@ class PairExplanation:
         return "similarity" if self.distance is None else "distance"
 
     @property
+    def facets(self) -> tuple[Facet, ...]:
+        """The parts that are compared; empty if the kind names none."""
+        return self.parts.all
+
+    @property
     def common(self) -> tuple[Facet, ...]:
         """The facets in which the two agree at all."""
         return tuple(facet for facet in self.facets if facet.share > 0 or facet.is_frequent)
@@ -115,7 +244,7 @@ class PairExplanation:
     @property
     def differing(self) -> tuple[Facet, ...]:
         """The facets in which they do not wholly agree."""
-        return tuple(facet for facet in self.facets if not facet.agrees and facet.weight)
+        return self.parts.differing()
 
     def texts(self) -> tuple[str, str]:
         """Return both items as text for people."""
@@ -123,15 +252,14 @@ class PairExplanation:
 
     def to_dict(self, most: int | None = None) -> dict[str, Any]:
         """Return it as plain values, as JSON has them, and at most so many facets that differ."""
-        frequent = [facet for facet in self.facets if facet.is_frequent]
-        differing, equal = (
+        differing, frequent = (
             [
                 {"what": plain(facet.what), "left": plain(facet.left), "right": plain(facet.right)}
                 | ({} if facet.share in (0, 1) else {"share": facet.share})
                 | ({} if facet.weight == 1 else {"weight": facet.weight})
-                for facet in facets[:most]
+                for facet in facets
             ]
-            for facets in (self.differing, frequent)
+            for facets in (self.parts.differing(most), self.parts.frequent()[:most])
         )
         return {
             self.measured: self.value,
@@ -142,20 +270,12 @@ class PairExplanation:
             "met": self.met,
             "probability": self.probability,
             "differing": differing,
-            **({"frequent": equal} if equal else {}),
+            **({"frequent": frequent} if frequent else {}),
         }
 
     def counts(self) -> dict[str, int]:
         """Count the facets that are common, those that differ, and those that one has alone."""
-        counts = dict.fromkeys(("common", "different", "only_left", "only_right"), 0)
-        for facet in self.facets:
-            if not (facet.share or facet.weight):  # as of a field that does not count
-                continue
-            if (facet.left is None) != (facet.right is None):
-                counts["only_right" if facet.left is None else "only_left"] += 1
-            else:
-                counts["common" if facet.agrees else "different"] += 1
-        return counts
+        return self.parts.counts()
 
     def __repr__(self) -> str:
         """Tell it in a few lines."""
@@ -174,14 +294,13 @@ class PairExplanation:
         """Yield it line by line, with at most so many of the facets that differ."""
         verdict = "similar" if self.similar else "not similar"
         yield f"{self.measured} {self.value:.6f}, {verdict}: the bound is {self.bound:g}"
-        if self.facets:
+        if self.parts:
             yield f"{self.unit}: {self.counted()}"
-        some = self.differing[:most]
+        some, differing = self.parts.differing(most), self.parts.count_differing()
         yield from (f"  {_told(facet)}" for facet in some)
-        if len(self.differing) > len(some):
-            yield f"  and {len(self.differing) - len(some):,} more that differ"
-        frequent = [facet for facet in self.facets if facet.is_frequent][:most]
-        yield from (f"  {_told(facet)}" for facet in frequent)
+        if differing > len(some):
+            yield f"  and {differing - len(some):,} more that differ"
+        yield from (f"  {_told(facet)}" for facet in self.parts.frequent()[:most])
         if self.met is not None:
             shares = any(not name.startswith(RARE) for name in self.met_by)
             why = ": what it has of both is not enough" if shares and not self.met else ""

@@ -42,7 +42,7 @@ ALLOWED_IMPORTS = {
     "zstandard": {"errors", "late"},
     "ragged": {"arrays", "kernels"},
     "results": {"arrays", "arrow", "errors", "notebooks", "ragged", "work"},
-    "evidence": {"results"},
+    "evidence": {"arrays", "late", "results"},
     "kernels": {"arrays", "errors", "extras", "late", "starting"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,

@@ -14,7 +14,7 @@ from simdb.answers.method import number_of
 from simdb.arrays import Bools
 from simdb.batches.signer import Agreement, Signed
 from simdb.errors import CorruptionError
-from simdb.evidence import RARE, Evidence, PairExplanation
+from simdb.evidence import RARE, Evidence, Facets, PairExplanation
 from simdb.exact.measures import Criterion, SetSimilarity
 from simdb.exact.thresholds import Bound, Threshold
 from simdb.opened.epochs import current_epoch
@@ -55,6 +55,7 @@ def explain_pair(opened: Opened, probe: Probe, key: Key, bound: Bound | None) ->
     inner = float(compared.values()[0])
     value = float(kind.outer_values(compared.values())[0])
     evidence = kind.evidence(signer.items, probe.item, other)
+    facets = evidence.facets
     met, met_by, probability = _met(opened, probe.item, other, within, inner)
     return PairExplanation(
         left=probe.key,
@@ -65,7 +66,7 @@ def explain_pair(opened: Opened, probe: Probe, key: Key, bound: Bound | None) ->
         bound=float(kind.outer_bound(within).fraction),
         similar=bool(within.meets_many(compared.numerators, compared.denominators)[0]),
         unit=evidence.unit,
-        facets=evidence.facets,
+        parts=facets if isinstance(facets, Facets) else Facets(facets),
         met_by=(*met_by, *_rare(opened, evidence, probe.item, other, within)),
         met=met,
         probability=probability,
@@ -142,6 +143,6 @@ def _rare(opened: Opened, evidence: Evidence, one: bytes, other: bytes, bound: B
     symbols = dict(zip(alone.tolist(), sets.values.tolist(), strict=True))
     met = np.intersect1d(looked_up, posted).tolist()
     unit = evidence.unit.removesuffix("s")
-    names = [evidence.names.get(symbols[place]) for place in met]
+    names = [evidence.name(symbols[place]) for place in met]
     told = [f"{RARE}{unit} {name!r}" for name in names if name is not None]
     return told or [f"{RARE}symbols"] if met else []  # a kind need not name its symbols

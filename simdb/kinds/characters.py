@@ -26,6 +26,8 @@ from simdb.evidence import Span
 
 NormalForm: TypeAlias = Literal["NFC", "NFD", "NFKC", "NFKD", "keep"]
 WhiteSpace: TypeAlias = Literal["collapse", "keep"]
+# Of the characters of a text, or its words: where each begins, and where it ends.
+Spans: TypeAlias = tuple[Int64s, Int64s]
 IGNORED = ("html", "case", "diacritics", "quotes", "punctuation", "digits", "invisible")
 # What is done character by character, whatever stands beside it, but for runs of digits.
 _BY_CHARACTER = frozenset(("diacritics", "quotes", "punctuation", "digits", "invisible"))
@@ -144,14 +146,17 @@ class Form(Struct, frozen=True):
 
     # -- for people ------------------------------------------------------------------------------
 
-    def placed(self, text: str) -> tuple[str, list[Span | None]]:
-        """Return a text as it is compared, but for white space, and its characters' places.
+    def placed(self, text: str) -> tuple[str, Spans | None]:
+        """Return a text as it is compared, but for white space, and where its characters are.
 
-        Each is of a span of the text as it was given; of none where that cannot be told.
+        That is where each begins and ends in the text as it was given; None if it cannot be told.
         """
+        if not self.ignore and in_normal_form(self.unicode, text) is text:
+            made = self.in_case(text)
+            if len(made) == len(text):  # hardly any character becomes several
+                places = np.arange(len(text) + 1)
+                return made, (places[:-1], places[1:])
         read, spans = text, [(place, place + 1) for place in range(len(text))]
-        if not self.ignore and text.isascii():
-            return self.in_case(text), list(spans)
         if self.has_markup:
             read, spans = _read(text)
         normal = read
@@ -163,7 +168,7 @@ class Form(Struct, frozen=True):
         spans = [span for span, size in zip(spans, sizes, strict=True) for _ in range(size)]
         made = self.normalised(read)
         if len(spans) != len(normal):
-            return made, [None] * len(made)
+            return made, None
         found: list[tuple[str, Span]] = []
         table = _stand_ins(self.ignore)
         for character, span in zip(normal, spans, strict=True):
@@ -173,8 +178,9 @@ class Form(Struct, frozen=True):
             elif stands:
                 found.append((stands, span))
         if "".join(one for one, _ in found) != made:
-            return made, [None] * len(made)
-        return made, [span for _, span in found]
+            return made, None
+        begins, ends = np.array([span for _, span in found], np.int64).reshape(-1, 2).T
+        return made, (begins, ends)
 
 
 # -- tables --------------------------------------------------------------------------------------

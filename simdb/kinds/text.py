@@ -11,19 +11,19 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
-from itertools import groupby, islice
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, cast
 
 import msgspec
 import numpy as np
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from simdb import kernels
 from simdb.arguments import can_be_iterated, short
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, ConfigurationError, CorruptionError
-from simdb.evidence import Label, Span, labelled
+from simdb.evidence import Evidence, Label, Span, SymbolFacets, labelled
 from simdb.kinds.base import (
     MAXIMUM_ITEM_BYTES,
     MOST_COUNTED,
@@ -33,6 +33,7 @@ from simdb.kinds.base import (
     Items,
     SettingOption,
     Settings,
+    Stored,
     SymbolKind,
     joined,
     shown,
@@ -44,6 +45,7 @@ from simdb.kinds.characters import (
     IGNORED,
     Form,
     NormalForm,
+    Spans,
     WhiteSpace,
     case_folded,
     case_folds,
@@ -82,6 +84,7 @@ ENGLISH_STOP_WORDS: tuple[str, ...] = (
 # fmt: on
 
 _WORD = re.compile(r"\w+")
+_BLANKS = re.compile(r"\s\s+")
 
 # -- settings ------------------------------------------------------------------------------------
 
@@ -324,6 +327,16 @@ class Text(SymbolKind, frozen=True):
             return TokenisedTexts(self, self.shingles, secret)
         return TextItems(self, secret)
 
+    def evidence(self, items: Items, left: Stored, right: Stored) -> Evidence:
+        """Return what each symbol of two texts stands for, found out where it is asked for."""
+        if isinstance(items, TextItems):
+            one, other = items.shingled(left), items.shingled(right)
+            if one.spans is not None is not other.spans:
+                sets = items.symbols([left, right])
+                facets = SymbolFacets((sets[0], sets[1]), (one.labels, other.labels))
+                return Evidence(self.labelled, facets)
+        return super().evidence(items, left, right)
+
     @property
     def symbols_a_byte(self) -> float:
         """Shingles that a byte of English text gives: a rule of thumb."""
@@ -421,11 +434,8 @@ class EncodedTexts(Items):
         except UnicodeDecodeError as error:
             raise CorruptionError(f"a stored {self.what} cannot be read: {error}") from error
 
-    def placed(self, item: bytes | memoryview) -> tuple[str, list[Span | None]]:
-        """Return a stored text as it is compared, but for white space, and its characters' places.
-
-        Each is of a span of the text as it was given; of none where that cannot be told.
-        """
+    def placed(self, item: bytes | memoryview) -> tuple[str, Spans | None]:
+        """Return a stored text as it is compared, but for white space; see ``Form.placed``."""
         return self._form.placed(self.decode(item))
 
     def code_points(self, items: Sequence[bytes | memoryview]) -> tuple[UInt8s, UInt32s, Int64s]:
@@ -464,23 +474,38 @@ class EncodedTexts(Items):
         return self._form.stands_for()
 
 
-def _windows(pieces: Sequence[tuple[str, Span | None]], size: int, between: str) -> list[Label]:
-    """Return every run of so many pieces, or all of fewer, with where it begins and ends."""
-    if not pieces:
-        return []
-    width = min(len(pieces), size)
-    texts, spans = zip(*pieces, strict=True)
-    begins = range(len(texts) - width + 1)
-    if between:
-        runs = [between.join(texts[begin : begin + width]) for begin in begins]
-    else:  # of characters
-        whole = "".join(texts)
-        runs = [whole[begin : begin + width] for begin in begins]
-    places = [
-        None if first is None or last is None else (first[0], last[1])
-        for first, last in zip(spans, spans[width - 1 :], strict=False)
-    ]
-    return labelled(runs, places)
+class Shingled(Struct, frozen=True):
+    """The shingles of a text: runs of so many of its pieces, or all of fewer, made when asked for.
+
+    Attributes:
+        pieces: its characters, or its words, as they are compared.
+        spans: where these are in the text as it was given; None if that cannot be told.
+        width: how many pieces a shingle has.
+        begins: the piece that each shingle begins with.
+    """
+
+    pieces: str | list[str]
+    spans: Spans | None
+    width: int
+    begins: Sequence[int]
+
+    @classmethod
+    def every(cls, pieces: str | list[str], spans: Spans | None, size: int) -> Self:
+        """Return all that a text has."""
+        width = min(len(pieces), size)
+        return cls(pieces, spans, width, range(len(pieces) - width + 1 if pieces else 0))
+
+    def labels(self, places: list[int] | None = None) -> list[Label]:
+        """Return the shingles, or those at some places among them, and where they are."""
+        begins = self.begins if places is None else [self.begins[place] for place in places]
+        runs: Iterable[Any] = (self.pieces[begin : begin + self.width] for begin in begins)
+        if not isinstance(self.pieces, str):
+            runs = map(" ".join, runs)
+        if self.spans is None:
+            return labelled(runs)
+        first = np.array(begins, np.int64)
+        starts, ends = self.spans[0][first], self.spans[1][first + self.width - 1]
+        return labelled(runs, zip(starts.tolist(), ends.tolist(), strict=True))
 
 
 class TokenisedTexts(EncodedTexts):
@@ -578,32 +603,38 @@ class TextItems(EncodedTexts):
 
     def labels(self, item: bytes | memoryview) -> list[Label]:
         """Return the shingles of a stored text, as they are compared, and where they are."""
+        return self.shingled(item).labels()
+
+    def shingled(self, item: bytes | memoryview) -> Shingled:
+        """Return the shingles of a stored text, which are made when they are asked for."""
         text, spans = self.placed(item)
         shingles = self._settings.shingles
         if isinstance(shingles, CharacterShingles):
-            characters = list(zip(text, spans, strict=True))
-            if self._settings.white_space == "collapse" and " ".join(text.split()) != text:
-                characters = [
-                    (" " if of_blanks else character, span)
-                    for of_blanks, run in groupby(characters, lambda one: one[0].isspace())
-                    for character, span in (islice(run, 1) if of_blanks else run)
-                ]
-                ends = [place for place, (one, _) in enumerate(characters) if one != " "]
-                characters = characters[ends[0] : ends[-1] + 1] if ends else []
-            return _windows(characters, shingles.size, "")
-        words: list[tuple[str, Span | None]] = []
-        for word, (begin, end) in self._words(text):
-            first, last = spans[begin], spans[end - 1]
-            span = None if first is None or last is None else (first[0], last[1])
-            words.append((word, span))
+            collapsed = " ".join(text.split())
+            if self._settings.white_space == "collapse" and collapsed != text:
+                if spans is not None:  # of a run of white space, the first is compared
+                    kept = np.ones(len(text), np.bool_)
+                    for run in _BLANKS.finditer(text):
+                        kept[run.start() + 1 : run.end()] = False
+                    kept[: len(text) - len(text.lstrip())] = False
+                    kept[len(text.rstrip()) :] = False
+                    spans = spans[0][kept], spans[1][kept]
+                text = collapsed
+            return Shingled.every(text, spans, self._size)
+        words = self._words(text)
+        if spans is not None:
+            first, end = np.array([span for _, span in words], np.int64).reshape(-1, 2).T
+            spans = spans[0][first], spans[1][end - 1]
+        found = Shingled.every([word for word, _ in words], spans, self._size)
         if not isinstance(shingles, StopWordShingles):
-            return _windows(words, self._size, " ")
+            return found
         stopped = {case_folded(self._form.normalised(word)) for word in shingles.stop_words}
-        return [
-            label
-            for (word, _), label in zip(words, _windows(words, self._size, " "), strict=False)
+        begins = [
+            begin
+            for begin, word in zip(found.begins, found.pieces, strict=False)
             if case_folded(word) in stopped and len(words) >= self._size
         ]
+        return replace(found, begins=begins)
 
     def _words(self, text: str) -> list[tuple[str, Span]]:
         if self._settings.words == "unicode":

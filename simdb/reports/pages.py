@@ -85,7 +85,7 @@ def beside(told: PairExplanation, left: str, right: str) -> Shown:
     """Return two items side by side, by what they are compared by, or line by line if texts."""
     one, other = told.items
     value = f"{told.measured} {told.value:.3f}"
-    note = f"{told.unit}: {told.counted('left', 'right')}" if told.facets else ""
+    note = f"{told.unit}: {told.counted('left', 'right')}" if told.parts else ""
     if isinstance(one, str) and isinstance(other, str):
         return texts_beside(value, (left, one), (right, other), note)
     return Shown(left, right, value, list(_fitting(_facets(told))), note)

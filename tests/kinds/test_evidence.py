@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import pickle  # noqa: TID251 - that users may pickle answers
 import re
 import sys
 import unicodedata
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 import simdb
 from simdb import kinds
 from simdb.errors import KeyNotFoundError
-from simdb.evidence import Evidence
+from simdb.evidence import Evidence, Facets, labelled
+from simdb.kinds.base import SymbolKind
 from simdb.kinds.characters import IGNORED
 from simdb.kinds.fingerprints import FingerprintMeasure
 from tests.support.kind_cases import ALL
@@ -41,6 +43,28 @@ def test_evidence_costs_a_few_calls_a_character(tmp_path):
         finally:
             sys.setprofile(None)
     assert calls[0] < 20 * len(text)
+
+
+def test_a_text_is_cut_into_labels_only_where_they_are_told(tmp_path, monkeypatch):
+    """Labels of all shingles, of which five were told, took most of the time."""
+    made: list[int] = []
+
+    def counted(*given: Any) -> Any:
+        labels = labelled(*given)
+        made.append(len(labels))
+        return labels
+
+    monkeypatch.setattr("simdb.kinds.text.labelled", counted)
+    text = " ".join(f"word{number}" for number in range(100))
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Text(), seed=1)
+        collection.add("a", text)
+        told = collection.explain_match("first " + text + " at the end", "a")
+    assert told.to_dict(5)["only_left"] == 17
+    assert str(told).count("only left") == 5
+    assert sum(made) == 10
+    assert len(told.facets) == len(text) - 8 + 17
+    assert told == pickle.loads(pickle.dumps(told))
 
 
 SHINGLES = [
@@ -171,6 +195,25 @@ def test_labels_of_shingles_are_equal_as_their_symbols_are(
                 letters = re.sub(r"[\W_]+", "", what)
                 assert set(letters) <= set(of_text)
     assert len(set(labels.values())) == len(labels)
+
+
+@given(st.tuples(TEXTS, TEXTS), st.sampled_from(SHINGLES), st.booleans(), st.integers(0, 5))
+def test_what_is_told_of_texts_is_as_of_all_their_shingles(
+    texts: tuple[str, str], shingles: Any, lowercase: Any, most: int
+) -> None:
+    kind = simdb.Text(shingles, lowercase)
+    items = kind.make_items(b"secret")
+    pair = [items.encode(text) for text in texts]
+    found, whole = kind.evidence(items, *pair), SymbolKind.evidence(kind, items, *pair)
+    told, every = found.facets, Facets(whole.facets)
+    assert isinstance(told, Facets)
+    for number in (most, None):
+        assert told.differing(number) == every.differing(number)
+    assert (told.counts(), len(told)) == (every.counts(), len(every))
+    assert told.count_differing() == every.count_differing()
+    assert tuple(told) == whole.facets
+    assert (told == every, hash(told)) == (True, hash(every))
+    assert {symbol: found.name(symbol) for symbol in whole.names} == whole.names
 
 
 def test_shingles_have_their_places_in_the_text_as_it_was_given(tmp_path: Path) -> None:
