@@ -1431,7 +1431,7 @@ def table(columns: Mapping[str, Any], promise: Mapping[str, Any] | None = None) 
         columns: by name, arrays of NumPy or of Arrow, or lists.
         promise: kept as JSON under ``simdb``.
     """
-    made = library().table(dict(columns))
+    made = library().table({name: column(values) for name, values in columns.items()})
     return made.replace_schema_metadata({"simdb": json.dumps(promise)}) if promise else made
 
 
@@ -1508,7 +1508,7 @@ def reader_of(
                 if field.name in maps:
                     values = [list(dict(one).items()) for one in values]
                 with _told_of_types(field.name, () if field.name in names else remedies):
-                    arrays.append(arrow.array(values, field.type))
+                    arrays.append(column(values, field.type))
             yield arrow.record_batch(arrays, schema=schema)
 
     return arrow.RecordBatchReader.from_batches(schema, batches())
@@ -1536,7 +1536,7 @@ def _type_of(values: list[Any]) -> Any:
     if values and isinstance(values[0], np.ndarray):
         return arrow.list_(arrow.from_numpy_dtype(values[0].dtype), values[0].size)
     try:
-        return arrow.array(values).type
+        return column(values).type
     except OverflowError:
         lists = any(isinstance(value, list) for value in values)
         wide = arrow.list_(arrow.uint64()) if lists else arrow.uint64()
@@ -1640,21 +1640,115 @@ def keys_column(keys: Sequence[Key | None], *, of_numbers: bool = False) -> Any:
     if len(kinds) > 1:
         raise UsageError(MIXED_KEYS)
     are_numbers = kinds == {int} if kinds else of_numbers
-    return arrow.array(keys, arrow.int64() if are_numbers else arrow.string())
+    return column(keys, arrow.int64() if are_numbers else arrow.string())
 
 
 def json_column(values: Sequence[Any]) -> Any:
     """Return values as a column of JSON text; None is null."""
     texts = [None if value is None else json.dumps(value, default=str) for value in values]
-    return library().array(texts, library().string())
+    return column(texts, library().string())
 
 
-def numbers(values: npt.NDArray[np.int64]) -> Any:
-    """Return an array of NumPy as one of Arrow: ``pyarrow.array`` would import pandas for it."""
+def column(values: Any, kind: Any = None) -> Any:
+    """Return what ``pyarrow.array`` does, which imports pandas where it is installed.
+
+    That takes a third of a second. It is left to what is not made here: values of several types,
+    mappings, and those that a column has no room for, which it refuses.
+
+    Args:
+        values: an array of NumPy or of Arrow, or a sequence.
+        kind: the type; by the values if it is not given.
+    """
     arrow = library()
-    return arrow.Int64Array.from_buffers(
-        arrow.int64(), values.size, [None, arrow.py_buffer(np.ascontiguousarray(values))]
+    if isinstance(values, arrow.Array | arrow.ChunkedArray) and kind is None:
+        return values
+    if type(values) is np.ndarray and kind is None and values.ndim == 1:
+        plain = values.dtype.kind in "iuf" and values.dtype.isnative
+        return numbers(values) if plain else arrow.array(values)
+    own = set(map(type, values)) if isinstance(values, list | tuple) else {object}
+    has_nulls = type(None) in own
+    own.discard(type(None))
+    made, types = None, arrow.types
+    if not own:
+        made = arrow.nulls(len(values), kind)
+    elif own == {str} and (kind is None or types.is_string(kind) or types.is_large_string(kind)):
+        made = _texts(values, arrow.string() if kind is None else kind)
+    elif own == {bool} and (kind is None or types.is_boolean(kind)):
+        made = arrow.BooleanArray.from_buffers(
+            arrow.bool_(), len(values), [_validity(values), _bits(map(bool, values), len(values))]
+        )
+    elif own == {int} and (kind is None or kind in (arrow.int64(), arrow.uint64())):
+        made = _of_numbers(values, np.uint64 if kind == arrow.uint64() else np.int64)
+    elif own == {float} and (kind is None or types.is_float64(kind)):
+        made = _of_numbers(values, np.float64)
+    elif own == {list} and (kind is None or types.is_list(kind)):
+        made = _lists(values, kind)
+    elif own == {np.ndarray} and not has_nulls and kind and types.is_fixed_size_list(kind):
+        flat = column(np.concatenate(values))
+        if flat.type == kind.value_type and all(one.size == kind.list_size for one in values):
+            made = arrow.FixedSizeListArray.from_arrays(flat, type=kind)
+    return arrow.array(values, kind) if made is None else made
+
+
+def _lists(values: Sequence[list[Any] | None], kind: Any) -> Any:
+    """Return lists as a column; None where it has no room."""
+    arrow = library()
+    inner = column(
+        list(chain.from_iterable(value or () for value in values)),
+        None if kind is None else kind.value_type,
     )
+    if not isinstance(inner, arrow.Array) or len(inner) >= 2**31:
+        return None
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value or ()) for value in values], out=offsets[1:])
+    buffers = [_validity(values), arrow.py_buffer(offsets)]
+    kind = arrow.list_(inner.type) if kind is None else kind
+    return arrow.Array.from_buffers(kind, len(values), buffers, children=[inner])
+
+
+def _texts(values: Sequence[str | None], kind: Any) -> Any:
+    """Return texts as a column; None where it has no room, or one is no text that Arrow takes."""
+    arrow = library()
+    try:
+        encoded = [b"" if value is None else value.encode() for value in values]
+    except UnicodeEncodeError:
+        return None
+    offsets = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, encoded), np.int64, len(values)), out=offsets[1:])
+    if kind == arrow.string():
+        if offsets[-1] >= 2**31 - 1:
+            return None
+        offsets = offsets.astype(np.int32)
+    buffers = [_validity(values), arrow.py_buffer(offsets), arrow.py_buffer(b"".join(encoded))]
+    return arrow.Array.from_buffers(kind, len(values), buffers)
+
+
+def _of_numbers(values: Sequence[Any], dtype: type[np.generic]) -> Any:
+    """Return numbers as a column; None if one is too large."""
+    try:
+        made = np.fromiter((value or 0 for value in values), dtype, len(values))
+    except OverflowError:
+        return None
+    return numbers(made, _validity(values))
+
+
+def _validity(values: Sequence[Any]) -> Any:
+    """Return the bits that tell which values are there; None if all are."""
+    if None not in values:
+        return None
+    return _bits((value is not None for value in values), len(values))
+
+
+def _bits(truths: Iterable[bool], count: int) -> Any:
+    """Return so many truths as Arrow has them."""
+    return library().py_buffer(np.packbits(np.fromiter(truths, np.bool_, count), bitorder="little"))
+
+
+def numbers(values: npt.NDArray[Any], validity: Any = None) -> Any:
+    """Return an array of numbers of NumPy as one of Arrow, as ``column`` does."""
+    arrow = library()
+    kind, buffer = arrow.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
+    return arrow.Array.from_buffers(kind, values.size, [validity, arrow.py_buffer(buffer)])
 
 
 def taken(

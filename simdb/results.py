@@ -522,7 +522,7 @@ class Outcomes(Sequence[Outcome], Tabular):
             columns[name] = (
                 arrow.keys_column(values, of_numbers=of_numbers)
                 if name in keyed
-                else library.array(values, kind)
+                else arrow.column(values, kind)
             )
         return arrow.table(columns)
 
@@ -539,8 +539,8 @@ class Stats(dict[str, Any], Tabular):
         library, leaves = arrow.library(), list(leaves_of(self))
         values = [None if _is_nan(value) else json.dumps(value) for _, value in leaves]
         text = library.string()
-        names = library.array([name for name, _ in leaves], text)
-        return arrow.table({"name": names, "value": library.array(values, text)})
+        names = arrow.column([name for name, _ in leaves], text)
+        return arrow.table({"name": names, "value": arrow.column(values, text)})
 
 
 def leaves_of(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -1044,7 +1044,7 @@ class Pairs(Tabular):
         }
         none[self._measured] = np.empty(0)
         if self._since is not None:
-            none["sides"] = arrow.library().array([], arrow.library().string())
+            none["sides"] = arrow.column([], arrow.library().string())
         if self._with_metadata:
             none |= {name: arrow.json_column([]) for name in _OF_SIDES}
         return none
@@ -1058,7 +1058,7 @@ class Pairs(Tabular):
             measured = getattr(batch, self._measured)
             columns = {"left": left, "right": right, self._measured: measured}
             if self._since is not None:
-                names = arrow.library().array(_SIDES, arrow.library().string())
+                names = arrow.column(_SIDES, arrow.library().string())
                 columns["sides"] = names.take(arrow.numbers(self._since.places(batch)))
             if self._with_metadata:
                 for name, metadata in zip(_OF_SIDES, _metadata(batch, *lookups), strict=True):

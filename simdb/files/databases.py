@@ -181,7 +181,7 @@ def _without_infinities(batch: Any) -> Any:
             told = [arrow.plain(value) for value in arrow.values_as_text(column)]
             for row in np.flatnonzero(ends).tolist():
                 told[row] = "infinity" if numbers[row] > 0 else "-infinity"
-            made = arrow.library().array(told, arrow.library().string())
+            made = arrow.column(told, arrow.library().string())
             batch = batch.set_column(place, field.with_type(made.type), made)
     return batch
 

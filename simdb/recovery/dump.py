@@ -248,7 +248,11 @@ def _write_items(
                 columns.append(tables.bytes_column(part.signatures(columns[0])))
             if keys == _JSON:
                 columns[0] = list(map(json.dumps, columns[0]))
-            target.write_table(arrow.table(columns, schema=schema))
+            made = [
+                tables.column(values, kind)
+                for values, kind in zip(columns, schema.types, strict=True)
+            ]
+            target.write_table(arrow.table(made, schema=schema))
             done += len(rows)
             if progress is not None:
                 progress(Progress("writing", done, part.count))

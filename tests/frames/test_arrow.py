@@ -833,3 +833,67 @@ def test_numbers_of_arrow_are_those_that_pyarrow_has_itself(kind: Any) -> None:
         joined = pa.chunked_array(chunks, kind)
         assert arrow.numbers_in(joined).tolist() == joined.to_pylist()
     assert arrow.numbers_in(pa.array([None, 1, None]).slice(1).is_null()).tolist() == [False, True]
+
+
+MADE = [
+    ([], None),
+    ([], pa.string()),
+    ([None, None], None),
+    (["a", None, "é한", ""], None),
+    (["x", None] * 9, pa.large_string()),
+    ([1, None, -5, 2**62], None),
+    ([2**63, None], pa.uint64()),
+    ([1.5, None, float("inf")], None),
+    ([True, None, False] * 7, None),
+    ([[1], None, [], [None, 2]], None),
+    ([["a"], ["b", "c"]], pa.list_(pa.string())),
+    ([[[1.5]], []], None),
+    ([np.ones(3, np.float32)] * 2, pa.list_(pa.float32(), 3)),
+    (np.arange(10)[::2], None),
+    (np.ones(3, np.float32), None),
+]
+LEFT = [  # to pyarrow, which takes some and refuses others
+    ([1, 2.5], None),
+    ([[1], [2.5]], None),
+    ([{"a": 1}], None),
+    ([b"a"], pa.binary()),
+    (np.array([True]), None),
+    ([np.ones(3, np.float32), None], pa.list_(pa.float32(), 3)),
+    ([np.ones(2, np.float32)], pa.list_(pa.float32(), 3)),
+    ([2**63], None),
+    ([-1], pa.uint64()),
+    (["\ud800"], None),
+    (["a", 1], None),
+    ([[1], 2], None),
+]
+
+
+def _made(make: Any, values: Any, kind: Any) -> Any:
+    try:
+        made = make(values, kind)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        return type(error), str(error)
+    made.validate(full=True)
+    return made, made.type
+
+
+def test_columns_are_as_pyarrow_makes_them(monkeypatch):
+    wanted = [_made(pa.array, *one) for one in MADE + LEFT]
+    assert [_made(arrow.column, *one) for one in MADE + LEFT] == wanted
+    monkeypatch.delattr(pa, "array")  # which would import pandas
+    assert [_made(arrow.column, *one) for one in MADE] == wanted[: len(MADE)]
+
+
+def test_tables_are_written_without_pandas(tmp_path, monkeypatch):
+    """To import it took longer than to write a small table."""
+    rows = [(key, f"{A} {A} {key}", {"n": [key], "s": str(key)}) for key in range(9)]
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        texts = db.collection("t", simdb.Text(), threshold=0.5, seed=1)
+        texts.add_many(rows)
+        told = [dict(row.metadata or {}, key=row.key, item=row.item) for row in texts.items()]
+        monkeypatch.delattr(pa, "array")
+        assert texts.pairs().to_arrow().num_rows > 9
+        assert texts.pairs(metadata=True).to_arrow().num_rows > 9
+        assert texts.groups().to_arrow().num_rows == 9
+        assert arrow.reader_of(lambda: told, "key").read_all().to_pylist() == told
+        db.dump(tmp_path / "dumped")
