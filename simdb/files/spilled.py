@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from os import SEEK_END
 from typing import IO, overload
 
 from simdb.results import Key
+
+MOST_WAITING = 2**16  # bytes of rows that are written at once
+ROW_BYTES = 64  # about, that a row takes in memory besides its own
 
 
 class Spilled(Sequence[bytes]):
@@ -26,21 +30,30 @@ class Spilled(Sequence[bytes]):
         self._file = file
         self._begins = array("q") if begins is None else begins
         self._ends = array("q") if ends is None else ends
+        self._added: list[bytes] = []  # rows that came one by one, and are to be written
+        self._size = 0  # of these
 
     def append(self, raw: bytes) -> None:
-        """Add a row."""
-        self.extend([raw])
+        """Add a row, which is written with those after it: to find the end of a file is slow."""
+        self._added.append(raw)
+        self._size += ROW_BYTES + len(raw)
+        if self._size >= MOST_WAITING:
+            self._write()
 
     def extend(self, raws: Iterable[bytes]) -> None:
         """Add several rows."""
+        self._write(raws)
+
+    def _write(self, raws: Iterable[bytes] = ()) -> None:
+        added, self._added, self._size = self._added, [], 0
         end = self._file.seek(0, SEEK_END)
-        for raw in raws:
+        for raw in chain(added, raws):
             self._begins.append(end)
             end += self._file.write(raw)
             self._ends.append(end)
 
     def __len__(self) -> int:
-        return len(self._ends)
+        return len(self._ends) + len(self._added)
 
     @overload
     def __getitem__(self, place: int) -> bytes: ...
@@ -49,6 +62,8 @@ class Spilled(Sequence[bytes]):
     def __getitem__(self, place: slice) -> Spilled: ...
 
     def __getitem__(self, place: int | slice) -> bytes | Spilled:
+        if self._added:
+            self._write()
         if isinstance(place, slice):
             return Spilled(self._file, self._begins[place], self._ends[place])
         begin, end = self._begins[place], self._ends[place]
@@ -64,7 +79,7 @@ class SpilledKeys(Sequence[Key | None]):
 
     def append(self, key: Key) -> None:
         """Add the key of a row."""
-        self.extend([key])
+        self._spilled.append(_bytes_of(key))
 
     def extend(self, keys: Iterable[Key]) -> None:
         """Add the keys of several rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 import tracemalloc
 
@@ -22,6 +23,33 @@ def test_keys_that_wait_in_a_file_come_back_as_they_were():
         assert [*known[3:9]] == keys[3:9]
         assert [*others[::2]] == keys
         assert [*raws] == [b"a row"] * len(keys)
+
+
+def test_sequences_take_turns_with_a_file_that_is_read_between():
+    with tempfile.TemporaryFile() as file:
+        one, other = SpilledKeys(Spilled(file)), SpilledKeys(Spilled(file))
+        for key in range(5):
+            one.append(key)
+            other.append(f"key {key}")
+            assert (len(one), one[key], other[key]) == (key + 1, key, f"key {key}")
+        assert [*one] == [0, 1, 2, 3, 4]
+        assert [*other] == [f"key {key}" for key in range(5)]
+
+
+def test_keys_that_come_one_by_one_are_written_together():
+    class Counted(io.BytesIO):
+        seeks = 0
+
+        def seek(self, offset: int, whence: int = 0) -> int:
+            self.seeks += 1
+            return super().seek(offset, whence)
+
+    file = Counted()
+    known = SpilledKeys(Spilled(file))
+    for row in range(1_000):
+        known.append(row)
+    assert file.seeks == 1
+    assert (len(known), known[999]) == (1_000, 999)
 
 
 def test_keys_that_wait_in_a_file_take_a_few_bytes_of_memory():
