@@ -1726,7 +1726,7 @@ def _texts(values: Sequence[str | None], kind: Any) -> Any:
 def _of_numbers(values: Sequence[Any], dtype: type[np.generic]) -> Any:
     """Return numbers as a column; None if one is too large."""
     try:
-        made = np.fromiter((value or 0 for value in values), dtype, len(values))
+        made = np.fromiter((0 if value is None else value for value in values), dtype, len(values))
     except OverflowError:
         return None
     return numbers(made, _validity(values))

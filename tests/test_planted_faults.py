@@ -1584,7 +1584,7 @@ FAULTS = (
         "files/spilled.py",
         "        end = self._file.seek(0, SEEK_END)\n",
         "        end = self._ends[-1] if self._ends else self._file.seek(0, SEEK_END)\n",
-        "tests/cli/test_dedupe.py -k keys_that_come_twice",
+        "tests/files/test_spilled.py -k take_turns",
     ),
     Fault(
         "dedupe",
@@ -3441,6 +3441,34 @@ FAULTS = (
         "problem += self._of_key(rows, outcome.key, outcome.within_input)",
         "pass",
         "tests/cli/test_inputs.py -k by_a_pattern",
+    ),
+    Fault(
+        "kinds",
+        "kinds/text.py",
+        "            if one.spans is not None is not other.spans:",
+        "            if one.spans is None:",
+        "tests/kinds/test_evidence.py -k only_where",
+    ),
+    Fault(
+        "evidence",
+        "evidence.py",
+        "        alone = sorted(left.keys() - right.keys(), key=left.__getitem__)",
+        "        alone = sorted(left.keys() - right.keys())",
+        "tests/kinds/test_evidence.py -k as_of_all_their_shingles",
+    ),
+    Fault(
+        "arrow",
+        "arrow.py",
+        "        return numbers(values) if plain else arrow.array(values)",
+        "        return arrow.array(values)",
+        "tests/frames/test_arrow.py -k as_pyarrow_makes",
+    ),
+    Fault(
+        "arrow",
+        "arrow.py",
+        "(0 if value is None else value for value in values)",
+        "(value or 0 for value in values)",
+        "tests/frames/test_arrow.py -k as_pyarrow_makes",
     ),
 )
 

@@ -882,6 +882,7 @@ def test_columns_are_as_pyarrow_makes_them(monkeypatch):
     assert [_made(arrow.column, *one) for one in MADE + LEFT] == wanted
     monkeypatch.delattr(pa, "array")  # which would import pandas
     assert [_made(arrow.column, *one) for one in MADE] == wanted[: len(MADE)]
+    assert str(arrow.column([-0.0, None])[0]) == "-0.0"
 
 
 def test_tables_are_written_without_pandas(tmp_path, monkeypatch):

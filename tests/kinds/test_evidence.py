@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import simdb
@@ -197,6 +197,7 @@ def test_labels_of_shingles_are_equal_as_their_symbols_are(
     assert len(set(labels.values())) == len(labels)
 
 
+@example(("abcdefghijklm", "nopqrstuvwxyz"), SHINGLES[0], False, 3)
 @given(st.tuples(TEXTS, TEXTS), st.sampled_from(SHINGLES), st.booleans(), st.integers(0, 5))
 def test_what_is_told_of_texts_is_as_of_all_their_shingles(
     texts: tuple[str, str], shingles: Any, lowercase: Any, most: int
