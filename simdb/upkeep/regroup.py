@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
 
-from simdb import kernels
+from simdb import kernels, recipe
 from simdb.answers.choose import Question, choose
 from simdb.answers.entities import SHARE_OF_CELLS, Scale
 from simdb.answers.kept import ACTIONS, components_of, groups_of
 from simdb.answers.method import ProgressCallback, answered, keys_of_numbers
+from simdb.arguments import short
 from simdb.arrays import Bools, Float64s, Int64s, UInt32s
 from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Signer
@@ -127,21 +127,22 @@ def plain_of(
 def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any) -> None:
     """Make the groups of a collection that was filled anew, by what ``plain_groups`` told.
 
-    Items that are not there any more have left. ValueError and its like: it told nothing such.
+    Items that are not there any more have left. ValueError and its like: it told nothing such, or
+    what ``check`` calls damaged.
     """
     with access.write() as transaction:
         present = catalogue.present_settings(transaction, settings)
         writer = CollectionWriter(transaction, present.number)
         tables = GroupWriter(transaction, present.number)
-        next_label, next_change = map(int, plain["state"])
+        next_label, next_change = map(_number, plain["state"])
         for alias, label in plain["aliases"]:
-            tables.add_alias(int(alias), int(label))
+            tables.add_alias(_number(alias), _number(label))
         changes = [
             [
-                range(len(ACTIONS))[action],
+                _number(action),
                 _read_bound(bound),
-                int(label),
-                int(other),
+                _number(label),
+                _number(other),
                 _encoded(keys),
             ]
             for action, bound, label, other, keys in plain["changes"]
@@ -149,27 +150,38 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         if len(changes) != next_change - 1:
             raise ValueError("changes of groups are missing")
         known: dict[str, dict[int, int]] = {}
-        for bound, groups in plain["groups"].items():
+        for told, groups in {**plain["groups"]}.items():
+            bound = _read_bound(told)
             own = known.setdefault(bound, {})
             for label, keys in groups:
                 found = {key: writer.find(key) for key in _encoded(keys)}
-                own.update((item, int(label)) for item in found.values() if item is not None)
+                own.update((item, _number(label)) for item in found.values() if item is not None)
                 lost = [key for key, item in found.items() if item is None]
                 if lost:
-                    changes.append([ACTIONS.index("left"), str(bound), int(label), 0, lost])
+                    changes.append([ACTIONS.index("left"), bound, _number(label), 0, lost])
         tables.log(1, changes)
         tables.set_state(next_label, 1 + len(changes))
         if any(not 0 < label < next_label for own in known.values() for label in own.values()):
             raise ValueError("a group has an id that no group has had")
+        for _, _, problem in _problems_of_log(tables):
+            if problem:
+                raise ValueError(problem)
         settings = replace(present, groups=settings.groups)
         make_groups(access, writer, None, settings, known=known)
         catalogue.write_settings(transaction, settings)
 
 
+def _number(plain: Any) -> int:
+    """Return what numbers a group, a change or an action; ValueError: it is no such number."""
+    if type(plain) is not int or not 0 <= plain < 2**63:
+        raise ValueError(f"{short(plain)} is no number of a group or a change")
+    return plain
+
+
 def _read_bound(text: Any) -> str:
     """Return the bound that a text spells; ValueError: it spells none."""
     try:
-        return str(Fraction(text))
+        return str(recipe.fraction(text))
     except ZeroDivisionError as error:
         raise ValueError(f"{text!r} is no bound") from error
 
@@ -218,8 +230,11 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
 def _problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
     """Yield how many records tell what became of groups, and what is wrong with them."""
     next_label, next_change = tables.state()
-    largest = max((label for alias in tables.aliases() for label in alias), default=0)
-    count = 0
+    largest = count = 0
+    for alias, label in tables.aliases():
+        largest = max(largest, alias, label)
+        if not 0 < label < alias:
+            yield "", 0, f"group {alias:,} is an alias of {label:,}, which is no older group"
     for number, change in tables.changes(1):
         count += 1
         if not _is_change(change):

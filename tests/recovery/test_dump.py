@@ -431,16 +431,60 @@ def test_what_a_killed_dump_has_left_goes_with_the_next(tmp_path):
     assert not left.exists()
 
 
-@pytest.mark.parametrize("bound", ["half", "1/0", None, []])
-def test_changes_of_groups_at_a_bound_that_is_none_are_refused(tmp_path, bound):
-    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+@pytest.fixture(scope="module")
+def grouped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A dump without digests of a collection that keeps one group."""
+    folder = tmp_path_factory.mktemp("grouped")
+    with simdb.open(folder / "s.simdb", threads=1) as db:
         collection = db.collection("c", simdb.Set(), threshold=0.5, groups="chain", seed=1)
         collection.add_many([(1, [1, 2, 3]), (2, [1, 2, 3])])
-        db.dump(tmp_path / "dump")
-    without_digests(tmp_path / "dump")
-    (file,) = (tmp_path / "dump").glob("*groups.json")
-    groups = json.loads(file.read_text())
-    groups["changes"][0][1] = bound
-    file.write_text(json.dumps(groups))
-    with pytest.raises(simdb.StorageError, match="groups"):
-        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+        db.dump(folder / "dump")
+    without_digests(folder / "dump")
+    return folder / "dump"
+
+
+def with_groups(grouped: Path, target: Path, **change: Any) -> Path:
+    """Copy a dump, of whose groups some parts are others."""
+    shutil.copytree(grouped, target)
+    file = target / "0.groups.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    return target
+
+
+def test_groups_that_something_else_has_written_come_in(tmp_path, grouped):
+    aliases = [[4, 3], [5, 1]]
+    folder = with_groups(grouped, tmp_path / "dump", state=[6, 2], aliases=aliases)
+    simdb.load(folder, tmp_path / "new.simdb")
+    with simdb.open(tmp_path / "new.simdb", threads=1) as db:
+        assert db["c"].group(5).keys == (1, 2)
+        assert db.check(deep=True).sound
+
+
+NO_GROUPS: dict[str, dict[str, Any]] = {
+    **{
+        f"a change at the bound {bound}": {"changes": [[0, bound, 1, 0, [1, 2]]]}
+        for bound in ("half", "1/0", "1e999999999", None, [])
+    },
+    "a change of the group -1": {"changes": [[0, "1/2", -1, 0, [1, 2]]]},
+    "a change of no group": {"changes": [[0, "1/2", 0, 0, [1, 2]]]},
+    "a change that is none": {"changes": [[-1, "1/2", 1, 0, [1, 2]]]},
+    "a change of a group and a half": {"changes": [[0, "1/2", 1.5, 0, [1, 2]]]},
+    "too few changes": {"changes": []},
+    "aliases in a circle": {"state": [10, 2], "aliases": [[5, 6], [6, 5]]},
+    "an alias of itself": {"state": [10, 2], "aliases": [[5, 5]]},
+    "an alias that is none": {"aliases": [[-3, 1]]},
+    "an alias of a group that has not been": {"aliases": [[6, 5]]},
+    "a list for groups": {"groups": []},
+    "groups at a bound that is none": {"groups": {"half": [[1, [1, 3]]]}},
+    "a state beyond all integers": {"state": [1e308, 2]},
+    "a state beyond 64 bits": {"state": [2**64, 2]},
+    "no state": {"state": None},
+}
+
+
+@pytest.mark.parametrize("change", NO_GROUPS.values(), ids=[*NO_GROUPS])
+def test_groups_that_no_dump_writes_are_refused(tmp_path, grouped, change):
+    folder = with_groups(grouped, tmp_path / "dump", **change)
+    with pytest.raises(simdb.StorageError, match=r"groups beside .*0\.parquet cannot be read"):
+        simdb.load(folder, tmp_path / "new.simdb")
+    assert [path.name for path in tmp_path.iterdir()] == ["dump"]

@@ -251,6 +251,21 @@ def test_a_log_of_groups_that_says_what_cannot_be_is_found(tmp_path, changed, pr
         assert problem in found.problem
 
 
+@pytest.mark.parametrize("label", [2, 3, 0])
+def test_an_alias_of_a_group_that_is_no_older_is_found_and_followed_no_further(tmp_path, label):
+    with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
+        with db._handle.write() as transaction:
+            tables = GroupWriter(transaction, 1)
+            tables.add_alias(2, label)
+            tables.add_alias(3, 2)
+            tables.set_state(9, tables.state()[1])
+        (found,) = db.check().problems
+        assert f"group 2 is an alias of {label}" in found.problem
+        if label:
+            with pytest.raises(simdb.CorruptionError, match="an alias of"):
+                db["c"].group(3)
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyError, simdb.ConfigurationError])
 def test_what_a_caller_raises_ends_a_check_and_is_no_problem(path: Path, error: Any) -> None:
     def raises(_: object) -> None:

@@ -135,13 +135,18 @@ class GroupReader:
             yield _ITEM.unpack(key)[0]
 
     def alias(self, label: int) -> int:
-        """Return the label that one is an alias of, in the end; itself if of none."""
+        """Return the label that one is an alias of, in the end; itself if of none.
+
+        CorruptionError: one is not of an earlier label, so that they might lead round in a circle.
+        """
         while (found := self._get(_ALIAS + _LONG.pack(label))) is not None:
-            label = int(_NUMBER.unpack(found)[0])
+            later, label = label, int(_NUMBER.unpack(found)[0])
+            if label >= later:
+                raise layout.damage(f"group {later:,} is an alias of {label:,}, which is no older")
         return label
 
     def aliases(self) -> Iterator[tuple[int, int]]:
-        """Yield every alias and what it stands for, which may be one too."""
+        """Yield every alias and the earlier label that it stands for, which may be one too."""
         for key, value in self._scan(_ALIAS):
             yield _LONG.unpack(key)[0], _NUMBER.unpack(value)[0]
 
@@ -192,7 +197,7 @@ class GroupWriter(GroupReader):
         self._put(key, head + items + edges.weights.astype("<f8").tobytes())
 
     def add_alias(self, label: int, stands_for: int) -> None:
-        """Let a label be an alias of another."""
+        """Let a label be an alias of an earlier one."""
         self._put(_ALIAS + _LONG.pack(label), _NUMBER.pack(stands_for))
 
     def log(self, first: int, changes: Sequence[Any]) -> None:
