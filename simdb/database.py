@@ -646,12 +646,15 @@ def load(
                     labels.put(transaction, made.number, one.labels)
                 filled = database[one.settings.name]
                 given = one.given() if signatures else None
-                with one.signatures_refused() if given is not None else nullcontext():
+                with (
+                    one.rows_refused(),
+                    one.signatures_refused() if given is not None else nullcontext(),
+                ):
                     filled._load(
                         filled._known,
                         ingest.add.AddPolicy(),
                         one.rows(given),
-                        progress=progress,
+                        progress=_of_total(progress, one.count),
                         given=given,
                     )
                 if len(filled) != one.count:
@@ -663,6 +666,15 @@ def load(
                     with database._handle.writing() as access, recovery.dump.translated(one.file):
                         upkeep.regroup.restore_groups(access, kept, one.groups)
         creation.link_into_place(temporary, target)
+
+
+def _of_total(
+    progress: Callable[[Progress], None] | None, total: int
+) -> Callable[[Progress], None] | None:
+    """Return what tells progress, if anything does, with the total that is known of the rows."""
+    if progress is None:
+        return None
+    return lambda now: progress(replace(now, total=total))
 
 
 def _wanted(

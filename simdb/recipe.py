@@ -31,6 +31,7 @@ from simdb.lsh.planning import Plan, PlanRequest
 
 SECRET_BYTES = 32
 FORMAT = 1
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")  # of Unicode
 _QUOTIENT = re.compile(r"[0-9]+(/[0-9]+)?")  # as fractions are stored
 # What values that no recipe has may raise.
 _WRONG = KeyError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError
@@ -302,6 +303,8 @@ class Recipe(Struct, frozen=True, kw_only=True):
         """Raise ValueError for what planning never gives: it would take memory."""
         self._require_possible_banding()
         self._require_possible_bounds()
+        if not _VERSION.fullmatch(self.unicode_version):
+            raise ValueError(f"{self.unicode_version[:60]!r} is no version of Unicode")
 
     def _require_possible_banding(self) -> None:
         bands, rows = self.bands, self.rows

@@ -36,6 +36,7 @@ import numpy.typing as npt
 from simdb import arrow as tables
 from simdb.errors import (
     BadItemError,
+    CorruptionError,
     FormatVersionError,
     KeyExistsError,
     StorageError,
@@ -77,6 +78,16 @@ class DumpedCollection:
             return None
         with self.signatures_refused():
             return GivenSignatures(_SIGNATURE, self.signed_by, self.settings)
+
+    @contextmanager
+    def rows_refused(self) -> Iterator[None]:
+        """Say of rows that a collection does not take in which file they are."""
+        try:
+            yield
+        except KeyExistsError as error:
+            raise StorageError(f"{self.file}: two rows have the key {error.key!r}") from error
+        except BadItemError as error:
+            raise StorageError(f"{self.file}: {error.problem}") from error
 
     @contextmanager
     def signatures_refused(self) -> Iterator[None]:
@@ -297,6 +308,8 @@ def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
             )
         del document["format"]
         return _collections(source, **document)  # which knows no other names
+    except CorruptionError as error:  # of settings and labels, which name no file
+        raise CorruptionError(f"{source}: {error}") from error
     except (UnknownKindError, StorageError):
         raise
     except (*_WRONG, OSError, LookupError, AttributeError) as error:

@@ -45,7 +45,8 @@ def restore(
     Args:
         backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
         store: the store to replace.
-        progress: called now and then with the bytes copied.
+        progress: called now and then with the bytes copied, and before and after all of them are
+            verified.
 
     Raises:
         DatabaseBusyError: the store is open; the message names the processes.
@@ -74,7 +75,11 @@ def restore(
                     if progress is not None:
                         progress(Progress("copying", read.tell(), whole))
         with translated(target):
+            if progress is not None:
+                progress(Progress("verifying", 0, whole))
             _verify(source, target, temporary)
+            if progress is not None:
+                progress(Progress("verifying", whole, whole))
             temporary.chmod(mode | 0o600)
             _begin_history(temporary)
             temporary.chmod(mode)

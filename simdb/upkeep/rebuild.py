@@ -203,6 +203,7 @@ def rebuild(
                 while is_last and 0 < writer.manifest.next_number - position <= few:
                     numbers, signed, position = _signed_next(access, signer, writer, position)
                     added += _post(writer, index, signer.epoch, numbers, signed)
+                done += added
                 is_whole = position == writer.manifest.next_number
                 if is_whole and (settings.groups is None or not added):
                     catalogue.keep_from_garbage(transaction, catalogue.index_tables(index))
@@ -211,10 +212,11 @@ def rebuild(
                     writer.manifest.index = index
                     _switch(access, writer, now, settings, progress)
                     break
-            done += added
             if progress is not None:
                 progress(Progress("signing", done, None))
     clear_up(access)
+    if progress is not None and added:
+        progress(Progress("signing", done, None))
 
 
 def _switch(

@@ -138,7 +138,10 @@ def test_too_few_rows_for_so_many_items_are_refused():
 
 @pytest.mark.parametrize(
     "changed",
-    [{"containment": 3}, {"finds_equal": "yes"}, {"secret": ""}, {"containment": True}],
+    [
+        *({"containment": 3}, {"finds_equal": "yes"}, {"secret": ""}, {"containment": True}),
+        *({"unicode_version": version} for version in ("x", "", "1.", 1e308, None, [])),
+    ],
     ids=str,
 )
 def test_a_recipe_that_no_collection_has_is_refused(changed):

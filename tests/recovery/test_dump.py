@@ -311,6 +311,8 @@ CHANGES: dict[str, Any] = {
         "settings": {"kind": {"kind": "bits", "length": 64}, "compression": "zstd"}
     },
     "another sketch": {"settings": {"sketch": "quick"}},
+    "a version of Unicode in words": {"settings": {"unicode_version": "new"}},
+    "no version of Unicode": {"settings": {"unicode_version": None}},
 }
 
 
@@ -338,7 +340,33 @@ def test_a_folder_that_no_dump_writes_is_refused(tmp_path, dumped, change):
     catalogue.write_text(json.dumps(described))
     with pytest.raises(simdb.StorageError):
         simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    without_digests(tmp_path / "dump")
+    with pytest.raises(simdb.StorageError, match="dump"):
+        simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
     assert [path.name for path in tmp_path.iterdir()] == ["dump"]
+
+
+def test_rows_that_a_collection_does_not_take_are_told_with_their_file(tmp_path, dumped):
+    copied(dumped, tmp_path / "dump")
+    without_digests(tmp_path / "dump")
+    file = tmp_path / "dump" / "0.parquet"
+    rows = pq.read_table(file)
+    for wrong, told in (
+        (pa.concat_tables([rows, rows.slice(0, 1)]), "two rows have the key 'a'"),
+        (rows.set_column(0, "key", pa.array(["", "b"])), "row 0: key ''"),
+        (rows.set_column(2, "metadata", pa.array([None, "5"])), "row 1: metadata"),
+    ):
+        pq.write_table(wrong, file)
+        with pytest.raises(simdb.StorageError, match=r"0\.parquet: ") as caught:
+            simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+        assert told in str(caught.value)
+        assert "on_existing" not in str(caught.value)
+
+
+def test_the_progress_of_a_load_says_of_how_many_items(tmp_path, dumped):
+    told: list[simdb.Progress] = []
+    simdb.load(dumped, tmp_path / "new.simdb", progress=told.append)
+    assert told == [simdb.Progress("adding", 2, 2), simdb.Progress("adding", 1, 1)]
 
 
 @pytest.mark.parametrize("item", [DEEP, "5", '"x"', None])

@@ -147,6 +147,19 @@ def test_a_rebuild_that_is_cut_off_changes_nothing_and_leaves_nothing(tmp_path, 
         assert found_pairs(collection) == {k: s for k, s in pairs.items() if s >= 0.9}
 
 
+@pytest.mark.parametrize("groups", [None, "chain"])
+def test_the_progress_of_a_rebuild_ends_with_all_items(tmp_path, monkeypatch, groups):
+    monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 4)
+    told: list[simdb.Progress] = []
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", WORDS, **SURE, groups=groups)
+        collection.add_many((n, f"item {n}") for n in range(10))
+        collection.rebuild(seed=9, progress=told.append)
+    signed = [step.done for step in told if step.task == "signing"]
+    assert signed[:2] == [4, 8]
+    assert signed[-1] == 10
+
+
 def test_a_rebuild_of_a_dropped_collection_is_a_clear_error(tmp_path, monkeypatch):
     monkeypatch.setattr(maintaining, "REBUILT_AT_ONCE", 5)
     with simdb.open(tmp_path / "s.simdb") as db:
