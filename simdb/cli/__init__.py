@@ -27,13 +27,13 @@ def _complete_streams() -> None:
 
 def main() -> None:
     """Run the command line, and exit with the code of the result."""
-    # Arrow's own allocator gives pages back that the next batch of a table takes again.
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    # numpy's threads spin for 0.1 s before they sleep, once at the start, too: 2^28 cycles.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
-    collector.rest()
-    _complete_streams()
     try:
+        # Arrow's own allocator gives pages back that the next batch of a table takes again.
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+        # numpy's threads spin for 0.1 s before they sleep, once at the start, too: 2^28 cycles.
+        os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
+        collector.rest()
+        _complete_streams()
         from simdb.cli import signals
         from simdb.cli.app import app
         from simdb.cli.failures import tell_of_compiling

@@ -24,5 +24,7 @@ def compact(
         report = target.compact(progress=bar.callback)
     if telling.as_json:
         print_json(report)
-    else:
+    elif report:
         print_fields(report)
+    else:
+        telling.note("the store has no collections")

@@ -87,6 +87,8 @@ class Telling(Struct, frozen=True):
     def require_files(self, *outputs: str | None) -> list[str]:
         """Return the named outputs; none may be standard output together with --json."""
         named = [name for name in outputs if name is not None]
+        if "" in named:  # which would be the present folder
+            raise UsageError("the name of an output is empty")
         if self.as_json and STANDARD_STREAM in named:
             raise UsageError("--json and an output cannot both go to standard output")
         return named

@@ -9,7 +9,7 @@ import typer
 from msgspec import to_builtins
 
 import simdb
-from simdb.cli.failures import EXIT_PROBLEMS
+from simdb.cli.failures import EXIT_PROBLEMS, left_alone, told_when_interrupted
 from simdb.cli.output import Working, counted, print_json
 from simdb.cli.stores import settings_of
 from simdb.files.writing import printable
@@ -34,7 +34,7 @@ def repair(
 
     Example: simdb repair damaged.simdb repaired.simdb
     """
-    with telling.bar() as bar:
+    with told_when_interrupted(lambda: left_alone(str(new))), telling.bar() as bar:
         asked = settings_of(context)
         report = simdb.repair(
             damaged, new, threads=asked.threads, memory=asked.memory, progress=bar.callback

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 import simdb
+from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.output import Working
 
 
@@ -24,7 +25,7 @@ def restore(
 
     Example: simdb restore corpus-monday.simdb corpus.simdb
     """
-    with telling.bar() as bar:
+    with told_when_interrupted(lambda: left_alone(str(store))), telling.bar() as bar:
         simdb.restore(backup, store, progress=bar.callback)
     size = store.stat().st_size
     told = {"backup": str(backup), "store": str(store), "bytes": size}

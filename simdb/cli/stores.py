@@ -61,10 +61,13 @@ class Store(Struct, frozen=True):
     ) -> Iterator[simdb.Database]:
         """Open it; only ``create`` makes a new one."""
         settings = settings_of(self.context)
-        if not create and not Path(self.path).exists():
-            raise DatabaseNotFoundError(
-                f"{self.path}: there is no such store; 'simdb create' makes one"
-            )
+        if not create:
+            try:
+                Path(self.path).stat()  # Path.exists passes over circles of links
+            except (FileNotFoundError, NotADirectoryError):
+                raise DatabaseNotFoundError(
+                    f"{self.path}: there is no such store; 'simdb create' makes one"
+                ) from None
         with simdb.open(
             self.path,
             read_only=read_only,

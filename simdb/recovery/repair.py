@@ -49,7 +49,7 @@ from simdb.storage.collection.groups import GroupReader
 from simdb.storage.collection.tombstones import TOMBSTONE_BYTES, TOMBSTONES_PER_RECORD
 from simdb.storage.file import creation
 from simdb.storage.file.errors import translated
-from simdb.storage.file.preflight import file_mode, no_writer, parse_path
+from simdb.storage.file.preflight import file_mode, no_writer, parse_path, require_regular
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 from simdb.upkeep.regroup import plain_of, regroup, restore_groups
@@ -96,6 +96,7 @@ def repair(
     source, target = parse_path(damaged), parse_path(new)
     if not source.exists():
         raise DatabaseNotFoundError(f"{source} does not exist")
+    require_regular(source)
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")
     mode = file_mode(source) | OWNER_MAY  # what was private stays private

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import simdb
-from simdb.cli import search
+from simdb.cli import main, search
 from simdb.cli.failures import told_when_interrupted
 from tests.support import cli_stores
 from tests.support.cli_stores import THREE_ROWS
@@ -271,6 +271,33 @@ def test_an_interruption_before_the_command_begins_is_quiet(monkeypatch, is_wrap
     result = run("--version")
     assert result.exit_code == 130
     assert "Traceback" not in result.stderr
+
+
+def test_an_interruption_of_the_first_lines_of_the_command_is_quiet(monkeypatch):
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("simdb.cli.collector.rest", interrupt)
+    monkeypatch.setattr("simdb.cli.collector.finish", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+
+
+@pytest.mark.parametrize("command", ["repair", "restore", "restore over one"])
+def test_an_interruption_says_that_no_store_was_made(store, tmp_path, monkeypatch, command):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    verb, _, over = command.partition(" ")
+    monkeypatch.setattr(f"simdb.{verb}", interrupt)
+    new = tmp_path / "new.simdb"
+    if over:
+        new.touch()
+    result = run(verb, store, new)
+    assert result.exit_code == 130
+    told = f"{new} is as it was" if over else f"{new} was not written"
+    assert result.stderr == f"simdb: interrupted; {told}\n"
 
 
 def test_an_interruption_within_a_kernel_is_one(monkeypatch):

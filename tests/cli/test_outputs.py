@@ -393,6 +393,18 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path, folder):
             assert f"there is no folder {missing} for new.simdb" in refused.stderr
 
 
+def test_an_output_without_a_name_is_refused_in_words(tmp_path, monkeypatch):
+    write_rows(tmp_path / "rows.jsonl", [{"id": "a", "text": text_of(1)}])
+    done("create", tmp_path / "s.simdb", "c")
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    for command in (("export", "s.simdb", "-o", ""), ("dedupe", "rows.jsonl", "-o", "")):
+        refused = run(*command)
+        assert refused.exit_code == 2
+        assert refused.stderr == "simdb: the name of an output is empty\n"
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_folder_that_is_no_dump_is_refused_in_words(tmp_path):
     refused = run("load", tmp_path / "nothing", tmp_path / "new.simdb").stderr
     named = tmp_path / "nothing" / "simdb.json"

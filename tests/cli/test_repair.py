@@ -55,3 +55,6 @@ def test_a_file_that_is_no_store_or_a_target_that_exists_is_refused(store, tmp_p
     (tmp_path / "text").write_bytes(b"plain text")
     assert repair(tmp_path / "text", tmp_path / "b.simdb").exit_code == 3
     assert repair(store, store).exit_code == 3
+    refused = repair(tmp_path, tmp_path / "b.simdb")
+    assert refused.exit_code == 3
+    assert f"{tmp_path} is not a regular file" in refused.output

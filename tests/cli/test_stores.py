@@ -253,6 +253,21 @@ def test_a_store_that_is_absent_or_foreign_is_exit_code_3_and_stays_so(tmp_path,
     assert foreign.read_bytes() == b"hello, this is a text file\n" * 1000
 
 
+@pytest.mark.parametrize("command", ["stats", "compact"])
+def test_a_circle_of_links_is_not_called_absent(tmp_path, command):
+    (tmp_path / "s.simdb").symlink_to(tmp_path / "s.simdb")
+    result = run(command, tmp_path / "s.simdb")
+    assert result.exit_code == 3
+    assert "levels of symbolic links" in result.stderr
+
+
+def test_a_store_without_collections_is_told_to_have_none_to_compact(tmp_path):
+    simdb.open(tmp_path / "s.simdb").close()
+    result = done("compact", tmp_path / "s.simdb")
+    assert (result.stdout, result.stderr) == ("", "the store has no collections\n")
+    assert json.loads(done("compact", tmp_path / "s.simdb", "--json").stdout) == {}
+
+
 def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
     for arguments in (
         ["pairs", store, "absent"],
