@@ -49,7 +49,8 @@ def restore(
             verified.
 
     Raises:
-        DatabaseBusyError: the store is open; the message names the processes.
+        DatabaseBusyError: the store is open; the message names the processes, but for those that
+            have not used it since they forked.
         DatabaseNotFoundError: there is no such backup, or no folder for the store.
         NotADatabaseError: in the store's place is something that never was one.
         CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
@@ -84,6 +85,7 @@ def restore(
             _begin_history(temporary)
             temporary.chmod(mode)
             if target.exists():
+                environment.require_not_held(target)
                 with preflight.held_alone(target):
                     temporary.replace(target)
                 sync_folder(target.parent)

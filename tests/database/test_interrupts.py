@@ -417,9 +417,9 @@ from simdb.storage.file.environment import Environment
 
 signal.alarm(20)
 sys.unraisablehook = lambda _: None  # Python passes over what is raised before and after a fork
-closing = Environment._close_handles
+closing = Environment._unmap
 def interrupted(self):
-    Environment._close_handles = closing
+    Environment._unmap = closing
     self._environment = None
     raise KeyboardInterrupt
 
@@ -429,7 +429,7 @@ with simdb.open("s.simdb", threads=1) as database:
         collection.add(key, [1, 2])
         assert key in collection
     use("first")
-    Environment._close_handles = interrupted
+    Environment._unmap = interrupted
     child = os.fork()
     if not child:
         use("child")

@@ -90,6 +90,56 @@ def test_a_store_that_is_open_is_left_alone_and_who_has_it_is_named(store, backu
     assert count(store) == 3
 
 
+def forked():
+    """Fork a child that touches nothing, and wait for its end."""
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def test_a_store_that_is_open_is_left_alone_also_after_a_fork(store, backup):
+    def work(child):
+        with simdb.open(store, threads=1) as database:
+            for _ in range(2):
+                forked()
+            child.say("forked")
+            child.hear()
+            child.say(len(database["c"]))
+            forked()
+
+    child = Child(work)
+    assert child.hear() == "forked"
+    with pytest.raises(simdb.DatabaseBusyError, match="open in another process"):
+        simdb.restore(backup, store)
+    child.say("go on")
+    assert child.hear() == "5"
+    assert child.end() == 0
+    with simdb.open(store, threads=1) as database:
+        forked()
+        with pytest.raises(simdb.DatabaseBusyError, match=r"open in this process; .*iterators"):
+            simdb.restore(backup, store)
+        assert len(database["c"]) == 5
+        forked()
+    simdb.restore(backup, store)
+    assert count(store) == 3
+
+
+def test_a_child_of_a_fork_keeps_nobody_from_restoring_until_it_uses_the_store(store, backup):
+    database = simdb.open(store, threads=1)
+
+    def work(child):
+        child.hear()
+        child.say("alive")
+
+    child = Child(work)  # which has inherited it
+    database.close()
+    simdb.restore(backup, store)
+    child.say("are you?")
+    assert child.hear() == "alive"
+    assert child.end() == 0
+
+
 def test_a_backup_that_cannot_be_used_replaces_nothing(store, backup):
     data = bytearray(backup.read_bytes())
     data[3 * 4_096 :] = b"\xff" * len(data[3 * 4_096 :])

@@ -13,7 +13,8 @@ Rules that hold the store together:
 - Writers queue in ``locks.WriterQueue`` and only then begin LMDB's transaction; those that change
   little may share a commit with others of this process (``groups``).
 - Before a fork the environment is closed, so that a child inherits none; both open it again at
-  their next use. What a child inherits, where transactions are open, it leaves alone.
+  their next use. The parent keeps its claim to the file meanwhile (``FileWatch.claim``), so that
+  nobody replaces it. What a child inherits, where transactions are open, it leaves alone.
 - Opening takes the right to write. Who has to wait for it holds no lock meanwhile, and begins
   anew with that right (``_begun_after_wait``).
 - The map is reserved so large that it need not grow; it is grown only while no transaction of
@@ -817,9 +818,12 @@ class Environment:
         """Map the file; again if it is replaced by a restored one meanwhile."""
         deadline = time.monotonic() + REPLACING_PATIENCE
         while True:
+            before = self._watch  # kept over a fork
             watch = self._watch = preflight.FileWatch(self.path)
             size = self.map_size or creation.LARGEST_MAP
             self._environment = self._map(creation.size_within_limit(self.path, size))
+            if before is not None:  # from here on LMDB's lock keeps others from replacing the file
+                before.close()
             if watch.claim() and preflight.identity_of(self.path) == watch.identity:
                 return watch
             self._close_handles()
@@ -888,7 +892,19 @@ class Environment:
         if not (self.users.present or self._live or self._waiting):
             self._close_handles()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether this process keeps others from replacing the file; also after a fork."""
+        return self._watch is not None
+
     def _close_handles(self) -> None:
+        self._unmap()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def _unmap(self) -> None:
+        """Close all but what claims the file."""
         # The map first: where an interrupt leaves the others, they are opened anew with it.
         environment, self._environment = self._environment, None
         if environment is not None:
@@ -896,9 +912,6 @@ class Environment:
         queue, self._queue = self._queue, None
         if queue is not None:
             queue.close()
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.close()
         self.forget()
 
     def forget(self) -> None:
@@ -1417,9 +1430,12 @@ class Environment:
         return self._gate
 
     def before_fork(self) -> None:
-        """Close the file if no transaction is open."""
+        """Close the file if no transaction is open, but keep the claim to it, which nobody maps.
+
+        A child closes its share in that, which leaves the parent's.
+        """
         if not self._live and not self._waiting:
-            self._close_handles()
+            self._unmap()
 
     def after_fork(self) -> None:
         """Begin anew in a child; the file is opened at first use."""
@@ -1591,6 +1607,14 @@ def _acquired(
         else:
             environment.users.add(user)
         return environment
+
+
+def require_not_held(path: Path) -> None:
+    """Raise DatabaseBusyError if this process has a file open that is to be replaced."""
+    identity = preflight.identity_of(path)
+    known = None if identity is None else _registry.get(identity)
+    if known is not None and known.is_held:
+        raise DatabaseBusyError(f"{path} is open in this process; {preflight.CLOSE_HERE}")
 
 
 def _require_not_replaced(path: Path) -> None:
