@@ -3470,6 +3470,41 @@ FAULTS = (
         "(value or 0 for value in values)",
         "tests/frames/test_arrow.py -k as_pyarrow_makes",
     ),
+    Fault(
+        "upkeep",
+        "upkeep/regroup.py",
+        "if not 0 < label < alias:",
+        "if not 0 < label:",
+        "tests/upkeep/test_check.py -k no_older",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/regroup.py",
+        "raise ValueError(problem)",
+        "pass",
+        "tests/recovery/test_dump.py -k groups_that_no_dump",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "            self._unmap()\n",
+        "            self._close_handles()\n",
+        "tests/recovery/test_restore.py -k after_a_fork",
+    ),
+    Fault(
+        "recovery",
+        "recovery/restore.py",
+        "                environment.require_not_held(target)\n",
+        "",
+        "tests/recovery/test_restore.py -k after_a_fork",
+    ),
+    Fault(
+        "recovery",
+        "recovery/dump.py",
+        "except BadItemError as error:\n            raise StorageError",
+        "except FormatVersionError as error:\n            raise StorageError",
+        "tests/recovery/test_dump.py -k does_not_take",
+    ),
 )
 
 
