@@ -159,8 +159,8 @@ class Weights:
         if share > 1 + _ROUNDING:
             digits = min(17, 6 - int(math.log10(1 - wanted)))  # as many as tell both from 1
             raise ConfigurationError(
-                f"no pair matches with a probability of {wanted!r}: those that agree in all fields "
-                f"do with {self.probability(most):.{digits}g}"
+                f"no pair matches with a probability of {wanted!r}: the most that one can have is "
+                f"{self.probability(most):.{digits}g}"
             )
         steps = math.ceil(10_000 * (share - _ROUNDING))
         return Fraction(min(max(steps, 1), 10_000), 10_000)
@@ -172,9 +172,9 @@ class Weights:
 
     @property
     def _range(self) -> tuple[float, float]:
-        """The evidence of pairs that differ in all fields, and of pairs that agree in all."""
-        ends = ([one.levels[place].bits for one in self.fields] for place in (-1, 0))
-        least, most = map(sum, ends)
+        """The least and the most evidence of the fields of a pair; a missing value is 0 of it."""
+        least = sum(min(0.0, one.levels[-1].bits) for one in self.fields)
+        most = sum(max(0.0, one.levels[0].bits) for one in self.fields)
         return least, most
 
 

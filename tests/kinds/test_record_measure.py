@@ -36,6 +36,7 @@ SETTINGS = Record(
         Field("number", 90, "numeric", tolerance=2.5, missing="ignore"),
         Field("share", 40, "relative", tolerance=0.7),
         Field("level", 60, "levenshtein", tolerance=3, levels=[(1, 60), ("8/9", 45), (0.5, 3)]),
+        Field("lowest", 60, "levenshtein", tolerance=3, levels=[(1, 50), (0.5, 9), (0, 3)]),
         Field("date", 45, "date", tolerance=30),
         Field("unscored", 0),
     )
@@ -47,6 +48,7 @@ records = st.fixed_dictionaries(
     {},
     optional={
         **dict.fromkeys(("edit", "levenshtein", "alignment", "words", "exact", "level"), TEXTS),
+        "lowest": TEXTS,
         **dict.fromkeys(("overlap", "intersect"), TEXTS),
         "number": st.integers(0, 5) | st.decimals(0, 5, places=2).map(float),
         "share": st.integers(0, 9),
@@ -303,6 +305,9 @@ def test_rare_words_weigh_more_by_frozen_frequencies():
     [
         ({"levels": [(1, 101)]}, "levels must be pairs"),
         ({"levels": [(0.5, 10), (0.8, 5)]}, "levels must be pairs"),
+        ({"levels": [(1.1, 10), (0.8, 5)]}, "levels must be pairs"),
+        ({"levels": [(0.5, 10), (-0.1, 5)]}, "levels must be pairs"),
+        ({"levels": [(0.5, 10), ("1/0", 5)]}, "levels must be pairs"),
         ({"levels": [0.5]}, "levels: Expected array"),
         ({"separator": ";"}, "separator is for words"),
         ({"compare": "relative"}, "must be a share of at most 1, not 10"),

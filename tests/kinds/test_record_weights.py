@@ -122,7 +122,7 @@ def test_points_are_the_evidence_in_hundredths_of_bits(tables):
     for probability in (0.1, 0.5, 0.9, weights.probability_at(1)):
         assert weights.probability_at(float(weights.threshold(probability))) >= probability - 1e-9
     beyond = (1 + weights.probability_at(1)) / 2
-    with pytest.raises(ConfigurationError, match="those that agree in all fields do with"):
+    with pytest.raises(ConfigurationError, match="the most that one can have is"):
         weights.threshold(beyond)
     assert math.isnan(weights.probability(math.nan))
     sure = replace(weights, prior=35 - sum(field.levels[0].bits for field in weights.fields))
@@ -453,6 +453,53 @@ def test_what_was_learnt_holds_once_it_is_the_settings(tmp_path):
         table.rebuild(weights.kind.changed(fields=fields), threshold="0.1")
         with pytest.raises(ConfigurationError, match="the weights belong to other fields"):
             table.explain_pair(7, 67, weights)
+
+
+def persons(seed: int) -> tuple[list[dict[str, Any]], list[tuple[int, int, bool]]]:
+    """A table of pairs that lack some values, and what it says of a pair that it has a town.
+
+    Of even seeds a match, whether or not the towns are equal; of odd ones none.
+    """
+    seeded = random.Random(seed)
+    rows, labels = [], []
+    for number in range(60):
+        name, street = ("".join(seeded.choices("abcdefghij", k=8)) for _ in range(2))
+        town = seeded.choice("abc")
+        other = seeded.choice([None, town, "d"])
+        rows += [
+            {"name": name, "street": street, "town": town},
+            {"name": name, "street": seeded.choice([None, street, name]), "town": other},
+        ]
+        labels.append((2 * number, 2 * number + 1, (other is None) == bool(seed % 2)))
+    return rows, labels
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_labelled", [True, False])
+def test_probabilities_and_thresholds_are_those_of_the_settings_that_were_learnt(
+    seed, is_labelled, tmp_path
+):
+    """Where a field is evidence against a match whatever its values are, or for one, as well."""
+    rows, labels = persons(seed)
+    kind = TURNED.changed(fields=[*TURNED.fields[:2], simdb.Field("town", compare="exact")])
+    with opened(tmp_path / "s", rows, kind=kind, threshold="0.01") as (table,):
+        weights = table.learn(labels if is_labelled else None, seed=1, sample=SAMPLE)
+        town = [level.bits for level in weights.fields[2].levels]
+        if is_labelled:
+            assert max(town) < 0 if seed % 2 else min(town) > 0
+        pairs = [(pair.left, pair.right) for pair in table.pairs()]
+        before = table.match_probabilities(pairs, weights)
+        table.rebuild(weights.kind, threshold="0.01")
+        assert table.match_probabilities(pairs, weights) == pytest.approx(before)
+        scores = [pair.value for pair in table.score(pairs)]
+        assert [weights.probability_at(score) for score in scores] == pytest.approx(
+            before, abs=0.005
+        )
+        for probability in (0.2, 0.5, 0.9 * max(before)):
+            least = weights.threshold(probability)
+            for own, score in zip(before, scores, strict=True):
+                if abs(own - probability) > 0.005:
+                    assert (score >= least) == (own > probability)
 
 
 def test_other_kinds_have_no_weights(tmp_path):

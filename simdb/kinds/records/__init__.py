@@ -20,7 +20,7 @@ from simdb.arguments import short
 from simdb.arrays import Bools, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.evidence import Evidence, Facet
-from simdb.exact.thresholds import Threshold, exact_fraction
+from simdb.exact.thresholds import exact_fraction
 from simdb.kinds.base import (
     OBJECTS,
     Agreement,
@@ -124,8 +124,8 @@ class Field(Settings, frozen=True):
         invalid: what happens to a value that cannot be read, such as the 31st of February:
             ``"refuse"`` raises an error, ``"missing"`` stores it and treats it as missing.
         levels: steps instead of a continuous share. ``[(1, 100), ("0.8", 60)]`` gives 100 points
-            for the whole weight, 60 from eight tenths of it on, and else none. Points are whole
-            numbers up to the weight, and fall with the share.
+            for the whole weight, 60 from eight tenths of it on, and else none, or what a last
+            level of 0 gives. Points are whole numbers up to the weight, and fall with the share.
         separator: the text between the words of a set: ``";"`` in ``"data mining; sketches"``; by
             default white space. With a separator a value may also be a list of strings, which is
             stored as such a text.
@@ -247,19 +247,20 @@ class Field(Settings, frozen=True):
 
     def _require_levels(self) -> tuple[tuple[float | str, int], ...]:
         problem = (
-            f"{self._title}: levels must be pairs of a share, above 0 and up to 1, and of "
+            f"{self._title}: levels must be pairs of a share, from 0 up to 1, and of "
             "whole points up to the weight that fall with it, such as [(1, 100), (0.8, 60)], not "
             f"{short(self.levels)}"
         )
         levels = tuple(listed(level, problem) for level in listed(self.levels, problem))
         try:
-            shares = [Threshold.parse(least, name="a level").fraction for least, _ in levels]
+            shares = [exact_fraction(least) for least, _ in levels]
             points = [given for _, given in levels]
             whole = all(type(given) is int and 0 <= given <= self.weight for given in points)
-        except (ConfigurationError, TypeError, ValueError):
+            within = all(0 <= share <= 1 for share in shares)
+        except (TypeError, ValueError, ArithmeticError):
             raise ConfigurationError(problem) from None
         rising = [shares, points] != [sorted(shares, reverse=True), sorted(points, reverse=True)]
-        if rising or not whole:
+        if rising or not whole or not within:
             raise ConfigurationError(problem)
         written = (least if isinstance(least, str) else float(least) for least, _ in levels)
         return tuple(zip(written, points, strict=True))

@@ -15,7 +15,7 @@ import numpy as np
 
 from simdb.arrays import Float64s, Int64s, UInt64s
 from simdb.errors import ConfigurationError
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import Agreement, FieldAgreement
 from simdb.kinds.records.items import RecordFeatures
 from simdb.kinds.records.points import RecordMeasure, in_codes_of
@@ -104,8 +104,9 @@ class RecordAgreement(Agreement):
 
 def _leasts(field: Field) -> tuple[Fraction, ...]:
     """Return the least shares of the levels of a field above the lowest, rising."""
-    if field.levels:
-        return tuple(Threshold.parse(least).fraction for least, _ in reversed(field.levels))
+    given = tuple(exact_fraction(least) for least, _ in reversed(field.levels))
+    if any(given):
+        return tuple(filter(None, given))
     if field.compare in ("exact", "intersect"):
         # Words that stand for each other are nearly equal.
         return CONTINUOUS[1::-1] if field.equivalents else EQUAL
@@ -117,11 +118,18 @@ def _leasts(field: Field) -> tuple[Fraction, ...]:
 def _weighed(
     field: Field, leasts: Sequence[Fraction], bits: Float64s, frequent: Mapping[str, float]
 ) -> Field:
-    """Return a field whose points are the evidence of its levels above that of the lowest."""
-    points = np.rint(POINTS_A_BIT * (bits - bits[0])).astype(np.int64)
-    levels = [(str(least), int(own)) for least, own in zip(leasts, points[1:], strict=True)]
-    # What is missing is no evidence, so it has the points that stand for none.
-    nothing = int(np.clip(np.rint(-POINTS_A_BIT * bits[0]), 0, points[-1]))
-    weight = int(points[-1])
-    less = {value: min(weight, -round(POINTS_A_BIT * own)) for value, own in frequent.items()}
-    return field.changed(weight=weight, levels=levels[::-1], missing=nothing, frequent=less)
+    """Return a field whose points are the evidence of its levels above the least of any pair.
+
+    What is missing is no evidence, and has the points that stand for none: fewer than the lowest
+    level where all levels are evidence for a match, more than the highest where all are against it.
+    """
+    low, high = min(0.0, float(bits[0])), max(0.0, float(bits[-1]))
+    weight, nothing = round(POINTS_A_BIT * (high - low)), round(-POINTS_A_BIT * low)
+    points = np.rint(POINTS_A_BIT * (bits - low)).astype(np.int64).tolist()
+    levels = [(str(least), own) for least, own in zip((Fraction(0), *leasts), points, strict=True)]
+    kept = levels if points[0] else levels[1:]
+    beneath = weight - points[-1]
+    less = {
+        value: min(weight, beneath - round(POINTS_A_BIT * own)) for value, own in frequent.items()
+    }
+    return field.changed(weight=weight, levels=kept[::-1], missing=nothing, frequent=less)

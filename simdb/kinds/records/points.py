@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from simdb.arrays import Bools, Float64s, Int64s
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Threshold, exact_fraction
 from simdb.kinds.base import Compared, PairedMeasure
 from simdb.kinds.distances import (
     StringDistance,
@@ -190,7 +190,8 @@ def _on_levels(field: Field, shares: Shares) -> Shares:
     """Return the shares of the points of the first level that each reaches."""
     points = np.zeros(shares.numerators.size, np.int64)
     for least, given in reversed(field.levels):  # the highest comes first, and is set last
-        points[Threshold.parse(least).meets_many(*shares)] = given
+        share = exact_fraction(least)
+        points[Threshold(share).meets_many(*shares) if share else slice(None)] = given
     return Shares.of(points, field.weight)
 
 
