@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import reprlib
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from decimal import Decimal
@@ -88,6 +89,13 @@ def number_within(name: str, value: Any, most: float) -> float:
         limits = "of at least 0" if most == inf else f"between 0 and {most:g}"
         raise ConfigurationError(f"{name} must be a number {limits}, not {short(value)}")
     return number
+
+
+def require_once(names: Iterable[object], problem: str) -> None:
+    """Raise ConfigurationError with the problem if a name is given twice."""
+    twice = next((name for name, count in Counter(names).items() if count > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"{problem} {twice!r} twice")
 
 
 def require_function(name: str, value: object, *, optional: bool = True) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from simdb.arguments import can_be_iterated, short
+from simdb.arguments import can_be_iterated, require_once, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, MissingExtraError, Remedy, UsageError, WrongTypeError
 from simdb.extras import of_extra
@@ -432,7 +432,7 @@ class Columns(Struct, frozen=True):
         """Return the columns that arguments name.
 
         Raises:
-            UsageError: no column of items is named.
+            UsageError: no column of items is named, or one twice.
             WrongTypeError: what is named cannot be the name of one.
         """
         if item is None:
@@ -448,7 +448,9 @@ class Columns(Struct, frozen=True):
         if key is not None and not isinstance(key, str):
             raise WrongTypeError(f"key= must be the name of a column, not {short(key)}")
         items = item if isinstance(item, str) else tuple(map(str, several))
-        return cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
+        named = cls(items, key, (metadata,) if isinstance(metadata, str) else tuple(metadata))
+        require_once(named.item_names(), "item= names the column")
+        return named
 
     def item_names(self) -> list[str]:
         """Return the names of the columns that are read as items."""

@@ -61,7 +61,9 @@ def export(
         item_field: str | None = text_field or source.kind.name
         if source.kind.field_names is not None:
             if text_field is not None:
-                raise UsageError("--text-field is not for records, which have their own fields")
+                raise UsageError(
+                    "--text-field and --item-field are not for records, which have their own fields"
+                )
             if id_field in source.kind.field_names:
                 raise UsageError(f"records have a field {id_field!r}: name another with --id-field")
             item_field = None

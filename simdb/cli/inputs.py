@@ -251,7 +251,10 @@ class InputOptions(Struct, frozen=True):
         if names is None:
             return tuple(self.text_field or (kind.name,))
         if self.text_field:
-            raise UsageError("--text-field is not for records, whose settings name the fields")
+            raise UsageError(
+                "--text-field and --item-field are not for records, whose settings name the "
+                "fields: give --settings that name these, or a table without the other columns"
+            )
         if self.id_field in names:
             raise UsageError(
                 f"{self.id_field!r} is a field of the records and cannot be the key as well"

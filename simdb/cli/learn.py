@@ -90,8 +90,9 @@ def learn(
     if stored_labels and labels is not None:
         raise UsageError("--labels and --stored-labels contradict each other")
     said: Any = "stored" if stored_labels else None
+    outputs = telling.require_files(output, plot)
     if labels is not None:
-        require_no_input([output, plot], [labels])
+        require_no_input(outputs, [labels])
         said = labels_of(labels, integer_keys=integer_keys)
     with stored.both() as (source, partner), telling.bar() as bar:
         found = source.learn(

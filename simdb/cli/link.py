@@ -97,10 +97,20 @@ class Choices(RuleChoices, frozen=True):
     ] = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.settings is not None and self.are_given:
             raise UsageError(
                 "--settings contradicts --rule and --compare: edit the settings file instead"
             )
+
+    def kind(self) -> simdb.Record | None:
+        """Return the settings; None where they are to be proposed."""
+        if self.settings is None:
+            return None
+        kind = KindOptions(settings=self.settings).new("record")
+        if not kind.has_rules:
+            raise UsageError(f"--settings must be of records, not of {kind.plural}")
+        return cast("simdb.Record", kind)
 
 
 def link(
@@ -172,6 +182,8 @@ def link(
     Example: simdb link customers.csv orders.csv --one-to-one -o matches.csv
     """
     apart.require(one_to_one=one_to_one)
+    never = apart.pairs()
+    settings = choices.kind()
     least = None if threshold is None else rational(threshold)
     if least is not None and probability is not None:
         raise UsageError("--threshold and --probability contradict each other")
@@ -193,25 +205,30 @@ def link(
     ]
     given = [] if choices.settings is None or is_object(choices.settings) else [choices.settings]
     require_no_input(outputs, [*sides[0].sources, *sides[1].sources, *apart.files(), *given])
+    if settings is not None:
+        _require_columns(sides, settings)
     tell_choice(telling, sides, None)
     with Places(context, output).opened() as database, telling.bar() as bar:
         likely = None if least is not None else probability or 0.5
         try:
             how: dict[str, Any] = {"likely": likely, "one_to_one": one_to_one}
-            made = _stored(database, sides, choices, least, **how, telling=telling, bar=bar)
+            how |= {"telling": telling, "bar": bar}
+            made = _stored(database, sides, choices, settings, least, **how)
         except NothingAlikeError as error:
             if save_settings is not None:
                 raise
-            names = None if choices.settings is None else _settings(sides, choices)[0].field_names
+            names = None if settings is None else settings.field_names
             made = _stored_whole(database, of_whole_rows(sides, error, names), bar)
         own, other = made.tables
-        never = apart.pairs()
         for side, table, keys in zip(sides, made.tables, zip(*never, strict=True), strict=False):
             unknown = next((key for key in keys if key not in table), None)
             if unknown is not None:
                 is_number = isinstance(unknown, str) and unknown.isdecimal()
                 is_there = is_number and int(unknown) in table
-                remedy = ", but the number is: --integer-keys reads keys as numbers"
+                remedy = (
+                    ", but the number is: a .jsonl file of objects with left and right has keys as "
+                    "they are, and --integer-keys reads those of both tables as numbers"
+                )
                 told = f"{unknown!r} is no key of {side.name}{remedy if is_there else ''}"
                 raise UsageError(f"{apart.apart}: {told}")
         found = own.join(other, threshold=made.least, one_to_one=one_to_one, apart=never)
@@ -224,12 +241,8 @@ def link(
 # -- what is read ----------------------------------------------------------------------------------
 
 
-def _settings(sides: Sequence[Side], choices: Choices) -> tuple[simdb.Record, Proposal | None]:
-    """Return the settings that are given or proposed."""
-    if choices.settings is None:
-        proposal = proposed(sides, choices)
-        return proposal.kind, proposal
-    kind = cast("simdb.Record", KindOptions(kind="record", settings=choices.settings).new())
+def _require_columns(sides: Sequence[Side], kind: simdb.Record) -> None:
+    """Raise UsageError if a table lacks a column that settings name."""
     for side in sides:
         known = {name for row in side.rows for name in row}
         for name in kind.field_names:
@@ -237,7 +250,6 @@ def _settings(sides: Sequence[Side], choices: Choices) -> tuple[simdb.Record, Pr
                 raise UsageError(
                     f"{side.name}: column {name!r}, which the settings name, is missing"
                 )
-    return kind, None
 
 
 class _Stored(NamedTuple):
@@ -258,6 +270,7 @@ def _stored(
     database: simdb.Database,
     sides: Sequence[Side],
     choices: Choices,
+    kind: simdb.Record | None,
     least: Fraction | None,
     *,
     likely: float | None,
@@ -274,10 +287,13 @@ def _stored(
         NothingAlikeError: there are no rows, or nothing can be proposed, or learnt.
     """
     require_rows(sides)
-    kind, proposal = _settings(sides, choices)
-    tell_choice(telling, [], proposal)
-    if proposal is None:
+    proposal = None
+    if kind is None:
+        proposal = proposed(sides, choices)
+        kind = proposal.kind
+    else:
         kind = kind.counted(row for side in sides for row in side.samples(kind))
+    tell_choice(telling, [], proposal)
     tables = [stored(database, side, kind, least, bar) for side in sides]
     weights = None
     if least is None:

@@ -30,6 +30,7 @@ from simdb.files.writing import (
     json_line,
     printable,
     promised_form,
+    require_distinct,
     require_fitting_name,
     written_together,
 )
@@ -85,12 +86,13 @@ class Telling(Struct, frozen=True):
             note(text)
 
     def require_files(self, *outputs: str | None) -> list[str]:
-        """Return the named outputs; none may be standard output together with --json."""
+        """Return the named outputs, each another; with --json none may be standard output."""
         named = [name for name in outputs if name is not None]
         if "" in named:  # which would be the present folder
             raise UsageError("the name of an output is empty")
         if self.as_json and STANDARD_STREAM in named:
             raise UsageError("--json and an output cannot both go to standard output")
+        require_distinct(*named)
         return named
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 import simdb
 from simdb import arrow
+from simdb.arguments import require_once
 from simdb.cli.feed import Feed
 from simdb.cli.inputs import PROPOSED_KEYS, InputOptions, content_seed
 from simdb.cli.output import ProgressBar, Working, counted, note
@@ -60,6 +61,11 @@ class RuleChoices(Struct, frozen=True):
         ),
     ] = None
 
+    def __post_init__(self) -> None:
+        """Raise for what cannot be read, before any table is."""
+        self.rules()
+        self.fields()
+
     @property
     def are_given(self) -> bool:
         """Whether any are given."""
@@ -71,11 +77,14 @@ class RuleChoices(Struct, frozen=True):
 
     def fields(self) -> list[simdb.Field]:
         """Return the fields that are given."""
-        return [_field_from(text) for text in self.compare or ()]
+        fields = [_field_from(text) for text in self.compare or ()]
+        require_once([field.name for field in fields], "--compare names the field")
+        return fields
 
 
 def _rule_from(text: str) -> Any:
-    if not text.lstrip().startswith(("[", "{")):
+    is_name = len(text) > 1 and text[0] == text[-1] == '"'
+    if not is_name and not text.lstrip().startswith(("[", "{")):
         return text.split("+")
     try:
         return json.loads(text)
@@ -214,6 +223,13 @@ def require_rows(sides: Sequence[Side]) -> None:
 
 def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
     """Return the settings that are proposed for one table or two."""
+    held = set.intersection(*({*side.columns, side.key} for side in sides))
+    for text in choices.rule or ():
+        if text in held and not held.issuperset(text.split("+")):
+            raise UsageError(
+                f"--rule {text} means {' and '.join(text.split('+'))}; the one column of this name "
+                f"is {json.dumps(text, ensure_ascii=False)}, quotation marks included"
+            )
     proposal = propose_record(
         *(side.fields() for side in sides),
         rows=tuple(side.count for side in sides),
@@ -222,7 +238,6 @@ def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
         dates={name for side in sides for name in side.dates},
     )
     # A key, or what rows have that were not drawn.
-    held = set.intersection(*({*side.columns, side.key} for side in sides))
     left_out = {
         name: problem
         for name, problem in proposal.left_out.items()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 import typer
 
 from simdb import kinds
+from simdb.arguments import require_once
 from simdb.cli.options import Bound, rational
 from simdb.errors import ConfigurationError, UnknownKindError, UsageError
 from simdb.kinds import Kind
@@ -166,13 +167,15 @@ class KindOptions:
         ),
     ] = None
 
-    def new(self) -> Kind:
-        """Return the kind of a new collection; texts by default."""
+    def new(self, usual: str = "text") -> Kind:
+        """Return the kind of a new collection; by default the usual one."""
         name, chosen = self._chosen()
-        name = name or "text"
+        name = name or usual
         known = kinds.named(name)
         for needed in known.needed():
             if needed not in chosen:
+                if self.kind is None and self.settings is not None:
+                    raise ConfigurationError(f"--settings must give {needed}, for {known.plural}")
                 in_name = "".join(f":{place.upper()}" for place in known.in_the_name)
                 way = f"--kind {name}{in_name}, or with --settings" if in_name else "--settings"
                 raise ConfigurationError(f"--kind {name} needs {needed}: give it as {way}")
@@ -216,7 +219,8 @@ class KindOptions:
             settings = known.prepared({**chosen, **told})
             return kinds.restore({**base, **settings, "kind": name})
         except UsageError as error:
-            options = " and ".join(map(_named, told)) or "--kind and --settings"
+            given = [one for one in ("kind", "settings") if getattr(self, one) is not None]
+            options = " and ".join(map(_named, told or given))
             raise ConfigurationError(f"{options}: {error.problem}") from error
 
 
@@ -265,14 +269,23 @@ def _described(text: str) -> dict[str, Any]:
     is_json = is_object(text)
     where = "--settings" if is_json else f"--settings {text}"
     try:
-        described = json.loads(text if is_json else Path(text).read_text(encoding="utf-8-sig"))
+        given = text if is_json else Path(text).read_text(encoding="utf-8-sig")
+        described = json.loads(given, object_pairs_hook=_object)
         # What is not UTF-8 comes from a command line as surrogates, which JSON can also spell.
         json.dumps(described, ensure_ascii=False).encode()
     except UnicodeError:
         raise ConfigurationError(f"{where}: not UTF-8") from None
+    except ConfigurationError as error:
+        raise error.about(where) from None
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{where}: not JSON: {error}") from None
     if not isinstance(described, dict):
         raise ConfigurationError(f"{where}: not a JSON object")
     described.pop("about", None)  # what a file says of itself
     return described
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; ConfigurationError: it has a name twice."""
+    require_once([name for name, _ in pairs], "an object has the name")
+    return dict(pairs)

@@ -88,6 +88,12 @@ def test_kinds_are_described_by_names_and_json(options, kind):
         ({"settings": '{"kind": "sets"}'}, "the kind of --settings"),
         ({"settings": '{"kind": ["set"]}'}, "the kind of --settings"),
         ({"settings": '{"kind": "set"'}, "--settings: not JSON"),
+        (
+            {"settings": '{"fields": ["a"], "fields": ["b"]}'},
+            "an object has the name 'fields' twice",
+        ),
+        ({"settings": '{"kind": "record"}'}, "--settings must give fields, for records"),
+        ({"settings": '{"kind": "record", "fields": []}'}, "--settings: Record.fields must be"),
         ({"settings": '{"colour": 3}'}, "Text has no setting 'colour'; it has shingles"),
         ({"settings": '{"shingles": 3}'}, "shingles must be"),
         (

@@ -124,7 +124,13 @@ def test_a_key_of_digits_is_told_how_numbers_are_read(tmp_path):
     told = failed("link", tmp_path / "left.jsonl", tmp_path / "right.jsonl", "--threshold", 0.9,
                   "-o", tmp_path / "m.jsonl", "--one-to-one",
                   "--apart", tmp_path / "apart.tsv")  # fmt: skip
-    assert "--integer-keys reads keys as numbers" in told
+    assert "a .jsonl file of objects with left and right has keys as they are" in told
+    write_rows(tmp_path / "apart.jsonl", [{"left": 0, "right": 0}])
+    done("link", tmp_path / "left.jsonl", tmp_path / "right.jsonl", "--threshold", 0.9,
+         "-o", tmp_path / "m.jsonl", "--one-to-one",
+         "--apart", tmp_path / "apart.jsonl")  # fmt: skip
+    pairs = [json.loads(line) for line in (tmp_path / "m.jsonl").read_text().splitlines()]
+    assert {(pair["left"], pair["right"]) for pair in pairs} == {(n, n) for n in range(1, 9)}
 
 
 def test_columns_of_one_table_are_told_and_no_others(tmp_path):
@@ -163,6 +169,46 @@ def test_what_cannot_be_linked_is_said(tables, tmp_path, options, problem):
     assert problem in failed("link", tables / "left.csv", tables / "right.csv", "-o", output,
                              *options)  # fmt: skip
     assert not output.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--one-to-one", "--apart", "none.tsv"], "none.tsv"),
+        (["--one-to-one", "--apart", "bad.tsv"], "bad.tsv, line 1: expected tabs between"),
+        (["--save-settings", "m.csv"], "two outputs cannot both go to m.csv"),
+        (["--settings", "none.json"], "none.json"),
+        (["--settings", "{"], "--settings: not JSON"),
+        (["--settings", "{}"], "--settings must give fields, for records"),
+        (["--settings", '{"kind": "set"}'], "--settings must be of records, not of sets"),
+        (["--settings", '{"fields": ["a"], "candidates": ["b"]}'], "--settings: Record.candidates"),
+        (["--rule", "[1"], "--rule [1: not JSON"),
+        (["--compare", "name=numeric:x"], "the tolerance 'x' is not a number"),
+        (["--compare", "a=exact", "--compare", "a=edit"], "--compare names the field 'a' twice"),
+    ],
+)
+def test_what_is_wrong_whatever_the_tables_hold_is_told_first(
+    tmp_path, monkeypatch, options, problem
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("left.csv", "right.csv", "bad.tsv"):
+        Path(name).write_bytes(b"\xe4\n")
+    Path("bad.tsv").write_text("a b\n")
+    told = failed("link", "left.csv", "right.csv", "-o", "m.csv", *options)
+    assert problem in told
+    assert "--kind" not in told
+
+
+def test_a_column_whose_name_has_a_plus_is_named_as_json(tmp_path):
+    for side in ("left", "right"):
+        rows = [{"id": n, "na+me": f"n{n * 7}", "town": f"t{n % 3}"} for n in range(9)]
+        write_rows(tmp_path / f"{side}.jsonl", rows)
+    asked = ("link", tmp_path / "left.jsonl", tmp_path / "right.jsonl", "--threshold", 1,
+             "-o", tmp_path / "m.jsonl", "--rule")  # fmt: skip
+    told = failed(*asked, "na+me")
+    assert 'the one column of this name is "na+me", quotation marks included' in told
+    assert "rule na+me: about 9 pairs" in done(*asked, '"na+me"').stderr
+    assert "rule town and na+me: about 9 pairs" in done(*asked, '["town", "na+me"]').stderr
 
 
 def test_what_to_do_where_rows_are_twice_in_a_table_is_said(tmp_path):
@@ -256,6 +302,10 @@ def test_one_table_is_rid_of_its_duplicates_without_settings(tables, tmp_path):
         (["{both}", "--rule", "name", "--kind", "set"], "are only for records, not for --kind set"),
         (["{both}", "--compare", "age=exact"], "the table has no column 'age'; it has 'name'"),
         (["{both}", "--kind", "record", "--id-field", "no"], "there is no column 'no'"),
+        (
+            ["{both}", "--kind", "record", "--item-field", "name"],
+            "--item-field are not for records",
+        ),
     ],
 )
 def test_what_cannot_be_proposed_for_one_table_is_told(tables, tmp_path, options, problem):

@@ -574,6 +574,8 @@ def test_columns_of_two_tables_may_have_other_names(frame):
         simdb.link(left, right, **named, right_item=["nom"])
     with pytest.raises(simdb.WrongTypeError, match="item= must be the name"):
         simdb.dedupe(left, item=0)  # type: ignore[arg-type]
+    with pytest.raises(simdb.ConfigurationError, match="item= names the column 'name' twice"):
+        simdb.link(frame(left), frame(left), item=["name", "name"], key="id")
 
 
 @pytest.mark.parametrize(("pair", "table"), [((99, 1), "left"), ((1, 99), "right")])

@@ -461,7 +461,8 @@ def persons(seed: int) -> tuple[list[dict[str, Any]], list[tuple[int, int, bool]
     Of even seeds a match, whether or not the towns are equal; of odd ones none.
     """
     seeded = random.Random(seed)
-    rows, labels = [], []
+    rows: list[dict[str, Any]] = []
+    labels = []
     for number in range(60):
         name, street = ("".join(seeded.choices("abcdefghij", k=8)) for _ in range(2))
         town = seeded.choice("abc")
@@ -534,6 +535,8 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
     told = done("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
     assert "40 labelled pairs, 20 of them matches" in told.stdout
     assert "of others" not in told.stdout  # labels say nothing of either share
+    both = failed("learn", tmp_path / "s", "c1", "-o", settings, "--pair", 1, 1, "--plot", settings)
+    assert "two outputs cannot both go to" in both
     labels.write_text("1\t1\tmaybe\n")
     message = failed("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
     assert "a label is 1 or 0, not 'maybe'" in message

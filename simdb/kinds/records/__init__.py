@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, cast, get_args
 import numpy as np
 from msgspec import Meta
 
-from simdb.arguments import short
+from simdb.arguments import require_once, short
 from simdb.arrays import Bools, UInt16s, UInt64s
 from simdb.errors import ConfigurationError
 from simdb.evidence import Evidence, Facet
@@ -331,10 +331,7 @@ class Record(Kind, frozen=True):
                 f"Record.fields has {len(kept)} fields, but a record has at most {MOST_FIELDS}"
             )
         self._set("fields", kept)
-        names = [field.name for field in kept]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise ConfigurationError(f"Record.fields has the field {twice!r} twice")
+        require_once([field.name for field in kept], "Record.fields has the field")
         if not self.total_weight:
             raise ConfigurationError("Record.fields must contain a field with a weight above 0")
         self._set("candidates", self._require_rules())
