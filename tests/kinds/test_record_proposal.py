@@ -151,7 +151,21 @@ def test_what_stands_for_nothing_does_not_say_what_a_column_holds(nothing):
 def test_columns_of_what_no_field_may_have_are_left_out(value):
     rows = [{"name": f"name {n // 2}", "other": value if n else "a"} for n in range(99)]
     found = simdb.propose_record(rows)
-    assert found.left_out == {"other": "holds neither texts, numbers nor dates"}
+    assert found.left_out["other"].startswith("holds what is neither a text, a number nor a date")
+    rows = [
+        {"name": f"name {n // 2}", "other": value if n == 7 else f"{n} road"} for n in range(99)
+    ]
+    assert "date: 1 of 99 values, such as " in simdb.propose_record(rows).left_out["other"]
+
+
+def test_few_fractional_numbers_among_texts_are_missing_ones(tmp_path):
+    rows: list[dict[str, Any]]
+    rows = [{"name": f"name {n // 2}", "other": f"{n} road"} for n in range(99)]
+    rows[3]["other"] = 3.5
+    found = simdb.propose_record(rows)
+    assert found.reasons["other"] == "short texts; 1 other values are missing ones"
+    with simdb.open(tmp_path / "s") as database:
+        assert database.collection("c", found.kind).add_many(enumerate(rows)).added == 99
 
 
 def test_numbers_and_days_of_numpy_are_like_those_of_python():
@@ -188,7 +202,7 @@ def test_what_is_given_overrules_the_proposal():
         (RIGHT, {"fields": [simdb.Field("age")]}, "both tables have no column 'age'; they share"),
         ([{"state": "nsw"}] * 99 + [{"state": "vic"}], {}, "no rule proposes some pairs"),
         (
-            [{"price": 0.5}] + [{"price": "x"}] * 20,
+            [{"price": 0.5}, {"price": "x"}] * 20,
             {},
             "'price' has both texts and fractional numbers",
         ),
@@ -197,6 +211,23 @@ def test_what_is_given_overrules_the_proposal():
 def test_what_cannot_be_proposed_is_said(right, named, problem):
     with pytest.raises(simdb.ConfigurationError, match=problem):
         simdb.propose_record(LEFT, right, **named)
+
+
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ({"rows": "x"}, "rows must be two whole numbers in a tuple"),
+        ({"rows": 3}, "rows must be two whole numbers"),
+        ({"rows": (3,)}, "rows must be two whole numbers"),
+        ({"rows": (3, -1)}, "rows must be two whole numbers"),
+        ({"fields": "name"}, "fields must be an iterable of Field, not one text"),
+        ({"fields": ["name"]}, "fields must be Field objects, not str 'name'"),
+        ({"fields": [simdb.Field("name")] * 2}, "fields has the field 'name' twice"),
+    ],
+)
+def test_arguments_that_cannot_be_are_refused(named, problem):
+    with pytest.raises(simdb.UsageError, match=problem):
+        simdb.propose_record(LEFT, RIGHT, **named)
 
 
 def test_frames_are_told_how_they_become_dicts() -> None:

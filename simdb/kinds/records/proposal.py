@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from simdb import arrow
-from simdb.arguments import several
+from simdb.arguments import is_whole, require_once, several, short
 from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError, WrongTypeError
 from simdb.kinds.base import shown
 from simdb.kinds.records import (
@@ -117,11 +117,12 @@ def propose_record(
     Raises:
         NothingAlikeError: no column tells rows apart, or no rule proposes few enough pairs.
         ConfigurationError: the tables share no column, ``fields`` names another one, a column has
-            both texts and fractional numbers or dates and others, or there are more columns than a
-            record may have.
+            both texts and fractional numbers or dates and others, there are more columns than a
+            record may have, or ``rows`` are not as many numbers as tables.
         BadItemError: a row is no mapping; or each of a table has a value that does not fit how its
             field is compared (such rows count for nothing where others do).
-        WrongTypeError: a table is no iterable of rows, or a frame, whose rows are to be dicts.
+        WrongTypeError: a table is no iterable of rows, or a frame, whose rows are to be dicts; or
+            ``fields`` has what is no field.
 
     >>> people = [{"name": f"name {n:x}{n * n}", "born": 1900 + n % 90} for n in range(500)]
     >>> propose_record(people, people).reasons
@@ -129,8 +130,9 @@ def propose_record(
     """
     named = {"left": left} if right is None else {"left": left, "right": right}
     tables = tuple(_read(name, table) for name, table in named.items())
+    counts = _counts(rows, tables)
     shared = _shared(tables)
-    chosen = {field.name: field for field in fields}
+    chosen = {field.name: field for field in _fields(fields)}
     unknown = next((name for name in chosen if name not in shared), None)
     alone = _alone(tables)
     if unknown is not None:
@@ -173,7 +175,7 @@ def propose_record(
     samples = [
         [{name: row[name] for name in row if name in reasons} for row in side] for side in tables
     ]
-    estimate = _Estimate(tuple(made), samples, rows or tuple(map(len, tables)))
+    estimate = _Estimate(tuple(made), samples, counts)
     if candidates:
         given = estimate.counted(Record(made, candidates))
         return Proposal(given, reasons, left_out, dict(estimate.of(given.rules)))
@@ -195,6 +197,29 @@ def _read(name: str, table: Sequence[Row]) -> list[Row]:
             problem = f"row {number} must be a mapping of field names to values, not {shown(row)}"
             raise BadItemError(problem, row=number)
     return rows
+
+
+def _counts(given: Any, tables: Sequence[Sequence[Row]]) -> tuple[int, ...]:
+    """Return how many rows each table has; ConfigurationError: that was not given for each."""
+    if given is None:
+        return tuple(map(len, tables))
+    counts = tuple(given) if isinstance(given, Sequence) else ()
+    if len(counts) != len(tables) or not all(is_whole(count) and count >= 0 for count in counts):
+        each = "a whole number" if len(tables) == 1 else "two whole numbers"
+        raise ConfigurationError(
+            f"rows must be {each} in a tuple, how many rows each table has, not {short(given)}"
+        )
+    return tuple(map(int, counts))
+
+
+def _fields(given: Any) -> list[Field]:
+    """Return fields that replace a proposal; WrongTypeError: one is none."""
+    fields = list(several("fields", given, "Field"))
+    for field in fields:
+        if not isinstance(field, Field):
+            raise WrongTypeError(f"fields must be Field objects, not {shown(field)}")
+    require_once([field.name for field in fields], "fields has the field")
+    return fields
 
 
 def _dicts_of(table: object) -> str:
@@ -243,7 +268,9 @@ def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
         return f"has no value in the {' and the '.join(without)} table"
     both = [*chain.from_iterable(sides)]
     if not is_chosen and not all(map(_is_value, {*map(type, both)})):
-        return "holds neither texts, numbers nor dates"
+        odd = [value for value in both if not _is_value(type(value))]
+        few = f"{len(odd):,} of {len(both):,} values, such as {short(odd[0])}"
+        return f"holds what is neither a text, a number nor a date: {few}"
     if not is_chosen and len({*map(str, both)}) == 1:
         return "is the same everywhere"
     return None
@@ -270,11 +297,16 @@ def _field(
             return field, "codes or dates, by their digits"
     if numbers is not None:
         return _number_field(name, numbers, len(values) - len(numbers))
-    if not is_plain:
+    if is_plain:
+        return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
+    plain = [[value for value in side if not isinstance(value, float)] for side in sides]
+    count = len(values) - sum(map(len, plain))
+    if count > (1 - SHARE_OF_NUMBERS) * len(values):
         raise ConfigurationError(
             f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
-    return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
+    field, reason = _field(name, plain)
+    return field.changed(invalid="missing"), f"{reason}; {count:,} other values are missing ones"
 
 
 def _date_field(name: str, values: Sequence[Any], *, is_date: bool) -> tuple[Field, str] | None:
