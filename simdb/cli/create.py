@@ -84,6 +84,7 @@ def create(
             raise UsageError("--exact-only contradicts --threshold and --max-distance")
         settings = index.given() | ({"threshold": None} if exact_only else bound.of(kind))
         settings |= {"kind": kind, "containment": containment}
+        simdb.Recipe.of(**settings)  # raises before there is a new store
     with stored.opened(create=True) as database:
         stored.about(stored.name)
         created = database.create_collection(

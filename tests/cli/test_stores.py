@@ -18,6 +18,7 @@ from tests.support.kind_cases import ALL
 from tests.support.processes import started
 
 rows_file, store = cli_stores.rows_file, cli_stores.store
+TWICE = {"name": "a", "equivalents": [["a", "b"], ["b", "c"]]}
 
 
 def test_pairs_are_lines_of_left_right_and_true_similarity(store):
@@ -266,6 +267,19 @@ def test_a_store_without_collections_is_told_to_have_none_to_compact(tmp_path):
     result = done("compact", tmp_path / "s.simdb")
     assert (result.stdout, result.stderr) == ("", "the store has no collections\n")
     assert json.loads(done("compact", tmp_path / "s.simdb", "--json").stdout) == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--threshold", "0.0001"],
+        ["--recall", "2"],
+        ["--kind=record", "--settings", json.dumps({"fields": [TWICE]})],
+    ],
+)  # fmt: skip
+def test_a_collection_that_cannot_be_leaves_no_new_store(tmp_path, options):
+    failed("create", tmp_path / "new.simdb", "c", *options)
+    assert not list(tmp_path.iterdir())
 
 
 def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):

@@ -32,7 +32,7 @@ from simdb.kinds.base import (
     Settings,
     Stored,
 )
-from simdb.kinds.records.items import RecordFeatures, RecordItems
+from simdb.kinds.records.items import RecordFeatures, RecordItems, firsts_of
 from simdb.kinds.records.levels import RecordAgreement
 from simdb.kinds.records.points import METRES, RecordMeasure, frequencies
 from simdb.kinds.records.rules import (
@@ -192,6 +192,7 @@ class Field(Settings, frozen=True):
             raise ConfigurationError(
                 f"{self._title}: equivalents are for texts, not for compare={self.compare!r}"
             )
+        firsts_of(self)  # raises of what is in two groups
 
     def _named(self, setting: str) -> str:
         return "Field.name" if setting == "name" else f"{self._title}: {setting}"

@@ -163,26 +163,36 @@ PREPARED_AT_ONCE: dict[tuple[str, ...], Callable[[list[str]], list[str]]] = {
 }
 
 
+def firsts_of(field: Field) -> dict[str, str]:
+    """Return the first of its group of each equivalent of a field, as they are prepared.
+
+    ConfigurationError: one is in two groups, or the preparation leaves nothing of it.
+    """
+    prepare = chained(field.prepare)
+    firsts: dict[str, str] = {}
+    for group in field.equivalents:
+        prepared = [prepare(value) for value in group]
+        for given, value in zip(group, prepared, strict=True):
+            if not value:
+                raise ConfigurationError(
+                    f"field {field.name!r}: of the equivalent {given!r} the preparation "
+                    "leaves nothing"
+                )
+            if firsts.setdefault(value, prepared[0]) != prepared[0]:
+                raise ConfigurationError(
+                    f"field {field.name!r}: {given!r} is in two groups of equivalents"
+                )
+    return firsts
+
+
 class Equivalents:
     """Replace every word, or whole value, of a group by the first of the group (MMDS 3.8.2).
 
     What is longer is replaced first; nothing is replaced inside a word.
     """
 
-    def __init__(self, field: Field, prepare: Transform) -> None:
-        self._first: dict[str, str] = {}
-        for group in field.equivalents:
-            prepared = [prepare(value) for value in group]
-            for given, value in zip(group, prepared, strict=True):
-                if not value:
-                    raise ConfigurationError(
-                        f"field {field.name!r}: of the equivalent {given!r} the preparation "
-                        "leaves nothing"
-                    )
-                if self._first.setdefault(value, prepared[0]) != prepared[0]:
-                    raise ConfigurationError(
-                        f"field {field.name!r}: {given!r} is in two groups of equivalents"
-                    )
+    def __init__(self, field: Field) -> None:
+        self._first = firsts_of(field)
         longest_first = sorted(self._first, key=lambda value: (-len(value), value))
         choices = "|".join(map(re.escape, longest_first))
         self._pattern = re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
@@ -387,7 +397,7 @@ class _Reader:
             "Callable[[str, Value], Fraction | None]", readers.get(field.compare, read_number)
         )
         self._prepare = chained(field.prepare)
-        self._equivalents = Equivalents(field, self._prepare) if field.equivalents else None
+        self._equivalents = Equivalents(field) if field.equivalents else None
 
     def check(self, value: Value) -> None:
         """Raise BadItemError if a value cannot be read and the settings refuse that."""
