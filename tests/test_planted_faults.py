@@ -3505,6 +3505,34 @@ FAULTS = (
         "except FormatVersionError as error:\n            raise StorageError",
         "tests/recovery/test_dump.py -k does_not_take",
     ),
+    Fault(
+        "kinds/records",
+        "kinds/records/levels.py",
+        "low, high = min(0.0, float(bits[0])), max(0.0, float(bits[-1]))",
+        "low, high = float(bits[0]), max(0.0, float(bits[-1]))",
+        "tests/kinds/test_record_weights.py -k those_of_the_settings",
+    ),
+    Fault(
+        "kinds/records",
+        "kinds/records/levels.py",
+        "kept = levels if points[0] else levels[1:]",
+        "kept = levels[1:]",
+        "tests/kinds/test_record_weights.py -k those_of_the_settings",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/weigh.py",
+        "sum(max(0.0, one.levels[0].bits) for",
+        "sum(one.levels[0].bits for",
+        "tests/kinds/test_record_weights.py -k those_of_the_settings",
+    ),
+    Fault(
+        "cli",
+        "cli/output.py",
+        "        require_distinct(*named)\n",
+        "",
+        "tests/cli/test_link.py -k told_first",
+    ),
 )
 
 
