@@ -2066,7 +2066,9 @@ class Collection(CollectionView):
     ) -> None:
         """Index all stored items anew under other settings, in bounded steps.
 
-        Settings that are not given stay. Bands and rows are planned anew unless both are given;
+        Settings that are not given stay. Bands and rows are planned anew where a threshold, a
+        distance or a recall is given, or the kind is measured otherwise: as for a new collection,
+        but where the usual rows of signature are not enough, within those that there are. If given,
         they, or a ``row_budget``, replace a cascade. Others may read and write meanwhile, and see
         the old index until one transaction switches. With only ``compression`` or
         ``drop_compression`` the index stays as it is, and only the documents are stored anew. The
@@ -2116,9 +2118,6 @@ class Collection(CollectionView):
         )
         indexes = not (packs or regroups) or any(one is not None for one in of_index)
         indexes = indexes or false_candidates != 1
-        # To miss nothing means something only where the kind can.
-        stays = kind is None or present.recall < 1 or kind.misses_nothing(present.recall)
-        recall = present.recall if recall is None and stays else recall
         sketch = present.sketch if sketch is None else sketch
         plan = plan_request(
             recall, false_candidates, bands=bands, rows=rows, row_budget=row_budget, cascade=cascade

@@ -60,6 +60,7 @@ from simdb.kinds.contrast import contrast
 from simdb.lsh.planning import USUAL_RECALL, PlanRequest, enough_rows
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Opened
+from simdb.opened.request import can_be_planned, replanned
 from simdb.results import Alternative, Explanation
 
 AskedGuarantee: TypeAlias = Literal["auto", "exact", "probable"]
@@ -383,15 +384,8 @@ def _comparing(kind: Kind, bound: Bound, *, many: bool) -> Method:
 
 def _can_be_planned(settings: CollectionSettings, bound: Bound, **further: Any) -> bool:
     """Whether a rebuild for a bound, alone or with further arguments, would find a plan."""
-    kind, fraction, cascade = settings.kind, bound.fraction, settings.cascade
     asked = PlanRequest(**{"recall": settings.recall, **further})
-    if cascade is not None and asked.is_free:  # which then stays
-        asked = replace(asked, cascade=cascade.construction)
-    try:
-        kind.plan(fraction, kind.settled(fraction, asked))
-    except ConfigurationError:
-        return False
-    return True
+    return can_be_planned(settings.kind, bound, replanned(settings, settings.kind, bound, asked))
 
 
 def _planned_with(settings: CollectionSettings, bound: Bound) -> dict[str, Any] | None:

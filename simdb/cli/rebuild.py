@@ -60,8 +60,9 @@ def rebuild(
 ) -> None:
     """Index the stored items again with other settings.
 
-    Settings that are not given stay as they are, but bands and rows are planned again unless both
-    are given. --compression, --groups and their opposites alone do not change the indexes.
+    Settings that are not given stay as they are, but bands and rows are planned again where a
+    threshold, a distance or a recall is given without both. --compression, --groups and their
+    opposites alone do not change the indexes.
 
     Example: simdb rebuild corpus.simdb documents --threshold 0.7
     """

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from simdb.arguments import require_choice
 from simdb.errors import ConfigurationError, Remedy
-from simdb.exact.thresholds import Threshold, ThresholdLike, decimal
+from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, decimal
 from simdb.kinds import Kind, SketchScheme, require
 from simdb.kinds.contrast import contrast
 from simdb.lsh.planning import PlanRequest
@@ -93,7 +93,12 @@ def changed_settings(
     threshold, max_distance = request.threshold, request.max_distance
     if drop_probable and (threshold is not None or max_distance is not None):
         raise ConfigurationError("drop_probable=True contradicts a threshold")
+    plan = request.plan
     bound = wanted.parse_bound(threshold, max_distance)
+    is_new = bound is not None or not plan.is_usual
+    # To miss nothing means something only where the kind can.
+    if plan.is_usual and (present.recall < 1 or wanted.misses_nothing(present.recall)):
+        plan = replace(plan, recall=present.recall, is_usual=False)
     if bound is None and present.is_probable and not drop_probable:
         if wanted.is_distance != present.kind.is_distance:
             raise ConfigurationError(
@@ -102,9 +107,8 @@ def changed_settings(
                 f"{'max_distance' if wanted.is_distance else 'threshold'}"
             )
         bound = wanted.bound_of(present.threshold)
-    if bound is not None and present.cascade is not None and request.plan.is_free:
-        plan = replace(request.plan, cascade=present.cascade.construction)
-        request = replace(request, plan=plan)
+    if bound is not None and present.is_probable:
+        plan = replanned(present, wanted, bound, plan, is_new=is_new)
     floor = wanted.parse_floor(request.exact_floor)
     if floor is None and present.exact_floor is not None and not drop_exact:
         floor = Threshold(present.exact_floor)
@@ -114,7 +118,7 @@ def changed_settings(
     recipe = planned(
         wanted,
         bound=bound,
-        plan=request.plan,
+        plan=plan,
         sketch=request.sketch,
         secret=secret,
         floor=floor,
@@ -124,6 +128,39 @@ def changed_settings(
         recipe, present.name, number=present.number, compression=present.compression
     )
     return replace(made, key_sources=present.key_sources, groups=present.groups)
+
+
+def replanned(
+    present: CollectionSettings, kind: Kind, bound: Bound, plan: PlanRequest, *, is_new: bool = True
+) -> PlanRequest:
+    """Return what a rebuild asks of a plan: what the present index is made of, where it can be.
+
+    A cascade stays, and bands and rows do unless what they were planned by changes, such as a bound
+    or a recall that are given (``is_new``). Others are planned as for a new collection, but where
+    the usual rows of signature are not enough, with those that there are.
+    """
+    if not plan.is_free:
+        return plan
+    if present.cascade is not None:
+        return replace(plan, cascade=present.cascade.construction)
+    bands, rows = present.bands, present.rows
+    curve, wanted = present.kind.make_curve(present.threshold), kind.make_curve(bound.fraction)
+    asked = [plan]
+    if bands * rows > wanted.row_budget or rows == 1:  # which nothing but a budget permits
+        asked.append(replace(plan, row_budget=max(bands * rows, wanted.row_budget)))
+    if not is_new and (curve, plan.recall) == (wanted, present.recall):
+        asked.insert(0, replace(plan, bands=bands, rows=rows))
+    # Kinds whose buckets follow from the bound, or from settings of theirs, take only the plan.
+    return next((one for one in asked if can_be_planned(kind, bound, one)), plan)
+
+
+def can_be_planned(kind: Kind, bound: Bound, plan: PlanRequest) -> bool:
+    """Whether there is a plan for a bound."""
+    try:
+        kind.plan(bound.fraction, kind.settled(bound.fraction, plan))
+    except ConfigurationError:
+        return False
+    return True
 
 
 def _measured(kind: Kind) -> str:

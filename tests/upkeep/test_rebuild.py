@@ -57,6 +57,39 @@ def test_what_is_not_given_stays_and_the_banding_is_planned_anew(tmp_path):
         assert collection.threshold == Fraction(3, 5)
 
 
+def test_the_banding_stays_where_nothing_that_it_was_planned_by_is_given(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        for collection in (
+            db.collection("planned", simdb.Set(), threshold=0.2, row_budget=256, seed=1),
+            db.collection("given", simdb.Set(), threshold=0.2, bands=90, rows=1, seed=1),
+        ):
+            before = collection.plan
+            collection.rebuild(exact_floor=0.1)
+            collection.rebuild(seed=5)
+            collection.rebuild(sketch="classical")
+            assert collection.plan == before
+            assert collection.exact_floor == Fraction(1, 10)
+        bits = db.collection("b", simdb.Bits(64), max_distance=3, bands=3, rows=20)
+        bits.rebuild(seed=5)
+        assert (bits.plan.bands, bits.plan.rows, bits.recall) == (3, 20, Fraction(99, 100))
+
+
+def test_a_rebuild_may_take_as_many_rows_of_signature_as_there_are(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.2, row_budget=256, seed=1)
+        collection.rebuild(recall=0.985)  # beyond the usual ones
+        assert 128 < collection.plan.signature_rows <= 256
+        assert collection.plan.expected_recall(0.2) >= 0.985
+        collection.rebuild(threshold=0.5)
+        assert db.collection("c", simdb.Set(), threshold=0.5, recall=0.985).plan.rows > 1
+        with pytest.raises(simdb.ConfigurationError, match="128 rows"):
+            collection.rebuild(threshold=0.01)
+        single = db.collection("s", simdb.Set(), threshold=0.05, row_budget=3_688, seed=1)
+        assert (single.plan.bands, single.plan.rows) == (90, 1)
+        single.rebuild(recall=0.9)
+        assert (single.plan.bands, single.plan.rows) == (45, 1)
+
+
 def test_a_rebuild_lets_lower_thresholds_be_searched(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as db:
         collection = db.collection("c", WORDS, threshold=0.8, seed=1)
