@@ -12,6 +12,8 @@ from typing import Any, Self
 
 from msgspec import Struct
 
+_LONGEST = 16  # decimal number that a float surely prints as it was written: 15 digits
+
 
 class Remedy(Struct, frozen=True):
     """A call or an argument that would avoid an error, which each interface words in its own way.
@@ -50,7 +52,10 @@ class Remedy(Struct, frozen=True):
 def _in_python(value: object) -> str:
     if value is ...:
         return "..."
-    return repr(value) if isinstance(value, str) else str(value)
+    text = str(value)
+    # Python would compute a quotient, and read more digits, as the float next to it.
+    is_inexact = not isinstance(value, int | float) and ("/" in text or len(text) > _LONGEST)
+    return repr(text) if isinstance(value, str) or is_inexact else text
 
 
 class SimdbError(Exception):

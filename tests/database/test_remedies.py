@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from ast import literal_eval
+from fractions import Fraction
 from typing import Any
 
 import pytest
 
 import simdb
 from simdb.cli.failures import in_options
+from simdb.exact.thresholds import Threshold
+from simdb.serve.refusals import refusal
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 
@@ -42,6 +46,25 @@ def test_what_takes_keys_from_elsewhere_is_a_whole_call(collection):
     assert remedy.method == "note_key_source"
     collection.note_key_source(**dict(remedy.arguments))
     collection.note_key_source("the field 'url'")
+
+
+def test_numbers_that_no_float_is_are_quoted_for_python_only(collection):
+    for value in (Fraction(1, 3), Threshold(Fraction(1, 3)), "1/3"):
+        remedy = simdb.Remedy("threshold", value, "plans for it", "rebuild")
+        assert str(remedy) == "rebuild(threshold='1/3') plans for it"
+        error = simdb.ConfigurationError("no", remedies=[remedy])
+        assert "--threshold 1/3 plans" in in_options(error)
+        assert "--threshold 1/3 plans" in refusal(error).problem.help[0]
+    finest = Threshold(Fraction(12_345_678_901_234_567, 10**17))
+    assert simdb.Remedy("x", finest, "is").shown_value == "'0.12345678901234567'"
+    assert [simdb.Remedy("x", v, "is").shown_value for v in (0.1 + 0.2, 10**20, True)] == [
+        "0.30000000000000004",
+        "100000000000000000000",
+        "True",
+    ]
+    remedy = refused(lambda: list(collection.pairs("1/3"))).remedies[0]
+    collection.rebuild(threshold=literal_eval(remedy.shown_value))
+    assert list(collection.pairs("1/3")) == []
 
 
 def test_the_message_is_the_problem_and_the_remedies():
