@@ -240,7 +240,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
         """The banding with its S-curve; ConfigurationError if there is no probable index."""
         if not self.is_probable:
             problem = f"{self.title} has no probable index"
-            raise ConfigurationError(problem, remedies=[self.kind.index_remedy(self.threshold)])
+            raise ConfigurationError(problem, remedies=[self.kind.index_remedy])
         make_curve = self.kind.make_complete_curve if self.is_complete else self.kind.make_curve
         curve = make_curve(self.threshold)
         return Plan(self.threshold, self.bands, self.rows, curve, self.cascade)

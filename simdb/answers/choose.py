@@ -328,7 +328,7 @@ def _choose(settings: CollectionSettings, question: Question) -> Method:
         helps = [Remedy("guarantee", "exact", "misses nothing")] if can_exactly else []
         of_measure = f" for {question.measure} similarity"
         if by_jaccard:
-            helps.append(kind.index_remedy(settings.threshold))
+            helps += _planning_remedies(settings, bound, "adds one")
             of_measure = ""
         raise ConfigurationError(
             f"collection {settings.name!r} has no probable index{of_measure}",
@@ -351,9 +351,11 @@ def _choose_without_symbols(
         raise ConfigurationError(f"{settings.kind.plural} have only one measure; leave measure out")
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
+        helps = [settings.kind.index_remedy]
+        if question.bound is not None or not settings.kind.is_distance:
+            helps = _planning_remedies(settings, bound, "adds one")
         raise ConfigurationError(
-            f"collection {settings.name!r} has no index for probable answers",
-            remedies=[settings.kind.index_remedy(settings.threshold)],
+            f"collection {settings.name!r} has no index for probable answers", remedies=helps
         )
     if settings.is_complete and admits(settings.bound, bound):
         return answers.slabs.ChunkIndex(bound)
@@ -403,6 +405,18 @@ def _planned_with(settings: CollectionSettings, bound: Bound) -> dict[str, Any] 
     return None
 
 
+def _planning_remedies(settings: CollectionSettings, bound: Bound, effect: str) -> list[Remedy]:
+    """Name the rebuild that plans for a bound, with all it takes; nothing if none does."""
+    further = {} if _can_be_planned(settings, bound) else _planned_with(settings, bound)
+    if further is None:
+        return []
+    told = tuple(
+        (name, float(value) if name == "recall" else value) for name, value in further.items()
+    )
+    shown, remedy = settings.kind.outer_bound(bound), settings.kind.index_remedy
+    return [replace(remedy, value=shown, effect=effect, further=told)]
+
+
 def _permitted(settings: CollectionSettings, question: Question, bound: Bound) -> Buckets | None:
     """Answer by the probable index if it is planned for the bound, or the caller permits it."""
     recall, asked = settings.expected_recall(bound), question.min_recall
@@ -418,15 +432,8 @@ def _choose_buckets(settings: CollectionSettings, question: Question, bound: Bou
     recall = settings.expected_recall(bound)
     argument = "max_distance" if settings.kind.is_distance else "threshold"
     shown, planned = settings.kind.outer_bound(bound), settings.kind.outer_bound(own)
-    remedies = []
-    if _can_be_planned(settings, bound):
-        remedies.append(Remedy(argument, shown, "plans for it", "rebuild"))
-    elif further := _planned_with(settings, bound):
-        told = tuple(
-            (name, float(value) if name == "recall" else value) for name, value in further.items()
-        )
-        remedies.append(Remedy(argument, shown, "plans for it", "rebuild", told))
-    if settings.kind.has_symbols:
+    remedies = _planning_remedies(settings, bound, "plans for it")
+    if settings.kind.has_symbols and question.guarantee != "probable":
         remedies.append(Remedy("exact_floor", shown, "misses nothing from there on", "rebuild"))
     if question.verb != "add":  # which takes neither a guarantee nor a recall
         if not settings.kind.estimates:

@@ -670,7 +670,8 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
 
     def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
         """Choose bands and rows, ConfigurationError if none will do; see ``lsh.planning.plan``."""
-        return plan(bound, request, self.make_curve(bound))
+        told = bound if self.is_distance else self.outer_similarity(bound)
+        return plan(bound, request, self.make_curve(bound), told)
 
     def can_have(self, bands: int, rows: int) -> bool:
         """Whether ``plan`` may have given bands and rows, however little is indexed yet."""
@@ -793,12 +794,11 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         threshold = self.outer_similarity(planned.threshold)
         return msgspec.structs.replace(planned, threshold=threshold, family=curve)
 
-    def index_remedy(self, threshold: Fraction) -> Remedy:
-        """The remedy that adds a probable index to a collection without one."""
-        if self.is_distance:
-            return Remedy("max_distance", ..., "adds one", "rebuild")
-        shown = self.outer_bound(Threshold(threshold))
-        return Remedy("threshold", shown, "adds one", "rebuild")
+    @property
+    def index_remedy(self) -> Remedy:
+        """The remedy that adds a probable index, for any bound, to a collection without one."""
+        argument = "max_distance" if self.is_distance else "threshold"
+        return Remedy(argument, ..., "adds one", "rebuild")
 
     # -- what some kinds have --------------------------------------------------------------------
 

@@ -277,21 +277,27 @@ NOTHING_ASKED = PlanRequest()
 
 @lru_cache(maxsize=64)
 def plan(
-    threshold: Fraction, request: PlanRequest = NOTHING_ASKED, family: Curve = JACCARD
+    threshold: Fraction,
+    request: PlanRequest = NOTHING_ASKED,
+    family: Curve = JACCARD,
+    told: Fraction | None = None,
 ) -> Plan:
     """Choose bands and rows such that pairs at the threshold are found with the wanted recall.
 
     Within the budget of rows, it takes the fewest false candidates, weighed against the size of the
     index. ``bands`` or ``rows`` that are given stay; when both are, they are taken whatever their
-    recall, which ``Plan.expected_recall`` tells. ConfigurationError: a value is out of range, or
-    the budget does not reach the recall; the message says what it reaches, and what would do.
+    recall, which ``Plan.expected_recall`` tells. Messages call the threshold by ``told``, if the
+    caller knows another scale. ConfigurationError: a value is out of range, or the budget does not
+    reach the recall; the message says what it reaches, and what would do.
     """
     if not family.falls and not 0 < threshold <= 1:
         raise ConfigurationError(f"threshold must be above 0 and at most 1, not {threshold}")
     if not 0 < request.recall < 1:
         raise wrong_recall(float(request.recall))
+    shown = float(threshold if told is None else told)
+    asked = f"at {'distance' if family.falls else 'threshold'} {shown}"
     if request.cascade is not None:
-        return _plan_cascade(threshold, request.cascade, request.recall, family)
+        return _plan_cascade(threshold, request.cascade, request.recall, family, asked)
     bands, rows = request.bands, request.rows
     if bands is not None and rows is not None:
         if bands * rows > MAXIMUM_FUNCTIONS:
@@ -312,7 +318,6 @@ def plan(
             f"bands={bands}, rows={rows} leaves no plan within {budget:,} rows of signature; "
             "give both, or a larger row_budget, to go beyond it"
         )
-    asked = f"at {'distance' if family.falls else 'threshold'} {float(threshold)}"
     if not enough:
         best = max(nearest, key=lambda choice: choice.expected_recall(threshold))
         is_own = request.row_budget is not None or rows is not None
@@ -370,7 +375,7 @@ def _plan_for_many(
 
 
 def _plan_cascade(
-    threshold: Fraction, construction: Construction, recall: Fraction, family: Curve
+    threshold: Fraction, construction: Construction, recall: Fraction, family: Curve, told: str
 ) -> Plan:
     """Take a cascade, keyed as costs least; ConfigurationError if it does not find enough."""
     cascade = Cascade.of(construction)
@@ -380,12 +385,11 @@ def _plan_cascade(
         chosen = structs.replace(chosen, cascade=cascade)
     reached = chosen.expected_recall(threshold)
     if reached < recall:  # where none is stated, as much as can be known is reached
-        bound = "distance" if family.falls else "threshold"
         share = int(reached * 1000) / 1000
         asked = f"ask for recall={share:g}, or " if share else ""  # a recall of 0 is refused
         raise ConfigurationError(
-            f"the cascade {construction} finds {reached:.4f} at {bound} {float(threshold):g}, less "
-            f"than the recall {float(recall):g}: {asked}take a larger OR or a smaller AND"
+            f"the cascade {construction} finds {reached:.4f} {told}, less than the "
+            f"recall {float(recall):g}: {asked}take a larger OR or a smaller AND"
         )
     return chosen
 

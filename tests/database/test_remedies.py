@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from ast import literal_eval
+from ast import Call, literal_eval, parse
 from fractions import Fraction
 from typing import Any
 
@@ -29,6 +29,14 @@ def refused(use: Any) -> simdb.UsageError:
     with pytest.raises(simdb.UsageError) as caught:
         use()
     return caught.value
+
+
+def arguments_of(remedy: simdb.Remedy) -> dict[str, Any]:
+    """The arguments that a remedy names, as whoever pastes the message gives them."""
+    message = str(remedy).removeprefix(f"{remedy.method}(").removesuffix(f") {remedy.effect}")
+    call = parse(f"called({message})", mode="eval").body
+    assert isinstance(call, Call)
+    return {str(one.arg): literal_eval(one.value) for one in call.keywords}
 
 
 def test_a_remedy_is_a_call_or_an_argument():
@@ -63,7 +71,7 @@ def test_numbers_that_no_float_is_are_quoted_for_python_only(collection):
         "True",
     ]
     remedy = refused(lambda: list(collection.pairs("1/3"))).remedies[0]
-    collection.rebuild(threshold=literal_eval(remedy.shown_value))
+    collection.rebuild(**arguments_of(remedy))
     assert list(collection.pairs("1/3")) == []
 
 
@@ -150,6 +158,47 @@ def test_a_rebuild_that_takes_more_than_the_bound_is_named_with_all_of_it(
             collection.rebuild(**asked)
         collection.rebuild(**asked, **further)
         assert collection.dedupe([("b", item)], **asked).added == 1
+
+
+def test_where_probable_answers_are_asked_for_no_exact_index_is_named(collection):
+    error = refused(lambda: collection.search("one", threshold=0.5, guarantee="probable"))
+    assert [remedy.argument for remedy in error.remedies] == [
+        "threshold",
+        "guarantee",
+        "min_recall",
+    ]
+    collection.rebuild(exact_floor=0.3)
+    again = refused(lambda: collection.search("one", threshold=0.5, guarantee="probable"))
+    assert again.remedies == error.remedies
+
+
+def test_an_index_that_is_missing_is_named_with_the_bound_that_is_asked_for(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        sets = db.create_collection("sets", simdb.Set(), threshold=None, exact_floor=0.05)
+        told = refused(lambda: sets.search(["a"], guarantee="probable")).remedies[-1]
+        assert (str(told.value), dict(told.further)) == ("0.05", {"row_budget": 3_688})
+        asked: Any = {"guarantee": "probable", "threshold": 0.04}
+        told = refused(lambda: sets.search(["a"], **asked)).remedies[-1]
+        sets.rebuild(**arguments_of(told))
+        assert not sets.search(["a"], **asked)
+        vectors = db.create_collection("vectors", simdb.Vector(2))
+        told = refused(lambda: vectors.search([1, 2], guarantee="probable")).remedies[0]
+        assert (told.argument, told.value) == ("max_distance", ...)
+        asked = {"guarantee": "probable", "max_distance": 80}
+        told = refused(lambda: vectors.search([1, 2], **asked)).remedies[0]
+        vectors.rebuild(**arguments_of(told))
+        assert not vectors.search([1, 2], **asked)
+        recipe = simdb.Recipe.of(simdb.Set(), threshold=None, exact_floor=0.05)
+        assert str(refused(lambda: recipe.plan)).endswith("rebuild(threshold=...) adds one")
+
+
+def test_a_plan_is_refused_in_the_similarities_that_the_caller_knows(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        bags = db.create_collection("c", simdb.Bag("sum"), threshold=0.4)
+        assert "at threshold 0.1 cannot" in str(refused(lambda: bags.rebuild(threshold=0.1)))
+        loose = simdb.Or(2, simdb.And(2))
+        told = str(refused(lambda: bags.rebuild(threshold=0.1, cascade=loose)))
+        assert "at threshold 0.1, less" in told
 
 
 def test_where_no_index_can_be_planned_the_message_says_so(tmp_path):
