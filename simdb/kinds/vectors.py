@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -59,6 +59,7 @@ _NORMS = {"manhattan": 1, "euclidean": 2, "maximum": math.inf}
 # Whose squares are sums of products.
 _BY_PRODUCTS: tuple[VectorMeasureName, ...] = ("cosine", "euclidean")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
+_MOST_KEPT = 2**25  # components of directions: of these and their other order, 256 MiB
 _NO_NUMBERS = (bool, np.bool_, str, bytes, type(None))
 
 
@@ -143,11 +144,8 @@ class Vector(Kind, frozen=True):
     def make_family(
         self, bound: Fraction, *, bands: int, rows: int, sketch: SketchScheme, secret: bytes
     ) -> Family:
-        if self.measure == "cosine":
-            return RandomHyperplanes(
-                self.dimension, bands, rows, secret, gaussian=self.directions == "gaussian"
-            )
-        return RandomLines(self.dimension, self._width_for(bound), bands, rows, secret)
+        make = _made if self.dimension * bands * rows <= _MOST_KEPT else _made.__wrapped__
+        return make(self, bound, bands, rows, secret)
 
     def stores_alike(self, other: Self) -> bool:
         return self.dimension == other.dimension
@@ -178,6 +176,15 @@ class Vector(Kind, frozen=True):
 
     def shown_item(self, item: Float32s) -> str:
         return " ".join(f"{component:g}" for component in item.tolist())
+
+
+@lru_cache(maxsize=1)  # the last one: creating, adding, rebuilding and searching ask for it
+def _made(kind: Vector, bound: Fraction, bands: int, rows: int, secret: bytes) -> Family:
+    """Make a family, whose directions take seconds where vectors are long."""
+    if kind.measure == "cosine":
+        gaussian = kind.directions == "gaussian"
+        return RandomHyperplanes(kind.dimension, bands, rows, secret, gaussian=gaussian)
+    return RandomLines(kind.dimension, kind._width_for(bound), bands, rows, secret)
 
 
 def number_of(token: str) -> float:

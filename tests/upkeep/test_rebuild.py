@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 import simdb
+from simdb.kinds import vectors
+from simdb.lsh import projections
+from simdb.lsh.projections import derived_gaussians
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.upkeep import rebuild as maintaining
 from tests.support.strategies import SURE, cluster_corpus, found_pairs, odd_corpus, similar_pairs
@@ -88,6 +91,30 @@ def test_a_rebuild_may_take_as_many_rows_of_signature_as_there_are(tmp_path):
         assert (single.plan.bands, single.plan.rows) == (90, 1)
         single.rebuild(recall=0.9)
         assert (single.plan.bands, single.plan.rows) == (45, 1)
+
+
+@pytest.mark.parametrize("measure", ["cosine", "euclidean"])
+def test_the_directions_of_an_index_of_vectors_are_drawn_once(tmp_path, monkeypatch, measure):
+    drawn = []
+
+    def counted(secret: bytes, shape: tuple[int, int]) -> Any:
+        drawn.append(shape)
+        return derived_gaussians(secret, shape)
+
+    monkeypatch.setattr(projections, "derived_gaussians", counted)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        kind = simdb.Vector(50, measure)
+        collection = db.collection("c", kind, max_distance=5)
+        collection.add("a", [1.0] * 50)
+        assert len(drawn) == 1
+        collection.rebuild(max_distance=10)
+        assert [match.key for match in collection.search([1.0] * 50)] == ["a"]
+        assert len(list(collection.pairs())) == 0
+        assert len(drawn) == 2
+    monkeypatch.setattr(vectors, "_MOST_KEPT", 0)
+    with simdb.open(tmp_path / "t.simdb", threads=1) as db:
+        db.collection("c", kind, max_distance=5).add("a", [1.0] * 50)
+    assert len(drawn) == 4  # which are not kept
 
 
 def test_a_rebuild_lets_lower_thresholds_be_searched(tmp_path):
