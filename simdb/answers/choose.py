@@ -354,8 +354,13 @@ def _choose_without_symbols(
         helps = [settings.kind.index_remedy]
         if question.bound is not None or not settings.kind.is_distance:
             helps = _planning_remedies(settings, bound, "adds one")
+        shown = settings.kind.outer_bound(bound)
+        nothing = "" if helps else f", and none can be planned for {shown}"
+        if not adding and not settings.kind.estimates:
+            helps.append(Remedy("guarantee", "exact", "misses nothing"))
         raise ConfigurationError(
-            f"collection {settings.name!r} has no index for probable answers", remedies=helps
+            f"collection {settings.name!r} has no index for probable answers{nothing}",
+            remedies=helps,
         )
     if settings.is_complete and admits(settings.bound, bound):
         return answers.slabs.ChunkIndex(bound)

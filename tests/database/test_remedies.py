@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from ast import Call, literal_eval, parse
 from fractions import Fraction
+from random import Random
 from typing import Any
 
 import pytest
 
 import simdb
+from simdb import kinds
 from simdb.cli.failures import in_options
-from simdb.exact.thresholds import Threshold
+from simdb.exact.thresholds import Threshold, decimal
 from simdb.serve.refusals import refusal
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -33,7 +35,9 @@ def refused(use: Any) -> simdb.UsageError:
 
 def arguments_of(remedy: simdb.Remedy) -> dict[str, Any]:
     """The arguments that a remedy names, as whoever pastes the message gives them."""
-    message = str(remedy).removeprefix(f"{remedy.method}(").removesuffix(f") {remedy.effect}")
+    message = str(remedy).removesuffix(f" {remedy.effect}")
+    if remedy.method is not None:
+        message = message.removeprefix(f"{remedy.method}(").removesuffix(")")
     call = parse(f"called({message})", mode="eval").body
     assert isinstance(call, Call)
     return {str(one.arg): literal_eval(one.value) for one in call.keywords}
@@ -201,11 +205,96 @@ def test_a_plan_is_refused_in_the_similarities_that_the_caller_knows(tmp_path):
         assert "at threshold 0.1, less" in told
 
 
+EXAMPLES = [examples for kind in kinds.OWN for examples in kind.examples()]
+EDITS, SHARES = (0, 2, 5, 9, 16, 39), ("1/100", 0.05, 0.1, 0.2, "1/3", 0.4, 0.5, "5/6", 0.9, 1)
+BOUNDS = {"bits": EDITS, "string": EDITS, "vector": (0.1, "1/7", 2, "10/3", 20, 90, 170)}
+GUARANTEES = ("auto", "exact", "probable")
+VERBS = ("search", "pairs", "groups", "join", "dedupe")
+MEASURES = ("dice", "cosine", "overlap", "stored-in-probe", "probe-in-stored")
+
+
+def random_bound(kind: kinds.Kind, chance: Random) -> dict[str, Any]:
+    if kind.is_distance:
+        return {"max_distance": chance.choice(BOUNDS[kind.name])}
+    inner = Fraction(str(chance.choice(SHARES)))
+    return {"threshold": decimal(kind.outer_similarity(inner))}
+
+
+def random_settings(kind: kinds.Kind, chance: Random) -> dict[str, Any]:
+    made: dict[str, Any] = {} if kind.is_distance else {"threshold": None}
+    if chance.random() < 0.8:
+        made = random_bound(kind, chance) | chance.choice(
+            [{}, {}, {"row_budget": 500}, {"row_budget": 3_000}, {"bands": 30, "rows": 2}, CASCADE]
+        )
+    if kind.has_symbols and chance.random() < 0.6:
+        made["exact_floor"] = random_bound(kind, chance)["threshold"]
+    return made
+
+
+def random_question(kind: kinds.Kind, chance: Random) -> tuple[str, dict[str, Any]]:
+    verb, asked = chance.choice(VERBS), random_bound(kind, chance)
+    if verb != "dedupe":
+        asked["guarantee"] = chance.choice(GUARANTEES[::2] if kind.estimates else GUARANTEES)
+        if kind.has_symbols and verb != "groups" and chance.random() < 0.2:
+            asked["measure"] = chance.choice(MEASURES[: 3 if verb == "pairs" else 5])
+    return verb, asked
+
+
+def answer(collection: simdb.Collection, verb: str, item: Any, **asked: Any) -> None:
+    if verb == "search":
+        list(collection.search(item, **asked))
+    elif verb == "join":
+        list(collection.join(collection, **asked))
+    elif verb == "dedupe":
+        collection.dedupe([], **asked)
+    else:
+        list(getattr(collection, verb)(**asked))
+
+
+@pytest.mark.parametrize("examples", EXAMPLES, ids=lambda examples: str(examples.kind)[:30])
+def test_each_remedy_of_a_refused_question_lets_it_be_answered(tmp_path, examples):
+    chance, kind = Random(7), examples.kind
+    with simdb.open(tmp_path / "s.simdb", threads=1, sync="batch") as db:
+
+        def made(settings: dict[str, Any]) -> simdb.Collection:
+            if "c" in db:
+                db.drop_collection("c")
+            return db.create_collection("c", kind, seed=1, **settings)
+
+        for _ in range(20):
+            settings = random_settings(kind, chance)
+            verb, asked = random_question(kind, chance)
+            try:
+                collection = made(settings)
+            except simdb.ConfigurationError:
+                continue
+            try:
+                answer(collection, verb, examples.items[0], **asked)
+            except simdb.UsageError as error:
+                remedies = list(error.remedies)
+            else:
+                continue
+            for remedy in remedies:
+                collection, given = made(settings), arguments_of(remedy)
+                if remedy.method is None:
+                    answer(collection, verb, examples.items[0], **(asked | given))
+                else:
+                    collection.rebuild(**given)
+                    answer(collection, verb, examples.items[0], **asked)
+
+
 def test_where_no_index_can_be_planned_the_message_says_so(tmp_path):
     with simdb.open(tmp_path / "s.simdb", threads=1) as db:
         collection = db.create_collection("c", simdb.String(), max_distance=3)
         error = refused(lambda: collection.dedupe([("b", "x")], max_distance=3_000))
         assert str(error).endswith("is planned, and no index can be planned for it")
+        bare = db.create_collection("bare", simdb.String())
+        error = refused(lambda: bare.dedupe([("b", "x")], max_distance=3_000))
+        assert str(error).endswith(
+            "has no index for probable answers, and none can be planned for 3000"
+        )
+        asked: Any = {"max_distance": 3_000, "guarantee": "probable"}
+        assert refused(lambda: bare.search("x", **asked)).remedies[0].value == "exact"
 
 
 def test_below_both_indexes_the_message_names_both(collection):
