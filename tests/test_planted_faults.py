@@ -191,8 +191,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/choose.py",
-        "    if _can_be_planned(settings, bound):\n",
-        "    if settings:\n",
+        "further = {} if _can_be_planned(settings, bound) else",
+        "further = {} if settings else",
         "tests/serve/test_serve.py -k remedies",
     ),
     Fault(
@@ -3331,9 +3331,9 @@ FAULTS = (
         "tests/frames/test_one_call.py -k pairs_of_sets_need",
     ),
     Fault(
-        "answers",
-        "answers/choose.py",
-        "    if cascade is not None and asked.is_free:  # which then stays\n",
+        "opened",
+        "opened/request.py",
+        "    if present.cascade is not None:\n",
         "    if False:\n",
         "tests/database/test_remedies.py -k takes_more",
     ),
@@ -3532,6 +3532,41 @@ FAULTS = (
         "        require_distinct(*named)\n",
         "",
         "tests/cli/test_link.py -k told_first",
+    ),
+    Fault(
+        "opened",
+        "opened/request.py",
+        "    if not is_new and (curve, plan.recall)",
+        "    if False and (curve, plan.recall)",
+        "tests/upkeep/test_rebuild.py -k banding_stays",
+    ),
+    Fault(
+        "opened",
+        "opened/request.py",
+        " or rows == 1:",
+        ":",
+        "tests/upkeep/test_rebuild.py -k as_many_rows",
+    ),
+    Fault(
+        "errors",
+        "errors.py",
+        '"/" in text',
+        "False",
+        "tests/database/test_remedies.py -k no_float",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        ' and question.guarantee != "probable"',
+        "",
+        "tests/database/test_remedies.py -k no_exact_index",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        'helps += _planning_remedies(settings, bound, "adds one")\n            of_measure',
+        'helps += _planning_remedies(settings, settings.bound, "adds one")\n            of_measure',
+        "tests/database/test_remedies.py -k is_missing",
     ),
 )
 

@@ -59,7 +59,7 @@ _NORMS = {"manhattan": 1, "euclidean": 2, "maximum": math.inf}
 # Whose squares are sums of products.
 _BY_PRODUCTS: tuple[VectorMeasureName, ...] = ("cosine", "euclidean")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,6})?")
-_MOST_KEPT = 2**25  # components of directions: of these and their other order, 256 MiB
+_MOST_KEPT = 2**23  # components of directions: of these and their other order, 64 MiB
 _NO_NUMBERS = (bool, np.bool_, str, bytes, type(None))
 
 
