@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -1654,8 +1655,9 @@ def json_column(values: Sequence[Any]) -> Any:
 def column(values: Any, kind: Any = None) -> Any:
     """Return what ``pyarrow.array`` does, which imports pandas where it is installed.
 
-    That takes a third of a second. It is left to what is not made here: values of several types,
-    mappings, and those that a column has no room for, which it refuses.
+    That takes a third of a second. Once it is imported that is the faster; and always it is left
+    to what is not made here: values of several types, mappings, and those that a column has no room
+    for, which it refuses.
 
     Args:
         values: an array of NumPy or of Arrow, or a sequence.
@@ -1664,6 +1666,8 @@ def column(values: Any, kind: Any = None) -> Any:
     arrow = library()
     if isinstance(values, arrow.Array | arrow.ChunkedArray) and kind is None:
         return values
+    if "pandas" in sys.modules:
+        return arrow.array(values, kind)
     if type(values) is np.ndarray and kind is None and values.ndim == 1:
         plain = values.dtype.kind in "iuf" and values.dtype.isnative
         return numbers(values) if plain else arrow.array(values)

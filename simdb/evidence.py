@@ -32,6 +32,7 @@ class Facet(Struct, frozen=True, gc=False):
         share: how far the two agree in it, from 0 to 1.
         weight: what it counts beside other facets.
         is_frequent: they agree wholly, in a value that counts less because many have it.
+        least, most: the shares of two that agree in nothing, and of two that agree wholly.
     """
 
     what: Any
@@ -40,11 +41,18 @@ class Facet(Struct, frozen=True, gc=False):
     share: float
     weight: float = 1.0
     is_frequent: bool = False
+    least: float = 0.0
+    most: float = 1.0
 
     @property
     def agrees(self) -> bool:
         """Whether the two agree in it wholly."""
-        return self.share == 1 or self.is_frequent
+        return self.share >= self.most or self.is_frequent
+
+    @property
+    def is_common(self) -> bool:
+        """Whether the two agree in it at all."""
+        return self.share > self.least or self.agrees
 
 
 class Facets(Sequence[Facet]):
@@ -239,7 +247,7 @@ class PairExplanation:
     @property
     def common(self) -> tuple[Facet, ...]:
         """The facets in which the two agree at all."""
-        return tuple(facet for facet in self.facets if facet.share > 0 or facet.is_frequent)
+        return tuple(facet for facet in self.facets if facet.is_common)
 
     @property
     def differing(self) -> tuple[Facet, ...]:

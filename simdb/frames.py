@@ -204,7 +204,7 @@ def pairs(
     def rehearse(target: Collection) -> None:
         if target.kind.limits_candidates:  # which are known when all rows are there
             with _told_of_keys(is_stored=True):
-                target.add_many(table.rows(), on_bad=on_bad)
+                target.add_many(table.rows(), on_existing="same", on_bad=on_bad)
         target.pairs(since=0, **bound)
 
     named = table, kind, bound, store, collection

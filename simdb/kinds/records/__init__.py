@@ -240,6 +240,14 @@ class Field(Settings, frozen=True):
             points = Fraction(next(reached, 0))
         return min(self.weight - points, Fraction(self.weight - self.missing))
 
+    @property
+    def extremes(self) -> tuple[int, int]:
+        """The points of two values that have nothing in common, and of two that are equal."""
+        if not self.levels:
+            return 0, self.weight
+        least, lowest = self.levels[-1]
+        return 0 if exact_fraction(least) else lowest, self.levels[0][1]
+
     def words_of(self, text: str) -> list[str]:
         """Return the words of a text, or what is between separators."""
         if not self.separator:
@@ -559,18 +567,21 @@ class Record(Kind, frozen=True):
         places = np.zeros(1, np.int64), np.ones(1, np.int64)
         facets = []
         for own, present, shares in RecordMeasure(self).shares(features, features, *places):
-            given = one.get(own.name), other.get(own.name)
+            given, least, most = (one.get(own.name), other.get(own.name)), 0.0, 1.0
             if present[0]:
                 share = float(shares.numerators[0] / shares.denominators[0])
+                least, most = (points / own.weight for points in own.extremes)
             else:  # a field that is ignored counts nothing
                 share = 0.0 if own.missing == "ignore" else float(own.missing / own.weight)
             weight = 0 if own.missing == "ignore" and not present[0] else own.weight
             column = features.columns[own.name]
             first, second = column.codes.tolist()
-            frequent = share < 1 and present[0] and first == second and bool(own.frequent)
+            frequent = share < most and present[0] and first == second and bool(own.frequent)
             if frequent:
                 frequent = column.values[first] in dict(own.frequent)
-            facets.append(Facet(own.name, *given, share, float(weight), is_frequent=bool(frequent)))
+            facets.append(
+                Facet(own.name, *given, share, float(weight), bool(frequent), least, most)
+            )
         return Evidence("fields", tuple(facets))
 
     @classmethod

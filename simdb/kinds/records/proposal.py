@@ -300,13 +300,17 @@ def _field(
     if is_plain:
         return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
     plain = [[value for value in side if not isinstance(value, float)] for side in sides]
-    count = len(values) - sum(map(len, plain))
-    if count > (1 - SHARE_OF_NUMBERS) * len(values):
+    others = [len(side) - len(kept) for side, kept in zip(sides, plain, strict=True)]
+    # Of each table: to all that one has, as missing, nothing would be alike.
+    many = ((1 - SHARE_OF_NUMBERS) * len(side) for side in sides)
+    if any(count > most for count, most in zip(others, many, strict=True)):
         raise ConfigurationError(
             f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
     field, reason = _field(name, plain)
-    return field.changed(invalid="missing"), f"{reason}; {count:,} other values are missing ones"
+    return field.changed(
+        invalid="missing"
+    ), f"{reason}; {sum(others):,} other values are missing ones"
 
 
 def _date_field(name: str, values: Sequence[Any], *, is_date: bool) -> tuple[Field, str] | None:
