@@ -433,7 +433,8 @@ def to_judge(trial: Trial, count: int, *, seed: int = 0) -> list[Example]:
     ]
     # Multiples of the golden ratio: however many come first lie about evenly among all.
     spread = sorted(range(len(piles)), key=lambda place: place * 0.618034 % 1)
-    taken = [piles[at][turn] for turn in range(count) for at in spread if turn < len(piles[at])]
+    turns = range(min(count, max(map(len, piles), default=0)))
+    taken = [piles[at][turn] for turn in turns for at in spread if turn < len(piles[at])]
     return taken[:count]
 
 

@@ -3568,6 +3568,48 @@ FAULTS = (
         'helps += _planning_remedies(settings, settings.bound, "adds one")\n            of_measure',
         "tests/database/test_remedies.py -k is_missing",
     ),
+    Fault(
+        "evidence",
+        "evidence.py",
+        "return self.share >= self.most or self.is_frequent",
+        "return self.share == 1 or self.is_frequent",
+        "tests/kinds/test_evidence.py -k whatever_points",
+    ),
+    Fault(
+        "evidence",
+        "evidence.py",
+        "return self.share > self.least or self.agrees",
+        "return self.share > 0 or self.agrees",
+        "tests/kinds/test_evidence.py -k whatever_points",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        'target.add_many(table.rows(), on_existing="same", on_bad=on_bad)',
+        "target.add_many(table.rows(), on_bad=on_bad)",
+        "tests/frames/test_one_call.py -k propose_too_many",
+    ),
+    Fault(
+        "kinds/records",
+        "kinds/records/proposal.py",
+        "if any(count > most for count, most in zip(others, many, strict=True)):",
+        "if sum(others) > sum(many):",
+        "tests/kinds/test_record_proposal.py -k cannot_be_proposed",
+    ),
+    Fault(
+        "ingest",
+        "ingest/given.py",
+        "if not _FINGERPRINT.fullmatch(told):",
+        "if not told:",
+        "tests/ingest/test_given_signatures.py -k not_the_collections",
+    ),
+    Fault(
+        "steps",
+        "steps/rows.py",
+        "    require_served(recipe)\n",
+        "",
+        "tests/steps/test_reference.py -k has_none",
+    ),
 )
 
 

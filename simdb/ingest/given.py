@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -16,6 +17,8 @@ from simdb.ingest.rows import RowBatch
 from simdb.opened.catalogue import CollectionSettings
 from simdb.recipe import Recipe
 
+_FINGERPRINT = re.compile("[0-9a-f]{32}")
+
 
 class GivenSignatures:
     """A column of signatures, read as the rows beside it are.
@@ -28,6 +31,11 @@ class GivenSignatures:
 
     def __init__(self, column: str, recipe: Recipe | str, settings: CollectionSettings) -> None:
         told = recipe if isinstance(recipe, str) else recipe.fingerprint
+        if not _FINGERPRINT.fullmatch(told):  # nor is it shown: a recipe as JSON has the secret
+            raise ConfigurationError(
+                "recipe must be a simdb.Recipe or its fingerprint, 32 hexadecimal digits; "
+                "Recipe.from_json reads a recipe"
+            )
         if told != settings.recipe.fingerprint:
             raise ConfigurationError(
                 f"the signatures were made by the recipe {told}, and {settings.title} has "

@@ -13,13 +13,13 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import msgspec
 
-from simdb.arguments import WHOLE_NUMBER
 from simdb.serve import messages
 from simdb.serve.answers import Service
 from simdb.serve.refusals import RefusedError
 
 OPENAPI = "3.1.0"
 _GREATEST = 2**63 - 1  # number of anything that is stored
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,59}")  # in its usual spelling; too large ones, too
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _UNKNOWN_CHOICE = re.compile(r"Invalid enum value (.*) - at `\$\.(\w+)`", re.DOTALL)
 _WHOLE = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
@@ -239,7 +239,7 @@ def arguments_of(
 
 def _whole_number(text: str) -> int:
     """Return a number in its usual spelling; ValueError: it is none."""
-    if not WHOLE_NUMBER.fullmatch(text):
+    if not _NUMBER.fullmatch(text):
         raise ValueError(text)
     return int(text)
 

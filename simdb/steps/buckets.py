@@ -29,6 +29,7 @@ MOST_MET = 20 * 10**9  # pairs of one bucket: minutes of a task
 
 
 def _signatures(recipe: Recipe, column: Any) -> UInt16s:
+    require_served(recipe)
     family = signer_of(recipe).family
     assert family is not None
     found = arrow.matrix(column, np.uint16, family.words)

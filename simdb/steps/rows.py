@@ -19,11 +19,12 @@ from simdb.errors import ConfigurationError, UsageError
 from simdb.lsh.family import MinHash
 from simdb.recipe import Recipe
 from simdb.steps.schemas import MINIMA, SIGNED
-from simdb.steps.signing import signer_of
+from simdb.steps.signing import require_served, signer_of
 from simdb.steps.streams import column_named, numbers_of, starts_of, whole_groups
 
 
 def _family(recipe: Recipe) -> MinHash:
+    require_served(recipe)
     family = signer_of(recipe).family
     if not isinstance(family, MinHash) or not recipe.kind.of_elements:
         raise ConfigurationError(

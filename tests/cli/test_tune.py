@@ -6,6 +6,7 @@ import json
 import random
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -106,6 +107,12 @@ def test_a_later_setting_is_proposed_only_where_it_is_clearly_steadier() -> None
         0.8,
     )
     assert proposed(trial("first", (0, 3), (0, 2))) == ("first", 0.8)
+
+
+def test_more_pairs_to_judge_than_there_are_take_no_time(found: simdb.Tuning) -> None:
+    trial = found.trials[0]
+    assert len(to_judge(trial, 10**15)) == len(trial.pairs)
+    assert to_judge(replace(trial, pairs=()), 10**15) == []
 
 
 def test_yes_and_no_tell_precision_and_recall_with_intervals(found: simdb.Tuning) -> None:

@@ -880,6 +880,8 @@ def _made(make: Any, values: Any, kind: Any) -> Any:
 def test_columns_are_as_pyarrow_makes_them(monkeypatch):
     wanted = [_made(pa.array, *one) for one in MADE + LEFT]
     assert [_made(arrow.column, *one) for one in MADE + LEFT] == wanted
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    assert [_made(arrow.column, *one) for one in MADE + LEFT] == wanted
     monkeypatch.delattr(pa, "array")  # which would import pandas
     assert [_made(arrow.column, *one) for one in MADE] == wanted[: len(MADE)]
     assert str(arrow.column([-0.0, None])[0]) == "-0.0"
@@ -893,6 +895,7 @@ def test_tables_are_written_without_pandas(tmp_path, monkeypatch):
         texts.add_many(rows)
         told = [dict(row.metadata or {}, key=row.key, item=row.item) for row in texts.items()]
         monkeypatch.delattr(pa, "array")
+        monkeypatch.delitem(sys.modules, "pandas", raising=False)
         assert texts.pairs().to_arrow().num_rows > 9
         assert texts.pairs(metadata=True).to_arrow().num_rows > 9
         assert texts.groups().to_arrow().num_rows == 9

@@ -102,6 +102,9 @@ def test_signatures_that_are_not_the_collections_are_refused(db, exported):
     wrong = table.set_column(2, "signature", table["signature"].combine_chunks()[::-1])
     with pytest.raises(ConfigurationError, match="row 0 has another signature"):
         made.add_many(wrong, **columns, signature="signature", recipe=recipe)
+    with pytest.raises(ConfigurationError, match="its fingerprint, 32 hexadecimal") as caught:
+        made.add_many(table, **columns, signature="signature", recipe=recipe.to_json())
+    assert recipe.secret.hex() not in str(caught.value)
     for column in ("key", "none"):
         with pytest.raises(UsageError):
             made.add_many(table, **columns, signature=column, recipe=recipe)

@@ -282,6 +282,20 @@ def test_a_field_that_both_lack_differs_only_where_that_counts(tmp_path, missing
     assert len(explained.differing) == differing
 
 
+def test_values_that_agree_wholly_are_common_whatever_points_their_field_gives(tmp_path):
+    """Learnt levels may be evidence against a match even where values are equal, or for one."""
+    against = simdb.Field("town", weight=300, compare="exact", levels=[(1, 200)], missing=300)
+    for_one = simdb.Field("name", weight=400, compare="exact", levels=[(1, 400), (0, 100)])
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Record([for_one, against], ["town"]), threshold=0.1)
+        collection.add_many(enumerate([{"name": "p", "town": "ulm"}, {"name": "q", "town": "ulm"}]))
+        told = collection.explain_pair(0, 1)
+    assert [facet.what for facet in told.common] == ["town"]
+    assert [facet.what for facet in told.differing] == ["name"]
+    assert (told.counts()["common"], told.counts()["different"]) == (1, 1)
+    assert "'name': 'p' and 'q' (100.00 of 400)" in str(told)
+
+
 def test_a_value_that_many_have_is_common_though_it_earns_less(tmp_path):
     town = simdb.Field("town", weight=100, compare="exact", frequent={"york": 50})
     kind = simdb.Record([simdb.Field("name", weight=100), town], ["name"])

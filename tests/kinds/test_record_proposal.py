@@ -206,6 +206,11 @@ def test_what_is_given_overrules_the_proposal():
             {},
             "'price' has both texts and fractional numbers",
         ),
+        (
+            [{"state": 0.5}],  # which would be missing in all rows of one table
+            {},
+            "'state' has both texts and fractional numbers",
+        ),
     ],
 )
 def test_what_cannot_be_proposed_is_said(right, named, problem):

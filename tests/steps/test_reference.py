@@ -188,6 +188,21 @@ def test_what_is_not_served_says_so(recipe, exact, says):
         Reference(recipe, exact).pairs(table)
 
 
+def test_steps_by_buckets_say_that_a_recipe_has_none():
+    recipe = simdb.Recipe.of(SETS, threshold=None, exact_floor=0.5, seed=1)
+    shared = simdb.steps.SHARED.batch(
+        np.ones(2, np.int64), np.arange(2), pa.array([b"1", b"2"], pa.binary())
+    )
+    elements = pa.table({"number": [0], "element": [1]}).to_batches()
+    for step, batches in (
+        (simdb.steps.meet, [shared]),
+        (simdb.steps.connect, [shared]),
+        (simdb.steps.partial_minima, elements),
+    ):
+        with pytest.raises(ConfigurationError, match="the recipe has no probable index"):
+            list(step(recipe, batches))
+
+
 def test_rows_that_are_not_sorted_are_noticed():
     recipe = simdb.Recipe.of(SETS, seed=1)
     batch = simdb.steps.ENTRIES.batch(np.array([2, 1]), np.array([0, 1]))

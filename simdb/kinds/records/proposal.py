@@ -308,9 +308,8 @@ def _field(
             f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
     field, reason = _field(name, plain)
-    return field.changed(
-        invalid="missing"
-    ), f"{reason}; {sum(others):,} other values are missing ones"
+    reason += f"; {sum(others):,} other values are missing ones"
+    return field.changed(invalid="missing"), reason
 
 
 def _date_field(name: str, values: Sequence[Any], *, is_date: bool) -> tuple[Field, str] | None:
