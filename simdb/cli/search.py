@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import Annotated, Any, ClassVar, TypeAlias
 
@@ -49,6 +51,9 @@ Probe: TypeAlias = tuple[Key | None, Any]
 _Found: TypeAlias = tuple[Key | None, simdb.Match, PairExplanation | None]
 
 _AT_ONCE = 1_000  # matches in a table; more come in several
+# Of a portion of probes that are searched for together: how many at most, and what it may take and
+# find if the next is to have more. What it holds, and what Ctrl-C in it loses, remains little.
+_PROBES, _SECONDS, _MATCHES = 1_000, 1.0, 100_000
 
 
 class Given(Struct, frozen=True):
@@ -201,8 +206,10 @@ def search(
             raise typer.Exit(0 if there else 1)
 
         def found() -> Iterator[_Found]:
-            for probe, item in bar.each("searching", given.probes(source, reading)):
-                answer = source.search(item, limit=asked, metadata=True, **wanted)
+            probes = bar.each("searching", given.probes(source, reading))
+            of_each = {**wanted, "limit": asked, "metadata": True}
+            most = 1 if explain or show else _PROBES  # what is explained takes far longer
+            for (probe, item), answer in _searched(source, probes, of_each, most):
                 answers[:] = [(probe, answer)]
                 matches = [match for match in answer if own is None or match.key != own]
                 for match in matches[:limit]:
@@ -232,6 +239,42 @@ def search(
     words = f"; {promise(answers[0][1], kind)}" if answers else ""
     telling.told(count, counted(count, "match", "matches") + words, **told)
     tell_unmet(wanted, telling.note)
+
+
+def _searched(
+    source: simdb.CollectionView, probes: Iterator[Probe], asked: Mapping[str, Any], most: int
+) -> Iterator[tuple[Probe, simdb.Matches]]:
+    """Yield probes with their answers; portions of up to so many are searched for together."""
+    at_once = 1
+    while True:
+        began, found = time.monotonic(), 0
+        portion: list[Probe] = []
+        size = 0
+        try:
+            for probe in islice(probes, at_once):
+                portion.append(probe)
+                size += arrow.column_size(probe[1])
+                if size >= arrow.PART_BYTES:
+                    break
+        finally:  # what was read before a wrong row, or Ctrl-C, is answered before that is told
+            for probe, answer in zip(portion, _answers(source, portion, asked), strict=True):
+                found += len(answer)
+                yield probe, answer
+        if not portion:
+            return
+        is_little = time.monotonic() - began < _SECONDS and found < _MATCHES
+        at_once = min(2 * at_once, most) if is_little else max(1, at_once // 2)
+
+
+def _answers(
+    source: simdb.CollectionView, portion: Sequence[Probe], asked: Mapping[str, Any]
+) -> Iterable[simdb.Matches]:
+    """Search for a portion of probes; one by one if it is one, or if one of several is wrong."""
+    items = [item for _, item in portion]
+    if len(items) > 1:
+        with suppress(Exception):  # told again after the answers to the probes before that one
+            return source.search_many(items, **asked)
+    return (source.search(item, **asked) for item in items)
 
 
 def _reader(

@@ -104,6 +104,56 @@ def test_matches_that_were_found_before_an_interruption_are_printed(store, tmp_p
     assert words(3)[0] not in result.stdout
 
 
+def test_rows_of_an_input_are_searched_for_together_and_what_is_explained_alone(
+    store, tmp_path, monkeypatch
+):
+    calls: list[str] = []
+
+    def counting(name: str) -> None:
+        method = getattr(simdb.CollectionView, name)
+
+        def called(self: Any, *given: Any, **options: Any) -> Any:
+            calls.append(name)
+            return method(self, *given, **options)
+
+        monkeypatch.setattr(simdb.CollectionView, name, called)
+
+    counting("search")
+    counting("search_many")
+    rows = [{"id": f"p{n}", "text": text_of(n % 4)} for n in range(100)]
+    asked = ("search", store, "news", "--input", write_rows(tmp_path / "probes.jsonl", rows))
+    found = lines_of(*asked, "--id-field", "id")
+    assert calls[:2] == ["search", "search_many"]
+    assert len(calls) < 15
+    monkeypatch.setattr("simdb.cli.search._PROBES", 1)
+    calls.clear()
+    assert lines_of(*asked, "--id-field", "id") == found
+    assert calls == ["search"] * 100
+    assert len({line["probe"] for line in found}) == 75
+    monkeypatch.undo()
+    counting("search_many")
+    calls.clear()
+    write_rows(tmp_path / "probes.jsonl", rows[:4])
+    assert lines_of(*asked, "--explain")
+    assert calls == []
+
+
+@pytest.mark.parametrize("wrong", ["[1, 2]", "[1, 2, 3, 4", "[1, 2, 3, 4, 5]"])
+def test_rows_before_a_wrong_one_are_answered_also_where_they_are_searched_for_together(
+    tmp_path, wrong
+):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        vectors = db.create_collection("c", simdb.Vector(4), max_distance=0.1)
+        vectors.add("a", [1, 2, 3, 4])
+    lines = ["[1, 2, 3, 4]"] * 5 + [wrong] + ["[1, 2, 3, 4]"] * 2
+    (tmp_path / "probes.jsonl").write_text("".join(f'{{"vector": {line}}}\n' for line in lines))
+    asked = ("search", tmp_path / "s.simdb", "c", "--input", tmp_path / "probes.jsonl", "--json")
+    result = run(*asked)
+    assert result.exit_code == 2
+    assert [json.loads(line)["probe"] for line in result.stdout.splitlines()] == [1, 2, 3, 4, 5]
+    assert "components" in result.stderr or "line 6: not JSON" in result.stderr
+
+
 def test_search_reads_standard_input(store):
     result = done("search", store, "news", "--file", "-", "--json", stdin=text_of(3).encode())
 
