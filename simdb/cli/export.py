@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -76,7 +75,7 @@ def export(
         of_item = "--metadata-field" if item_field is None else "--text-field"
         taken = {"--id-field": [id_field], of_item: item_fields}
 
-        def rows(*, of_table: bool = False) -> Iterator[dict[str, Any]]:
+        def rows(task: str = "exporting", *, of_table: bool = False) -> Iterator[dict[str, Any]]:
             kind = source.kind  # to ask for it takes as long as to read an item
             item_of = kind.column_item if of_table else kind.plain_item
             for count, record in enumerate(source.items(), 1):
@@ -91,12 +90,13 @@ def export(
                 item = {item_field: plain} if item_field else plain or dict.fromkeys(item_fields)
                 yield _exported(record, item, others, id_field, taken)
                 if count % 1000 == 0:
-                    bar.advance("exporting", count, total)
+                    bar.advance(task, count, total)
 
+        passes = iter(("looking at types", "exporting"))  # of the rows of a table
         telling.write(
             rows(),
             lambda: arrow.reader_of(
-                partial(rows, of_table=True),
+                lambda: rows(next(passes), of_table=True),
                 id_field,
                 *item_fields,
                 maps=set(item_fields) if source.kind.of_weights else frozenset(),

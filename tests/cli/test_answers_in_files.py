@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import simdb
+from simdb.cli.output import ProgressBar
 from tests.support.cli_stores import copied
 from tests.support.commands import done, failed, write_rows
 
@@ -216,3 +217,19 @@ def test_an_export_asks_for_the_kind_once_and_not_for_each_item(store, tmp_path,
     done("export", store, "news", "-o", tmp_path / name)
 
     assert len(asked) < 20
+
+
+def test_an_export_tells_apart_that_it_looks_at_types_and_that_it_writes(tmp_path, monkeypatch):
+    told: list[tuple[str, int]] = []
+
+    def recorded(self: ProgressBar, task: str, done: int, total: int | None = None) -> None:
+        told.append((task, done))
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.create_collection("c", simdb.Set()).add_many((n, [n]) for n in range(1000))
+    monkeypatch.setattr(ProgressBar, "advance", recorded)
+    done("export", tmp_path / "s.simdb", "c", "-o", tmp_path / "out.parquet")
+    assert told == [("looking at types", 1000), ("exporting", 1000)]
+    told.clear()
+    done("export", tmp_path / "s.simdb", "c", "-o", tmp_path / "out.jsonl")
+    assert told == [("exporting", 1000)]
