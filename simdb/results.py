@@ -889,11 +889,6 @@ class Pairs(Tabular):
     """All similar pairs, found while they are iterated; every iteration begins anew.
 
     Attributes:
-        guarantee: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``, as for
-            ``Matches``. Unless exact ones were asked for, it becomes ``"probable"`` as the first
-            pairs are looked for, where items turn out not to fit into memory.
-        expected_recall: the share of the pairs *at the threshold* expected to be found, by the
-            index as it was when they were asked for.
         token: for exact pairs, where ``pairs(..., resume=token)`` continues: after the last batch
             that ``batches`` has returned, or the last one whose pairs have all been iterated. A
             new iteration begins it anew.
@@ -922,12 +917,19 @@ class Pairs(Tabular):
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the answer promises."""
+        """What is promised: ``"exact"`` (none is missing), ``"probable"`` or ``"estimate"``.
+
+        Unless exact ones were asked for, it becomes ``"probable"`` as the first pairs are looked
+        for, where items turn out not to fit into memory.
+        """
         return self._promise.guarantee
 
     @property
     def expected_recall(self) -> float:
-        """The share of the pairs at the threshold that is expected to be found."""
+        """The share of the pairs *at the threshold* that is expected to be found.
+
+        By the index as it was when they were asked for.
+        """
         return self._promise.expected_recall
 
     def __repr__(self) -> str:
