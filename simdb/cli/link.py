@@ -22,6 +22,7 @@ from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
     RuleChoices,
     Side,
+    files_of,
     learnt,
     looked_at,
     of_whole_rows,
@@ -197,14 +198,15 @@ def link(
     require_fitting_name(output, "jsonl", *_SEPARATED, *TABLES)
     require_again(left, right)
     require_there(left, right)
+    given = [] if choices.settings is None or is_object(choices.settings) else [choices.settings]
+    tables = [file for name in (left, right) for file in files_of([name], reading)]
+    require_no_input(outputs, [*tables, *apart.files(), *given])
     reading = replace(reading, integer_keys=apart.integer_keys)
     keys = (reading.id_field, reading.right_id_field or reading.id_field)
     sides = [
         looked_at([name], replace(reading, id_field=key, right_id_field=None), sample, keyed=True)
         for name, key in zip((left, right), keys, strict=True)
     ]
-    given = [] if choices.settings is None or is_object(choices.settings) else [choices.settings]
-    require_no_input(outputs, [*sides[0].sources, *sides[1].sources, *apart.files(), *given])
     if settings is not None:
         _require_columns(sides, settings)
     tell_choice(telling, sides, None)

@@ -199,10 +199,8 @@ def search(
 
         if exists:
             of_one = {**wanted, "limit": 1 if own is None else 2}
-            answers_of_all = (
-                source.search(item, **of_one) for _, item in given.probes(source, reading)
-            )
-            there = any(match.key != own for answer in answers_of_all for match in answer)
+            answered = _searched(source, given.probes(source, reading), of_one, _PROBES)
+            there = any(match.key != own for _, answer in answered for match in answer)
             raise typer.Exit(0 if there else 1)
 
         def found() -> Iterator[_Found]:

@@ -57,8 +57,11 @@ def serve(
         from simdb.serve.application import Worker
         from simdb.serve.processes import Workers, answer, server_of
     path = Path(store).absolute()
-    if not path.exists():
-        raise DatabaseNotFoundError(f"{path}: there is no such store; simdb create makes one")
+    try:
+        path.stat()  # Path.exists passes over circles of links
+    except (FileNotFoundError, NotADirectoryError):
+        told = f"{path}: there is no such store; simdb create makes one"
+        raise DatabaseNotFoundError(told) from None
     settings = Settings(
         path,
         writes,

@@ -79,6 +79,10 @@ def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chose
     told = run("link", tables / "left.csv", tables / "right.csv", "-o", output,
                "--settings", settings, "--save-settings", settings)  # fmt: skip
     assert "is an input" in told.stderr
+    for number in (0, 1):  # before anything is read: neither has such a column
+        inputs = [tables / "left.csv", tables / "right.csv"]
+        told = run("link", *inputs, "-o", inputs[number], "--id-field", "absent")
+        assert "is an input" in told.stderr
     again = tmp_path / "again.tsv"
     told = run("link", tables / "left.csv", tables / "right.jsonl", "-o", again, "--one-to-one",
                "--settings", settings, "--right-id-field", "key")  # fmt: skip

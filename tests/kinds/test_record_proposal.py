@@ -134,6 +134,25 @@ def test_few_dates_among_numbers_are_missing_ones():
     assert found.reasons["size"] == "numbers; 1 other values are missing ones"
 
 
+@pytest.mark.parametrize("value", [7, datetime.date(2000, 1, 1)])
+def test_a_column_of_numbers_or_dates_is_one_in_either_table_or_is_none(value):
+    """By both together, all texts of a small table would be missing ones."""
+
+    def table(count: int, value: object) -> list[dict[str, object]]:
+        return [{"name": f"name {n // 2}", "other": value} for n in range(count)]
+
+    many, few = table(99, value), table(4, "some road")
+    for row in many[::2]:
+        row["other"] = type(value)(8) if isinstance(value, int) else datetime.date(2001, 1, 1)
+    for left, right in [(many, few), (few, many)]:
+        if isinstance(value, int):
+            found = simdb.propose_record(left, right)
+            assert found.reasons["other"] == "short texts"
+        else:
+            with pytest.raises(simdb.ConfigurationError, match="'other' has both dates and other"):
+                simdb.propose_record(left, right)
+
+
 @pytest.mark.parametrize("nothing", [np.datetime64("NaT"), pd.NA, pd.NaT])
 def test_what_stands_for_nothing_does_not_say_what_a_column_holds(nothing):
     rows = [{"name": f"name {n // 2}", "other": nothing} for n in range(99)]

@@ -441,7 +441,7 @@ class Record(Kind, frozen=True):
 
     def plan(self, bound: Fraction, request: PlanRequest) -> Plan:
         if not request.is_free:
-            raise ConfigurationError("records have rules (candidates=...), not bands and rows")
+            raise ConfigurationError("records have rules of candidates, not bands and rows")
         return Plan(bound, len(self.rules), 1, self.make_curve(bound))
 
     def can_have(self, bands: int, rows: int) -> bool:

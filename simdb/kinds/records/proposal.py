@@ -281,10 +281,10 @@ def _field(
 ) -> tuple[Field, str]:
     """Propose how a column is compared, and say what it holds."""
     values = [*chain.from_iterable(sides)]
-    found = _date_field(name, values, is_date=is_date)
+    found = _date_field(name, sides, is_date=is_date)
     if found is not None:
         return found
-    numbers = _numbers(values)
+    numbers = _numbers(sides)
     is_plain = not any(isinstance(value, float) and math.isfinite(value) for value in values)
     texts = [str(value) for value in values[:: math.ceil(len(values) / TYPED)]]
     digits = ["".join(filter(str.isdigit, text)) for text in texts]
@@ -301,9 +301,7 @@ def _field(
         return _text_field(name, texts, [set(map(str.lower, map(str, side))) for side in sides])
     plain = [[value for value in side if not isinstance(value, float)] for side in sides]
     others = [len(side) - len(kept) for side, kept in zip(sides, plain, strict=True)]
-    # Of each table: to all that one has, as missing, nothing would be alike.
-    many = ((1 - SHARE_OF_NUMBERS) * len(side) for side in sides)
-    if any(count > most for count, most in zip(others, many, strict=True)):
+    if _are_many(others, sides):
         raise ConfigurationError(
             f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
@@ -312,27 +310,39 @@ def _field(
     return field.changed(invalid="missing"), reason
 
 
-def _date_field(name: str, values: Sequence[Any], *, is_date: bool) -> tuple[Field, str] | None:
+def _date_field(
+    name: str, sides: Sequence[Sequence[Any]], *, is_date: bool
+) -> tuple[Field, str] | None:
     """Propose how dates are compared, and say so; None if the column holds none."""
+    values = [*chain.from_iterable(sides)]
     by_type = [isinstance(value, datetime.date) for value in values]
     if all(by_type):
         return Field(name, compare="date", tolerance=31), "dates"
     in_two_forms = _are_in_two_forms(values)
     if not (is_date or in_two_forms or any(by_type)):
         return None
-    others = sum(not _is_day(name, value) for value in values)
+    others = [sum(not _is_day(name, value) for value in side) for side in sides]
     field = Field(name, compare="date", tolerance=31, invalid="missing")
-    if not others:
+    if not any(others):
         return field, "dates, with and without the time of midnight" if in_two_forms else "dates"
     if not any(by_type):
         return None
-    if others > (1 - SHARE_OF_NUMBERS) * len(values):
-        if _numbers(values) is not None:
+    if _are_many(others, sides):
+        if _numbers(sides) is not None:
             return None
         raise ConfigurationError(
             f"the column {name!r} has both dates and other values: say how to compare it"
         )
-    return field, f"dates; {others:,} other values are missing ones"
+    return field, f"dates; {sum(others):,} other values are missing ones"
+
+
+def _are_many(others: Sequence[int], sides: Sequence[Sequence[Any]]) -> bool:
+    """Whether of a table too many values are others for these to be missing ones.
+
+    Of each table: where one had hardly any value left, nothing of it would be alike.
+    """
+    most = ((1 - SHARE_OF_NUMBERS) * len(side) for side in sides)
+    return any(count > fewest for count, fewest in zip(others, most, strict=True))
 
 
 def _are_in_two_forms(values: Sequence[Any]) -> bool:
@@ -372,13 +382,15 @@ def _text_field(name: str, texts: Sequence[str], distinct: Sequence[set[str]]) -
     return Field(name, compare="levenshtein", tolerance=tolerance, prepare=PLAIN), "short texts"
 
 
-def _numbers(values: Sequence[Any]) -> list[float] | None:
-    """Return the values that are numbers; None where too many are none, or there are none."""
-    known = {value: as_float(value) for value in dict.fromkeys(values)}
-    told = [known[value] for value in values]
-    numbers = list(filter(math.isfinite, told))
-    infinite = sum(map(math.isinf, told))  # no text, and no reason against the others
-    return numbers if len(numbers) >= max(1, SHARE_OF_NUMBERS * (len(told) - infinite)) else None
+def _numbers(sides: Sequence[Sequence[Any]]) -> list[float] | None:
+    """Return the values that are numbers; None where too many of a table are none."""
+    known = {value: as_float(value) for value in dict.fromkeys(chain.from_iterable(sides))}
+    told = [[known[value] for value in side] for side in sides]
+    # What is infinite is no text, and no reason against the others.
+    finite = [[value for value in side if not math.isinf(value)] for side in told]
+    numbers = list(filter(math.isfinite, chain.from_iterable(finite)))
+    others = [sum(map(math.isnan, side)) for side in finite]
+    return None if not numbers or _are_many(others, finite) else numbers
 
 
 def _measures(texts: Sequence[str], numbers: Sequence[float] | None) -> bool:
