@@ -212,7 +212,7 @@ def test_metadata_that_cannot_be_given_back_is_a_bad_item(collection, metadata):
         (datetime.date(2026, 1, 1), "is date, which JSON cannot express; store text, as of .iso"),
         (pd.NaT, "is NaTType, which JSON cannot express; store None"),
         (pd.NA, "is NAType, which JSON cannot express; store None"),
-        (np.datetime64("NaT"), "is datetime64, which JSON cannot express; store None"),
+        (np.datetime64("NaT", "D"), "is datetime64, which JSON cannot express; store None"),
         (np.int64(5), "is int64, which JSON cannot express; store its .item()"),
         (np.True_, "is bool, which JSON cannot express; store its .item()"),
         (np.zeros(2), "is ndarray, which JSON cannot express; store its .tolist()"),

@@ -153,7 +153,7 @@ def test_a_column_of_numbers_or_dates_is_one_in_either_table_or_is_none(value):
                 simdb.propose_record(left, right)
 
 
-@pytest.mark.parametrize("nothing", [np.datetime64("NaT"), pd.NA, pd.NaT])
+@pytest.mark.parametrize("nothing", [np.datetime64("NaT", "D"), pd.NA, pd.NaT])
 def test_what_stands_for_nothing_does_not_say_what_a_column_holds(nothing):
     rows = [{"name": f"name {n // 2}", "other": nothing} for n in range(99)]
     assert simdb.propose_record(rows).left_out == {"other": "has no value"}
