@@ -35,9 +35,10 @@ class _Shown(reprlib.Repr):
     def repr_int(self, x: int, level: int) -> str:
         """Return a number; its size if Python does not write so many digits."""
         try:
-            return super().repr_int(x, level)
+            repr(x)  # newer versions of Python show an object by its address instead
         except ValueError:
             return f"a whole number of {x.bit_length():,} bits"
+        return super().repr_int(x, level)
 
 
 short = _Shown().repr  # of any value, short
