@@ -1804,6 +1804,7 @@ class Collection(CollectionView):
             bound = _duplicate_bound(known.settings, threshold, max_distance)
         how = ingest.add.AddPolicy(
             on_existing=_OF_DEDUPE[on_existing],
+            looks=not by_containment,
             bound=bound,
             drop_duplicates=True,
             skip_bad=_skips_bad(on_bad),
@@ -1934,6 +1935,7 @@ class Collection(CollectionView):
         known = self._present if looks else self._known
         return known, ingest.add.AddPolicy(
             on_existing=on_existing,
+            looks=looks,
             bound=_duplicate_bound(known.settings, threshold, max_distance) if looks else None,
             drop_duplicates=on_duplicate != "keep",
             merge=merge,
@@ -2237,10 +2239,11 @@ def _duplicate_bound(
     settings: CollectionSettings,
     threshold: ThresholdLike | None,
     max_distance: ThresholdLike | None,
-) -> Bound:
-    """Return within what rows are duplicates; errors as of ``choose``."""
+) -> Bound | None:
+    """Return within what rows are duplicates, if that is given; errors as of ``choose``."""
     bound = settings.kind.parse_bound(threshold, max_distance)
-    return answers.choose.choose(settings, answers.choose.Question("add", bound)).bound
+    answers.choose.choose(settings, answers.choose.Question("add", bound))
+    return bound
 
 
 def _contained_bound(

@@ -3592,8 +3592,8 @@ FAULTS = (
     Fault(
         "kinds/records",
         "kinds/records/proposal.py",
-        "if any(count > most for count, most in zip(others, many, strict=True)):",
-        "if sum(others) > sum(many):",
+        "any(count > fewest for count, fewest in zip(others, most, strict=True))",
+        "sum(others) > sum(most)",
         "tests/kinds/test_record_proposal.py -k cannot_be_proposed",
     ),
     Fault(
@@ -3630,6 +3630,21 @@ FAULTS = (
         "bar.advance(task, count, total)",
         "bar.advance('exporting', count, total)",
         "tests/cli/test_answers_in_files.py -k looks_at_types",
+    ),
+    Fault(
+        "kinds/records",
+        "kinds/records/proposal.py",
+        "return None if not numbers or _are_many(others, finite) else numbers",
+        "return None if not numbers or sum(others) > 0.05 * sum(map(len, finite)) else numbers",
+        "tests/kinds/test_record_proposal.py -k in_either_table",
+    ),
+    Fault(
+        "database",
+        "collection.py",
+        """answers.choose.choose(settings, answers.choose.Question("add", bound))
+    return bound""",
+        """return answers.choose.choose(settings, answers.choose.Question("add", bound)).bound""",
+        "tests/upkeep/test_rebuild.py -k bound_that_a_rebuild_gave",
     ),
 )
 

@@ -86,7 +86,8 @@ class AddPolicy(Struct, frozen=True):
     # ("same"), a duplicate ("leave") or an item to replace ("update"); it stays an error where the
     # key came in the same input.
     on_existing: OnExisting = "error"
-    bound: Bound | None = None  # find what rows duplicate within it; None does not look
+    looks: bool = False  # find what rows duplicate
+    bound: Bound | None = None  # within what; None is the collection's own, as a batch is stored
     drop_duplicates: bool = False  # do not store rows that duplicate something
     skip_bad: bool = False  # leave a row out whose key is stored, where that is an error
     # Rows come in an order, and stored items that come after one that is kept go for it.
@@ -233,7 +234,7 @@ class BatchAdder:
                     "were added to it; add them again"
                 )
             self._known = present
-            if self._policy.bound is not None:
+            if self._policy.looks:
                 when = "while rows were compared with its items"
                 then = "the rows that are not stored yet were not added; add them again"
                 require_kind(present.settings, self._kind, when, then)
@@ -252,8 +253,8 @@ class BatchAdder:
             batch.keys = ByteStrings.of(batch.keys)
             fates = Fates(batch, writer.find_many(batch.keys), np.zeros(len(batch.rows), np.uint8))
             self._choose_actions(writer, fates)
-            if self._policy.bound is not None:
-                cut = self._decide(writer, fates, signed, self._policy.bound)
+            if self._policy.looks:
+                cut = self._decide(writer, fates, signed)
                 if cut or fates.decisions is None:
                     self._tell_of_parts(fates)
                     return cut
@@ -460,11 +461,12 @@ class BatchAdder:
         problem = f"key {key!r} is stored with other content"
         return KeyExistsError(problem, remedies=remedies, row=row, key=key)
 
-    def _decide(self, writer: CollectionWriter, fates: Fates, signed: Signed, bound: Bound) -> int:
+    def _decide(self, writer: CollectionWriter, fates: Fates, signed: Signed) -> int:
         """Find what each row duplicates, or return where the batch must be cut for it, else 0."""
         new = fates.are("added", "replaced")
         new[fates.renewed] = False  # they are the items that are stored
         standing, positions = self._policy.standing, fates.batch.rows
+        asked = answers.choose.Question("add", self._policy.bound)
         leaving, replaced = self._policy.leaving, fates.rows("replaced")
         with writer.transaction.before() as snapshot:
             before = CollectionReader(snapshot, self._settings.number)
@@ -472,7 +474,7 @@ class BatchAdder:
             opened = Opened(self._settings, self._signer, before, resources)
             deduplicator = ingest.dedupe.Deduplicator(
                 opened,
-                answers.choose.choose(self._settings, answers.choose.Question("add", bound)),
+                answers.choose.choose(self._settings, asked),
                 fates.batch.items,
                 structs.replace(signed, comparable=signed.comparable & new),
                 keep=not self._policy.drop_duplicates,

@@ -11,13 +11,14 @@ from typing import Any, Literal
 import numpy as np
 
 from simdb import arrow, steps
-from simdb.errors import BadItemError, ConfigurationError, UsageError
+from simdb.arguments import require_whole
+from simdb.errors import BadItemError, ConfigurationError, UsageError, WrongTypeError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind
-from simdb.recipe import Recipe
+from simdb.recipe import Recipe, require_recipe
 from simdb.spark import large
-from simdb.spark.frames import OnBatches, Stages, mapped, together
-from simdb.spark.sessions import column, functions
+from simdb.spark.frames import OnBatches, Stages, folder_of, mapped, together
+from simdb.spark.sessions import column, functions, plain_errors
 from simdb.steps.graph import PAIRS_OF_TASK, blocks_of
 from simdb.steps.posting import Ordered
 from simdb.steps.schemas import Schema
@@ -74,8 +75,10 @@ def pairs(
         ConfigurationError: the recipe cannot be served, or ``work`` holds another run.
         UsageError: a key is null, or there twice.
         BadItemError: an item cannot be stored.
+        WrongTypeError: ``frame`` is no DataFrame of Spark, ``work`` no path, or the recipe none.
     """
     made = _recipe(recipe, kind, threshold, max_distance, seed)
+    require_whole("most", most, 0, optional=False)
     run = _Run.of([frame], made, guarantee, (key, item, order), work=work, on_bad=on_bad)
     return _pairs(run, most)
 
@@ -101,6 +104,7 @@ def join(
     Both frames have the columns that are named; the keys of each are its own. See ``pairs``.
     """
     made = _recipe(recipe, kind, threshold, max_distance, seed)
+    require_whole("most", most, 0, optional=False)
     run = _Run.of([left, right], made, guarantee, (key, item, None), work=work, on_bad=on_bad)
     return _pairs(run, most)
 
@@ -182,14 +186,16 @@ def sign(frame: Any, recipe: Recipe, *, key: str, item: str) -> Any:
 
     A bad item has no signature and a ``problem``.
     """
-    steps.require_served(recipe)
+    steps.require_served(require_recipe(recipe))
+    _require_frame(frame)
     found = _signed(frame, recipe, (key, item, key), exact=False, side=0)
     return found.select("key", "signature", "problem")
 
 
 def problems(spark: Any, work: str) -> Any:
     """Return ``key`` and ``problem`` of the rows that a run below a folder has left out."""
-    found = spark.read.parquet(f"{str(work).rstrip('/')}/signed")
+    with plain_errors():
+        found = spark.read.parquet(f"{folder_of(work)}/signed")
     return found.where("problem is not null").select("key", "problem")
 
 
@@ -524,7 +530,7 @@ def _recipe(
         return Recipe.of(kind, threshold=threshold, max_distance=max_distance, seed=seed)
     if kind is not None or max_distance is not None or seed is not None or threshold != "default":
         raise UsageError("a recipe has kind, bound and secret: give none of them beside it")
-    return recipe
+    return require_recipe(recipe)
 
 
 def _is_exact(guarantee: str) -> bool:
@@ -533,7 +539,18 @@ def _is_exact(guarantee: str) -> bool:
     return guarantee == "exact"
 
 
+def _require_frame(frame: Any) -> None:
+    """Raise WrongTypeError unless a table is one of Spark."""
+    if not hasattr(frame, "sparkSession"):
+        kind = type(frame)
+        raise WrongTypeError(
+            f"a frame must be a DataFrame of Spark, not {kind.__module__}.{kind.__qualname__}; "
+            "spark.createDataFrame makes one"
+        )
+
+
 def _require_columns(frame: Any, named: tuple[str, ...]) -> None:
+    _require_frame(frame)
     absent = [name for name in named if name not in frame.columns]
     if absent:
         raise UsageError(f"there is no column {absent[0]!r}; there are: {', '.join(frame.columns)}")

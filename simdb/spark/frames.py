@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from simdb import arrow
-from simdb.errors import ConfigurationError, UsageError
+from simdb.arguments import short
+from simdb.errors import ConfigurationError, UsageError, WrongTypeError
 from simdb.recipe import Recipe
 from simdb.spark.sessions import column, functions, library, plain_errors
 from simdb.steps.posting import Ordered
@@ -100,6 +102,13 @@ def together(frame: Any, key: str, *others: str) -> Any:
     return frame.repartition(key).sortWithinPartitions(key, *others)
 
 
+def folder_of(work: object) -> str:
+    """Return a folder as Spark writes to it; WrongTypeError: it is no path."""
+    if not isinstance(work, str | os.PathLike):
+        raise WrongTypeError(f"work must be the path of a folder, not {short(work)}")
+    return str(work).rstrip("/")
+
+
 class Stages:
     """Frames below a folder: each is made once, and taken from there by a run that comes again.
 
@@ -112,11 +121,12 @@ class Stages:
 
     Raises:
         ConfigurationError: the folder holds stages of something else.
+        WrongTypeError: it is no path.
     """
 
     def __init__(self, spark: Any, work: str, made_by: str) -> None:
         self.spark = spark
-        self._work = str(work).rstrip("/")
+        self._work = folder_of(work)
         manifest = f"{self._work}/manifest"
         rows = _rows_of(spark, manifest)
         mark = f"plan {PLAN} "

@@ -202,6 +202,21 @@ def test_what_cannot_be_answered_is_told_as_what_it_is(spark, tmp_path):
         simdb.spark.pairs(empty, kind, key="none", item="elements", work=work, seed=1)
     with pytest.raises(UsageError, match="'elements' is array"):
         simdb.spark.pairs(empty, kind, key="elements", item="elements", work=work, seed=1)
+    of_pandas: Any = pa.table({"id": [1], "elements": [[1]]}).to_pandas()
+    told: Any
+    for frame, told, problem in [
+        (of_pandas, {"seed": 1}, r"a DataFrame of Spark, not pandas\.\S*DataFrame; spark\.create"),
+        (empty, {"seed": 1, "work": None}, "work must be the path of a folder, not None"),
+        (empty, {"recipe": "x"}, "a recipe must be a simdb.Recipe, not str"),
+        (empty, {"seed": 1, "most": "x"}, "most must be a whole number of at least 0, not 'x'"),
+    ]:
+        own = kind if "seed" in told else None
+        with pytest.raises(simdb.UsageError, match=problem):
+            simdb.spark.pairs(frame, own, **{**columns, "work": work, **told})
+    with pytest.raises(UsageError, match=r"none/signed$"):
+        simdb.spark.problems(spark, str(tmp_path / "none"))
+    with pytest.raises(simdb.WrongTypeError, match="a DataFrame of Spark"):
+        simdb.spark.sign(of_pandas, simdb.Recipe.of(kind, seed=1), **columns)
 
 
 @on_spark

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -285,3 +286,37 @@ def test_nothing_is_kept_in_memory_of_what_is_gone(tmp_path):
                 made.rebuild(threshold=0.6)
                 assert not {name for name in kept if name.startswith("view")} & caches.keys()
             assert others <= caches.keys()
+
+
+@pytest.mark.parametrize("how", ["add_many", "dedupe"])
+@pytest.mark.parametrize(("old", "new"), [("0.4", "0.6"), ("0.6", "0.4")])
+def test_duplicates_are_found_within_the_bound_that_a_rebuild_gave_meanwhile(
+    tmp_path, how, old, new
+):
+    """Nobody gave another; one that was given holds, or is refused."""
+    told: list[simdb.Outcome] = []
+
+    def rows(end: int) -> Iterator[tuple[str, list[int]]]:
+        yield f"x{end}", [1, 2, 3, 4]
+        collection.rebuild(threshold=new)
+
+    def stored(end: int, **given: Any) -> None:
+        if how == "dedupe":
+            collection.dedupe(rows(end), outcomes=told.extend, **given)
+        else:
+            collection.add_many(rows(end), find_duplicates=True, outcomes=told.extend, **given)
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("c", simdb.Set(), threshold=old)
+        collection.add("half of it", [1, 2])
+        stored(1)
+        assert told[0].duplicate_of == (None if new == "0.6" else "half of it")
+        collection.delete_many(["x1"], missing="skip")
+        collection.rebuild(threshold=old)
+        told.clear()
+        if new == "0.6":
+            with pytest.raises(simdb.ThresholdTooLowError, match=r"threshold 0\.5 is below 0\.6"):
+                stored(2, threshold="0.5")
+        else:
+            stored(2, threshold="0.6")
+            assert told[0].duplicate_of is None
