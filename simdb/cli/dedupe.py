@@ -265,9 +265,8 @@ class InDoubt(Struct, frozen=True):
         ),
     ] = False
 
-    def require_few_removed(self, counts: Mapping[str, int]) -> None:
-        """Raise if nearly all rows duplicate stored ones, unless --yes is given."""
-        rows, removed = counts["rows"], counts["removed_old"]
+    def require_few_removed(self, rows: int, removed: int) -> None:
+        """Raise if nearly all rows duplicate rows stored under other keys, unless --yes is given."""
         if self._are_too_many(removed, rows):
             raise UsageError(
                 f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
@@ -788,7 +787,7 @@ class _Job:
         counts.update(_least(target, bound))
         if counts["bad"] == counts["rows"] > 0 and self._asked.reading.bad is None:
             raise UsageError("every row is bad: no output is written")
-        policy.require_few_removed(counts)
+        policy.require_few_removed(counts["rows"], splitting.like_others)
         splitting.finish()
         return counts
 
@@ -1127,6 +1126,11 @@ class _Splitting:
         kept: the output of each input; of several inputs it may be the same.
         removed: the output of removed rows.
         tables: those of the outputs of kept rows that are tables.
+
+    Attributes:
+        kept: how many rows were kept so far.
+        like_others: how many were removed as like rows that are stored under other keys.
+        seen: the removed rows for a report, if one is asked for.
     """
 
     def __init__(
@@ -1137,11 +1141,12 @@ class _Splitting:
         tables: _Tables,
     ) -> None:
         self.kept = 0
+        self.like_others = 0
+        self.seen: Removed | None = None
         self._feed = feed
         self._kept = kept
         self._removed = removed
         self._tables = tables
-        self.seen: Removed | None = None  # for a report
         self._written = {output: _Copies(output) for output in kept.values()}
 
     def settle(self, outcomes: Outcomes) -> None:
@@ -1151,6 +1156,8 @@ class _Splitting:
             for place, outcome in told.items():
                 kept[place] = outcome.action not in ("duplicate", "bad")
                 if outcome.action == "duplicate":
+                    is_of_own_key = outcome.duplicate_of == outcome.key
+                    self.like_others += not (outcome.within_input or is_of_own_key)
                     self._write_removed(outcome, rows, place)
                     self._note_removed(outcome, rows, place)
                 self._write_superseded(outcome)

@@ -325,8 +325,20 @@ def test_rows_that_only_the_better_row_removes_are_not_asked_about(tmp_path):
     assert "150 removed (0 like stored rows, 150 like rows of this input)" in told.stderr
 
 
-def test_rows_that_their_keys_drop_are_asked_about_before_a_part_is_stored(tmp_path):
-    """Where stored rows keep their content, and their batch has to be cut."""
+def test_rows_that_their_own_keys_drop_are_not_asked_about(tmp_path):
+    """That they shall be is what --on-existing keep says."""
+    for name, first in (("january", 0), ("february", 120)):
+        rows = [{"id": f"k{n}", "text": text_of(first + n)} for n in range(120)]
+        write_rows(tmp_path / f"{name}.jsonl", rows)
+    arguments = ["-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb", "--id-field", "id"]
+    done("dedupe", tmp_path / "january.jsonl", *arguments)
+    told = done("dedupe", tmp_path / "february.jsonl", *arguments, "--on-existing", "keep")
+    assert "0 kept, 120 removed (120 like stored rows" in told.stderr
+    assert (tmp_path / "kept.jsonl").read_bytes() == b""
+
+
+def test_rows_that_their_own_keys_drop_are_not_asked_about_where_a_better_row_comes(tmp_path):
+    """Stored rows keep their content, and their batch has to be cut."""
     store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--policy", "n desc"]
     texts = [text_of(seed) for seed in range(241)]
     old = [{"id": f"s{n}", "text": text, "n": 10} for n, text in enumerate(texts[:120])]
@@ -338,9 +350,11 @@ def test_rows_that_their_keys_drop_are_asked_about_before_a_part_is_stored(tmp_p
         write_rows(tmp_path / name, rows)
     done("dedupe", tmp_path / "old.jsonl", "-o", tmp_path / "kept.jsonl", *store)
     command = ["dedupe", tmp_path / "new.jsonl", "-o", tmp_path / "more.jsonl", *store]
-    assert "120 of 122 rows so far" in failed(*command, "--on-existing", "keep")
+    told = done(*command, "--on-existing", "keep")
+    assert "1 kept, 121 removed (120 like stored rows" in told.stderr
     with simdb.open(tmp_path / "s.simdb") as database:
-        assert {entry.key for entry in database["documents"].items()} == {row["id"] for row in old}
+        kept = {entry.key for entry in database["documents"].items()}
+    assert kept == {row["id"] for row in old[:120]} | {"better"}
 
 
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
