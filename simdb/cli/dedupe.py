@@ -90,7 +90,7 @@ from simdb.files.writing import (
     written_together,
 )
 from simdb.kinds.contrast import contrast
-from simdb.policies import Function, Policy
+from simdb.policies import OF_ROWS, Function, Policy
 from simdb.results import AddReport, Outcome, Outcomes
 from simdb.unfinished import held, remove_abandoned
 
@@ -266,7 +266,7 @@ class InDoubt(Struct, frozen=True):
     ] = False
 
     def require_few_removed(self, rows: int, removed: int) -> None:
-        """Raise if nearly all rows duplicate rows stored under other keys, unless --yes is given."""
+        """Raise if nearly all rows duplicate stored ones of other keys, unless --yes is given."""
         if self._are_too_many(removed, rows):
             raise UsageError(
                 f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
@@ -467,9 +467,14 @@ def _keyed_as_before(places: Places, reading: InputOptions) -> InputOptions:
         return reading.keyed_as(database[places.collection])
 
 
+def _named_in(order: str | None) -> tuple[str, ...]:
+    """Return the fields of a row that a policy looks at, as it names them."""
+    return () if order is None else Policy(order).fields or ()
+
+
 def _fields_of(order: str | None) -> frozenset[str]:
     """Return the fields of a row that a policy looks at: of ``a.b`` the field a, too."""
-    fields = () if order is None else Policy(order).fields or ()
+    fields = _named_in(order)
     return frozenset(fields) | {name.partition(".")[0] for name in fields}
 
 
@@ -623,6 +628,7 @@ class _Job:
         self._options = reading.of(kind, self._present)
         self._sources = reading.sources(asked.inputs, self._options)
         reading.require_key_field(self._sources, self._options)
+        self._require_policy_sees()
         self._place_outputs(asked.places.output)
         self._stays = store is not None
         self._seen: Removed | None = None  # for a report
@@ -634,6 +640,24 @@ class _Job:
         elif len(self._sources) == 1:
             self._tell_of_text(*self._sources)
         self.feed = self._rows()
+
+    def _require_policy_sees(self) -> None:
+        """Raise if the policy looks at a field that rows do not keep, though they may have it."""
+        options = self._options
+        joins = options.kind.field_names is None and len(options.text_fields) > 1
+        joined = options.text_fields if joins and options.whole_rows is None else ()
+        kept = options.read_names() if options.columns and options.metadata_field is None else None
+        for name in _named_in(self._asked.policy.order):
+            itself = {name, name.partition(".")[0]}
+            if not itself.isdisjoint(joined):
+                raise UsageError(
+                    f"--policy looks at {name!r}, which is joined with other fields to the item "
+                    "and is no field of its own: longest, shortest and 'item' look at all of it"
+                )
+            if kept is not None and itself.isdisjoint({*kept, *OF_ROWS}):
+                raise UsageError(
+                    f"--columns leaves out {name!r}, which --policy looks at: name it, too"
+                )
 
     def _tell_of_text(self, source: str) -> None:
         """Say of a single text that it is one: its lines may have been meant."""

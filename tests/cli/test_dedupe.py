@@ -582,6 +582,19 @@ def test_a_policy_calls_key_and_item_by_the_names_of_their_fields(tmp_path, form
         assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == count
 
 
+def test_a_policy_on_one_of_the_fields_of_the_item_is_refused(tmp_path):
+    rows = [{"id": n, "title": "x" * n, "of": {"body": text_of(1), "n": n}} for n in range(3)]
+    source, kept = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "kept.jsonl"
+    parts = ["--text-field", "title", "--text-field", "of.body"]
+    command = ["dedupe", source, "--id-field", "id", *parts, "-o", kept, "--policy"]
+    for policy, name in (("length(title) desc", "title"), ("of.n asc, of.body in x", "of.body")):
+        assert f"--policy looks at '{name}', which is joined" in failed(*command, policy)
+        assert not kept.exists()
+    for policy in ("longest", "length(item) desc", "of.n desc", "key desc"):
+        done(*command, policy)
+        assert json.loads(kept.read_text())["id"] == 2
+
+
 def test_a_field_of_the_metadata_goes_before_a_key_so_called(tmp_path):
     rows = [{"id": f"{n}", "text": text_of(1), "of": {"id": -n, "key": -n}} for n in range(2)]
     source = write_rows(tmp_path / "in.jsonl", rows)

@@ -640,6 +640,20 @@ def test_only_the_columns_that_are_named_are_kept(tmp_path):
         assert told in ran.stderr
 
 
+def test_a_policy_on_a_column_that_is_left_out_is_refused(tmp_path):
+    table = pa.table({"id": ["a", "b"], "text": [A, A], "n": [1, 2], "m": [{"x": 1}, {"x": 2}]})
+    pq.write_table(table, tmp_path / "in.parquet")
+    output = tmp_path / "k.jsonl"
+    asked = ["dedupe", tmp_path / "in.parquet", "-o", output, *FIELDS, "--columns", "m"]
+    for store in ([], ["--store", tmp_path / "s.simdb"]):
+        refused = run(*asked, *store, "--policy", "m.x desc, n desc")
+        assert (refused.exit_code, output.exists()) == (2, False)
+        assert "--columns leaves out 'n', which --policy looks at" in refused.stderr
+    for policy in ("m.x desc", "id desc", "key desc"):
+        assert run(*asked, "--policy", policy).exit_code == 0
+        assert json.loads(output.read_text()) == {"id": "b", "text": A, "m": {"x": 2}}
+
+
 @pytest.mark.parametrize(
     "codecs", ["none", "snappy", "gzip", "zstd", "lz4", {"id": "none", "text": "gzip", "n": "zstd"}]
 )
