@@ -21,7 +21,13 @@ from simdb.errors import ConfigurationError, UsageError
 from simdb.files.compression import STANDARD_STREAM
 from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
-from simdb.files.inputs import files_behind, has_folder, inputs_of, told_format
+from simdb.files.inputs import (
+    files_behind,
+    has_folder,
+    inputs_of,
+    is_read_within,
+    told_format,
+)
 from simdb.files.rows import (
     Elements,
     MadeKeys,
@@ -30,6 +36,7 @@ from simdb.files.rows import (
     Tokens,
 )
 from simdb.files.separated import treatment_from
+from simdb.files.texts import is_folder
 from simdb.files.writing import require_fitting_name
 from simdb.kinds import Kind
 from simdb.kinds.base import Format
@@ -273,6 +280,12 @@ class InputOptions(Struct, frozen=True):
         if len(found) < len(several):
             (twice, _), *_ = Counter(name for name, _ in several).most_common(1)
             raise UsageError(f"{twice} is given as an input twice")
+        folders = {Path(name): name for name in found if is_folder(name)}
+        for name in found if folders else ():
+            around = (folders[place] for place in Path(name).parents if place in folders)
+            for folder in around:
+                if is_read_within(name, folder, self.pattern):
+                    raise UsageError(f"{name} is given as an input twice: {folder} has it, too")
         if self.format_name is not None and all(map(database_of, names)):
             raise UsageError(f"--format does nothing for {', '.join(names)}: a database")
         told = {told_format(file, options) for file in found}

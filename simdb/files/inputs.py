@@ -39,7 +39,7 @@ def _fixed(pattern: str) -> Path:
 
 
 def _matches(pattern: str) -> list[str]:
-    """Return what matches, sorted, without names that begin with a dot."""
+    """Return what matches, sorted, without names that begin with a dot; no file twice."""
     folder = _fixed(pattern)
     rest = str(Path(pattern).relative_to(folder))
     try:
@@ -52,7 +52,25 @@ def _matches(pattern: str) -> list[str]:
         raise UsageError(f"{pattern}: folders are nested too deeply for a pattern") from None
     if not found:
         raise FileNotFoundError(2, "no such file or folder", pattern)
-    return list(map(str, found))
+    return list(map(str, _without_overlaps(found)))
+
+
+def _without_overlaps(found: Sequence[Path]) -> Iterator[Path]:
+    """Yield what of sorted paths has each file once, which a folder and what is in it have twice.
+
+    A folder goes if each of its files is named itself; else what is in it does.
+    """
+    named = set(found)
+    around = {parent for path in found for parent in path.parents}
+    whole: set[Path] = set()
+    for path in found:
+        if not whole.isdisjoint(path.parents):
+            continue
+        if path in around:
+            if all(path / relative in named for relative in iter_files(path)):
+                continue
+            whole.add(path)
+        yield path
 
 
 def has_folder(source: str) -> bool:

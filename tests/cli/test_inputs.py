@@ -74,6 +74,13 @@ def test_a_pattern_of_nothing_and_an_input_twice_are_refused(folder, tmp_path):
     assert "no such file" in failed("dedupe", folder / "*.csv", *output)
     twice = failed("dedupe", folder / "1" / "rows.jsonl", folder / "1" / "*.jsonl", *output, *ID)
     assert "rows.jsonl is given as an input twice" in twice
+    (tmp_path / "texts").mkdir()
+    for name in ("a.txt", "b.md", ".c.txt"):
+        (tmp_path / "texts" / name).write_text(f"the text of {name}, which is another one")
+    texts = ["dedupe", tmp_path / "texts", *output]
+    assert "a.txt is given as an input twice: " in failed(*texts, tmp_path / "texts" / "*.txt")
+    beside = [tmp_path / "texts" / name for name in (".c.txt", "*.txt")]  # not read of the folder
+    done("dedupe", tmp_path / "texts", *beside, "--pattern", "*.md", "-o", tmp_path / "list")
     assert "is an input" in failed(
         "dedupe", folder / "*" / "*.jsonl", "-o", folder / "1/rows.jsonl"
     )

@@ -14,6 +14,7 @@ from pyarrow import parquet
 import simdb
 from simdb.errors import ConfigurationError, UsageError
 from simdb.files import open_rows
+from simdb.files.inputs import inputs_of
 from simdb.files.rows import ReadingOptions
 from simdb.zstandard import library as zstandard
 from tests.support.commands import write_rows
@@ -74,6 +75,29 @@ def test_a_pattern_chooses_the_files_of_a_folder(tmp_path):
 
     with open_rows(str(tmp_path), ReadingOptions(pattern="*.py")) as reader:
         assert [row.key for row in reader] == ["a.py", "c.py"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inputs"),
+    [
+        ("c/**/*", ["c/a/x.txt", "c/b/deep/y.txt", "c/b/x.txt"]),
+        ("c/*", ["c/a", "c/b"]),
+        ("c/**/[bdx]*", ["c/a/x.txt", "c/b"]),  # which has y.txt besides
+        ("c/**/[ab]", ["c/a", "c/b"]),
+        ("**/deep*", ["c/b/deep"]),
+        ("rows/**/*", ["rows/n=1/part.csv", "rows/n=2/part.csv"]),
+        ("rows/*", ["rows/n=1/part.csv", "rows/n=2/part.csv"]),
+    ],
+)
+def test_no_file_is_read_twice_where_its_folder_matches_a_pattern_too(
+    tmp_path, monkeypatch, pattern, inputs
+):
+    monkeypatch.chdir(tmp_path)
+    names = ("c/a/x.txt", "c/b/x.txt", "c/b/deep/y.txt", "c/b/.hidden")
+    for name in (*names, "rows/n=1/part.csv", "rows/n=2/part.csv"):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_text(name)
+    assert list(inputs_of(pattern, ReadingOptions())) == inputs
 
 
 def test_one_text_file_is_one_row_named_as_it_was_given(tmp_path):
