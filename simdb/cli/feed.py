@@ -39,6 +39,10 @@ _WITH_FOLDER = (
     " (keys are paths within the folder here; if this is another text under the same name, the "
     "pattern {pattern!r} in place of the folder makes keys that have its name)"
 )
+_WITH_PLACE = (
+    " (keys are the name of the input and the line here; another file needs another name, or "
+    "--key-prefix)"
+)
 _MOST_KEPT_BACK, _BYTES_KEPT_BACK = 100_000, 2**26  # rows that cannot be read, and what they take
 
 
@@ -546,7 +550,7 @@ class Feed(Parts):
         remedies = error.remedies
         if isinstance(error, KeyExistsError):
             text += self._of_key(waiting, error.key, error.within_input)
-            if self._numbered_form(waiting) is not None:
+            if self._of_lines(waiting):
                 remedies = ()  # to replace what another file has in that line would lose it
         return UsageError(text, remedies=remedies)
 
@@ -554,18 +558,22 @@ class Feed(Parts):
         """Return of a key that is stored already where it comes from, as the end of a message."""
         text = self._earlier(key) if within_input else ""
         source = rows.reader.source
-        if form := self._numbered_form(rows):
-            text += f" (keys are line numbers here; in a new collection {ways_to_key(form)})"
+        text += self._of_lines(rows)
         if told_format(source, self._options) == "text" and is_folder(source):
             # To replace what a file of another folder has under that name would lose it.
             text += _WITH_FOLDER.format(pattern=_files_like(source, key))
         return text
 
-    def _numbered_form(self, rows: Waiting) -> str | None:
-        """Return the format of rows whose keys are the numbers of their lines, else None."""
+    def _of_lines(self, rows: Waiting) -> str:
+        """Return what keys are that hang on lines, as the end of a message; nothing of others."""
         form = told_format(rows.reader.source, self._options)
-        is_numbered = self._options.id_field is None and self._options.made_keys is None
-        return form if is_numbered and form != "text" else None
+        if form == "text" or self._options.id_field is not None:
+            return ""
+        if self._options.made_keys == "place":
+            return _WITH_PLACE
+        if self._options.made_keys is not None:
+            return ""
+        return f" (keys are line numbers here; in a new collection {ways_to_key(form)})"
 
     def _earlier(self, key: Key | None) -> str:
         """Return the position of the earlier row of a key, as the end of a message."""

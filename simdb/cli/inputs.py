@@ -341,6 +341,8 @@ class InputOptions(Struct, frozen=True):
         if self.id_field is not None:
             source = source_of_keys(self.id_field)
         elif self.make_keys is not None:
+            if self.make_keys == "place" and self.key_prefix is None:
+                _require_names(sources)
             made = {"content": "the content", "place": "the names and lines of inputs"}
             source = made[self.make_keys]
         elif {told_format(one, self.of(kind)) for one in sources} == {"text"}:
@@ -388,6 +390,17 @@ def set_from(text: str, options: ReadingOptions) -> list[Any]:
         return tokens.typed(tokens.split(text))
     except RowProblemError as error:
         raise UsageError(str(error)) from None
+
+
+def _require_names(sources: Iterable[str]) -> None:
+    """Raise UsageError if an input has a name that others have at other times, as a pipe has."""
+    for name in sources:
+        if name == STANDARD_STREAM or _is_stream(name):
+            shown = "standard input" if name == STANDARD_STREAM else name
+            raise UsageError(
+                f"--make-keys place gives the rows of {shown} the same keys each time: "
+                "--key-prefix tells them apart"
+            )
 
 
 def require_no_input(

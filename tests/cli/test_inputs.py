@@ -164,6 +164,39 @@ def test_what_stands_in_a_line_is_not_replaced_by_that_of_another_file(folder, t
     assert told in done("dedupe", other, "-o", tmp_path / "k", *named).stderr
 
 
+def test_what_another_file_had_under_the_name_of_this_one_is_not_replaced(tmp_path):
+    source = tmp_path / "rows.jsonl"
+    command = ["dedupe", source, "--make-keys", "place", "-o", tmp_path / "kept.jsonl"]
+    command += ["--store", tmp_path / "s.simdb"]
+    write_rows(source, KEPT)
+    done(*command)
+    write_rows(source, [{"text": f"{text}, but of next month"} for text in TEXTS])
+    told = "keys are the name of the input and the line here; another file needs another name"
+    refused = failed(*command)
+    assert told in refused
+    assert "--on-existing" not in refused
+    assert told in run(*command, "--on-bad", "skip").stderr
+    adding = ["add", tmp_path / "s.simdb", "documents", source, "--make-keys", "place"]
+    assert told in failed(*adding)
+    assert "3 rows" in done(*command, "--key-prefix", "next/", "--yes").stderr
+
+
+def test_places_of_standard_input_are_no_keys_of_a_store(tmp_path):
+    """What comes next would have the same; a prefix makes others."""
+    rows = "".join(json.dumps(row) + "\n" for row in KEPT)
+    place, store = ["--make-keys", "place"], tmp_path / "s.simdb"
+    done("create", store, "documents")
+    command = ["dedupe", "-", "-o", tmp_path / "kept.jsonl", *place]
+    adding = ["add", store, "documents", "-", *place]
+    for asked in ([*command, "--store", store], adding):
+        refused = failed(*asked, stdin=rows)
+        assert "the rows of standard input the same keys each time: --key-prefix" in refused
+    done(*command, stdin=rows)
+    done(*command, "--store", store, "--key-prefix", "first ", stdin=rows)
+    assert ids(tmp_path / "kept.jsonl") == ["k0", "k1", "k2"]
+    done(*adding, "--key-prefix", "second ", stdin=rows)
+
+
 def test_texts_of_two_folders_under_one_name_have_keys_by_a_pattern(tmp_path, monkeypatch):
     for month, topic in (("jan", "copper in london"), ("feb", "snow in the north")):
         (tmp_path / month / "new").mkdir(parents=True)
