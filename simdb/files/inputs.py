@@ -153,16 +153,32 @@ def format_of_name(source: str, options: ReadingOptions) -> Format | None:
 def written_forms(source: str, options: ReadingOptions) -> tuple[str, ...]:
     """Return the formats that rows of an input can be written in.
 
-    They are those of its own format, in which ``"tsv"`` is told from ``"csv"``, unless the file or
-    the options call CSV what is separated by tabs; rows of databases become lines of JSON.
+    They are those of its own format, in which ``"tsv"`` is told from ``"csv"`` by what separates
+    the fields; the other of the two where the file is called so, or the options call it CSV. Rows
+    of databases become lines of JSON.
     """
     if database_of(source) is not None:
         return ("jsonl",)
     told = told_format(source, options)
-    if told == "csv" and delimiter_of(source, options) == "\t":
-        named = plain_name(source).lower().endswith(".csv") or options.format == "csv"
-        return ("tsv", "csv") if named else ("tsv",)
-    return FORMATS[told].kept
+    if told != "csv":
+        return FORMATS[told].kept
+    form = "tsv" if _delimiter_in(source, options) == "\t" else "csv"
+    name = plain_name(source).lower()
+    called = {
+        "csv": name.endswith(".csv") or options.format == "csv",
+        "tsv": name.endswith(".tsv") and options.delimiter is None,
+    }
+    return (form, *(other for other in called if called[other] and other != form))
+
+
+def _delimiter_in(source: str, options: ReadingOptions) -> str:
+    """Return what stands between the fields of a CSV file, by its header where it may be read."""
+    if options.delimiter is None and options.ratings is None and Path(source).is_file():
+        with FORMATS["csv"].reader(source, options) as reader:
+            next(iter(reader), None)
+            if reader.delimiter is not None:
+                return reader.delimiter
+    return delimiter_of(source, options)
 
 
 def _rows_below(folder: Path, pattern: str | None) -> Iterator[str]:

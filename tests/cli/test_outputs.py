@@ -1,5 +1,6 @@
 """Outputs of commands: names that promise another format, runs that would remove nearly all."""
 
+import gzip
 import json
 import os
 import tempfile
@@ -58,6 +59,38 @@ def test_tabs_that_are_named_may_stand_in_a_file_called_csv(tmp_path):
     assert "tsv would be written" in failed(
         "dedupe", tmp_path / "x.tsv", "-o", tmp_path / "z.csv", *ID
     )
+
+
+@pytest.mark.parametrize(
+    ("source", "mark", "fitting", "other"),
+    [
+        ("d.csv", "\t", ("csv", "tsv", "tsv.gz"), None),
+        ("d.tsv", ";", ("csv", "tsv"), None),
+        ("d.csv", ";", ("csv",), "tsv"),
+        ("d.csv.gz", "\t", ("csv", "tsv"), None),
+        ("d.tsv", "\t", ("tsv",), "csv"),
+    ],
+)
+def test_the_name_of_an_output_fits_the_delimiter_that_the_header_tells(
+    tmp_path, source, mark, fitting, other
+):
+    content = f"id{mark}text\na{mark}some words\n".encode()
+    packed = gzip.compress(content) if source.endswith(".gz") else content
+    (tmp_path / source).write_bytes(packed)
+    for ending in fitting:
+        done("dedupe", tmp_path / source, "-o", tmp_path / f"kept.{ending}", *ID)
+    assert (tmp_path / f"kept.{fitting[0]}").read_bytes() == content
+    if other is not None:
+        told = failed("dedupe", tmp_path / source, "-o", tmp_path / f"no.{other}", *ID)
+        assert f"means {other}, but {fitting[0]} would be written" in told
+
+
+def test_the_delimiter_of_what_is_read_once_is_told_by_its_name(tmp_path):
+    content = "id\ttext\na\tsome words\n"
+    command = ["dedupe", "-", "--format", "csv", *ID, "-o"]
+    done(*command, tmp_path / "kept.csv", stdin=content)
+    assert (tmp_path / "kept.csv").read_text() == content
+    assert "but csv would be written" in failed(*command, tmp_path / "kept.tsv", stdin=content)
 
 
 @pytest.mark.parametrize("beside", ["", "-lock", "-turn"])
