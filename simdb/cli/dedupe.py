@@ -87,6 +87,7 @@ from simdb.files.writing import (
     promised_form,
     require_distinct,
     require_fitting_name,
+    temporary_in,
     written_together,
 )
 from simdb.kinds.contrast import contrast
@@ -588,7 +589,9 @@ class _Asked(Struct, frozen=True):
         if not self.waits:
             yield None
             return
-        with tempfile.TemporaryFile(dir=database.path.parent, prefix=".simdb-") as file:
+        folder = database.path.parent
+        lasting = folder if self.places.store is not None else folder.parent
+        with temporary_in(folder, str(lasting)) as file:
             yield file
 
     def _outputs(self) -> tuple[str | None, ...]:

@@ -9,8 +9,9 @@ import os
 import re
 import stat
 import sys
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from io import BufferedWriter, FileIO
+from io import BufferedRandom, BufferedWriter, FileIO
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,10 +60,10 @@ def _belongs_to_a_store(path: Path) -> bool:
 
 
 class _Named(FileIO):
-    """A new file whose errors name another one, in whose place it is to be."""
+    """A file whose errors name another one, in whose place it is to be, or its folder."""
 
-    def __init__(self, path: Path, target: str) -> None:
-        super().__init__(path, "xb")
+    def __init__(self, file: Path | int, mode: str, target: str) -> None:
+        super().__init__(file, mode, closefd=not isinstance(file, int))
         self._target = target
 
     def write(self, content: Any) -> int:
@@ -111,7 +112,7 @@ class Output:
             temporary = self._final.with_name(f"{beginning}{os.urandom(8).hex()}.part")
             self._temporary = temporary  # before it is there: an interrupt may come at once
             with named_by(self.target):
-                stored = BufferedWriter(_Named(temporary, self.target))
+                stored = BufferedWriter(_Named(temporary, "xb", self.target))
             if held(stored.fileno()):
                 break
             stored.close()  # another run took it for abandoned before it was held
@@ -162,6 +163,18 @@ class Output:
         if self._temporary is not None:
             self._temporary.unlink(missing_ok=True)
             self._temporary = None
+
+
+@contextlib.contextmanager
+def temporary_in(folder: Path, named: str) -> Iterator[IO[bytes]]:
+    """Open a file without a name in a folder; errors of writing it name another place."""
+    with tempfile.TemporaryFile(dir=folder, prefix=".simdb-", buffering=0) as file:
+        buffered = BufferedRandom(_Named(file.fileno(), "r+b", named))
+        try:
+            yield buffered
+        finally:
+            with contextlib.suppress(OSError):  # what was not read again is not needed
+                buffered.close()
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import os
 import random
 from collections import Counter
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from pyarrow import parquet
 
 import simdb
 from simdb.cli.feed import Feed
+from simdb.files import writing
 from simdb.zstandard import library as zstandard
 from tests.support.cli_stores import likeness, text_of
 from tests.support.commands import done, failed, run, write_rows
@@ -746,6 +748,20 @@ def test_a_single_text_is_told_to_be_one(tmp_path):
     told = run("dedupe", lines, "-o", tmp_path / "kept.txt", "--format", "lines")
     assert "is one text" not in told.stderr
     assert (tmp_path / "kept.txt").read_text() == "alpha beta gamma\n"
+
+
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_full_disk_of_rows_that_wait_is_told_by_its_folder(tmp_path, monkeypatch, stays):
+    full = partial(Path("/dev/full").open, "r+b", buffering=0)
+    opened = SimpleNamespace(TemporaryFile=lambda **_: full())
+    monkeypatch.setattr(writing, "tempfile", opened)
+    source = write_rows(tmp_path / "rows.jsonl", ROWS)
+    (tmp_path / "stores").mkdir()
+    store = ["--store", tmp_path / "stores" / "s.simdb", "--id-field", "id"] if stays else []
+    told = run("dedupe", source, "-o", tmp_path / "k.jsonl", "--policy", "longest", *store)
+    folder = tmp_path / "stores" if stays else tmp_path
+    assert told.exit_code == 3
+    assert f"could not be written to {folder}: No space left on device" in told.stderr
 
 
 @pytest.mark.parametrize(
