@@ -1766,10 +1766,10 @@ class Collection(CollectionView):
                 kept, ``"duplicate"`` ones dropped.
             lost: called before each commit with four numbers, so far: of the rows, of those that
                 are dropped although their items are taken out (``on_existing="replace"``), of
-                those that items stored under other keys drop, and of stored items that better
-                rows take out; and before the first part of a batch that takes several commits,
-                with those of all of it, about. What it raises ends the call without that commit.
-                Containment takes no item out.
+                those that stored items drop, and of stored items that better rows take out; and
+                before the first part of a batch that takes several commits, with those of all of
+                it, about. What it raises ends the call without that commit. Containment takes no
+                item out.
 
         Raises:
             ConfigurationError: no index looks for duplicates, as of distances without a

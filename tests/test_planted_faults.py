@@ -3646,6 +3646,41 @@ FAULTS = (
         """return answers.choose.choose(settings, answers.choose.Question("add", bound)).bound""",
         "tests/upkeep/test_rebuild.py -k bound_that_a_rebuild_gave",
     ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        "self.of_own_keys += is_of_own_key and not outcome.within_input",
+        "self.of_own_keys += 0",
+        "tests/cli/test_outputs.py -k as_what_they_are",
+    ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        "            if not itself.isdisjoint(joined):\n",
+        "            if name in joined[:1]:\n",
+        "tests/cli/test_dedupe.py -k one_of_the_fields",
+    ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        "options.read_names() if options.columns and options.metadata_field is None else None",
+        "None",
+        "tests/cli/test_tables.py -k left_out_is",
+    ),
+    Fault(
+        "files",
+        "files/inputs.py",
+        "if all(path / relative in named for relative in iter_files(path)):",
+        "if True:",
+        "tests/files/test_reading.py -k folder_matches",
+    ),
+    Fault(
+        "cli",
+        "cli/inputs.py",
+        'if self.make_keys == "place" and self.key_prefix is None:',
+        "if False:",
+        "tests/cli/test_inputs.py -k places_of_standard",
+    ),
 )
 
 

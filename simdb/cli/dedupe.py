@@ -266,12 +266,15 @@ class InDoubt(Struct, frozen=True):
         ),
     ] = False
 
-    def require_few_removed(self, rows: int, removed: int) -> None:
-        """Raise if nearly all rows duplicate stored ones of other keys, unless --yes is given."""
-        if self._are_too_many(removed, rows):
+    def require_few_removed(self, rows: int, similar: int, own: int) -> None:
+        """Raise if stored rows remove nearly all, as similar or by their keys, unless --yes."""
+        if self._are_too_many(similar + own, rows):
+            told = f"{similar:,} duplicate rows stored under other keys" if similar else ""
+            kept = f"the keys of {own:,} are stored, whose rows --on-existing keep keeps"
+            told = " and ".join(filter(None, (told, own and kept)))
             raise UsageError(
-                f"{removed:,} of {rows:,} rows duplicate rows stored under other keys and would be "
-                "removed: if that is intended, repeat the command with --yes"
+                f"{similar + own:,} of {rows:,} rows would be removed: {told}; if that is "
+                "intended, repeat the command with --yes"
             )
 
     def require_few_lost(self, rows: int, lost: int, old: int, superseded: int) -> None:
@@ -283,10 +286,12 @@ class InDoubt(Struct, frozen=True):
                 "--yes"
             )
         if superseded and self._are_too_many(old, rows):
+            better = counted(superseded, "stored row", "stored rows")
             raise UsageError(
-                f"{old:,} of {rows:,} rows so far duplicate rows stored under other keys and would "
-                f"be removed, while {counted(superseded, 'stored row', 'stored rows')} would "
-                "be replaced by better ones: if that is intended, repeat the command with --yes"
+                f"{old:,} of {rows:,} rows so far would be removed, since they duplicate rows "
+                "stored under other keys or have stored keys themselves, while "
+                f"{better} would be replaced by better ones: if that is intended, repeat the "
+                "command with --yes"
             )
 
     def _are_too_many(self, removed: int, rows: int) -> bool:
@@ -814,7 +819,7 @@ class _Job:
         counts.update(_least(target, bound))
         if counts["bad"] == counts["rows"] > 0 and self._asked.reading.bad is None:
             raise UsageError("every row is bad: no output is written")
-        policy.require_few_removed(counts["rows"], splitting.like_others)
+        policy.require_few_removed(counts["rows"], splitting.like_others, splitting.of_own_keys)
         splitting.finish()
         return counts
 
@@ -1157,6 +1162,7 @@ class _Splitting:
     Attributes:
         kept: how many rows were kept so far.
         like_others: how many were removed as like rows that are stored under other keys.
+        of_own_keys: how many were removed since their keys are stored.
         seen: the removed rows for a report, if one is asked for.
     """
 
@@ -1169,6 +1175,7 @@ class _Splitting:
     ) -> None:
         self.kept = 0
         self.like_others = 0
+        self.of_own_keys = 0
         self.seen: Removed | None = None
         self._feed = feed
         self._kept = kept
@@ -1184,6 +1191,7 @@ class _Splitting:
                 kept[place] = outcome.action not in ("duplicate", "bad")
                 if outcome.action == "duplicate":
                     is_of_own_key = outcome.duplicate_of == outcome.key
+                    self.of_own_keys += is_of_own_key and not outcome.within_input
                     self.like_others += not (outcome.within_input or is_of_own_key)
                     self._write_removed(outcome, rows, place)
                     self._note_removed(outcome, rows, place)

@@ -96,8 +96,7 @@ class AddPolicy(Struct, frozen=True):
     merge: MergeFunction | None = None  # makes one item of a row and what it duplicates
     is_whole: bool = False  # all rows are one batch, which is not cut
     # Told before a commit of all rows so far, of those that go although their items do, too, of
-    # those that items stored under other keys remove, and of the stored items that better rows
-    # take out.
+    # those that stored items remove, and of the stored items that better rows take out.
     lost: LostCallback | None = None
 
 
@@ -292,8 +291,9 @@ class BatchAdder:
         decisions = fates.decisions
         if self._policy.lost is None or decisions is None:
             return
+        rows = np.flatnonzero(decisions.is_duplicate).tolist()
         left = int((decisions.is_duplicate & fates.are("replaced")).sum())
-        old = self._dropped_by_others(fates, decisions)
+        old = self._dropped_by_stored(fates, decisions, rows)
         taken = len(fates.batch.rows), left, old, len(fates.superseded)
         self._policy.lost(*(self._losses + taken).tolist())
 
@@ -302,15 +302,19 @@ class BatchAdder:
         if self._policy.lost is None:
             return
         self._note_again(fates)
-        old = self._dropped_by_others(fates, decisions)
+        similar = np.flatnonzero(decisions.is_duplicate).tolist()
+        old = self._dropped_by_stored(fates, decisions, similar)
         superseded = len(fates.superseded)
         self._losses += (len(fates.batch.rows), len(fates.left), old, superseded)
         self._policy.lost(*self._losses.tolist())
 
-    def _dropped_by_others(self, fates: Fates, decisions: Decisions) -> int:
-        """Return how many rows items drop that are stored under other keys."""
-        similar = np.flatnonzero(decisions.is_duplicate).tolist()
-        return int((~self._are_within(fates, decisions, similar)).sum()) if similar else 0
+    def _dropped_by_stored(self, fates: Fates, decisions: Decisions, similar: list[int]) -> int:
+        """Return how many rows stored items drop, by their key or as similar ones."""
+        others = set(fates.rows("duplicate")).difference(similar)
+        old = sum(fates.stored[row] not in self._seen for row in others)
+        if similar:
+            old += int((~self._are_within(fates, decisions, similar)).sum())
+        return old
 
     @property
     def _notes_removed(self) -> bool:

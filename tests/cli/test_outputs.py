@@ -244,7 +244,7 @@ def test_a_run_that_would_remove_nearly_all_rows_asks_first(tmp_path):
     done("dedupe", tmp_path / "old.jsonl", *arguments)
     assert (tmp_path / "kept.jsonl").read_bytes().count(b"\n") == 120
     refused = failed("dedupe", tmp_path / "new.jsonl", *arguments)
-    assert "120 of 120 rows duplicate rows stored under other keys" in refused
+    assert "120 of 120 rows would be removed: 120 duplicate rows stored under other" in refused
     assert (tmp_path / "kept.jsonl").read_bytes().count(b"\n") == 120
     done("dedupe", tmp_path / "new.jsonl", *arguments, "--yes")
     assert (tmp_path / "kept.jsonl").read_bytes() == b""
@@ -296,7 +296,7 @@ def test_a_store_is_asked_for_before_better_rows_replace_what_it_has(tmp_path):
     shorter, longer = [text[:-2] for text in texts[:110]], [text + "!!" for text in texts[110:]]
     february = write("february.jsonl", shorter + longer)
     refused = failed("dedupe", february, *wanted)
-    assert "110 of 120 rows so far duplicate rows stored under other keys" in refused
+    assert "110 of 120 rows so far would be removed, since they duplicate rows stored" in refused
     assert "10 stored rows would be replaced by better ones" in refused
     with simdb.open(tmp_path / "s.simdb") as database:
         assert sorted(entry.item for entry in database["documents"].items()) == sorted(texts)
@@ -358,20 +358,23 @@ def test_rows_that_only_the_better_row_removes_are_not_asked_about(tmp_path):
     assert "150 removed (0 like stored rows, 150 like rows of this input)" in told.stderr
 
 
-def test_rows_that_their_own_keys_drop_are_not_asked_about(tmp_path):
-    """That they shall be is what --on-existing keep says."""
+def test_rows_that_their_own_keys_drop_are_asked_about_as_what_they_are(tmp_path):
+    """As of exports whose keys begin again each month, of which the later would be lost."""
     for name, first in (("january", 0), ("february", 120)):
         rows = [{"id": f"k{n}", "text": text_of(first + n)} for n in range(120)]
         write_rows(tmp_path / f"{name}.jsonl", rows)
     arguments = ["-o", tmp_path / "kept.jsonl", "--store", tmp_path / "s.simdb", "--id-field", "id"]
     done("dedupe", tmp_path / "january.jsonl", *arguments)
-    told = done("dedupe", tmp_path / "february.jsonl", *arguments, "--on-existing", "keep")
-    assert "0 kept, 120 removed (120 like stored rows" in told.stderr
-    assert (tmp_path / "kept.jsonl").read_bytes() == b""
+    again = [tmp_path / "february.jsonl", *arguments, "--on-existing", "keep"]
+    assert (
+        "120 of 120 rows would be removed: the keys of 120 are stored, whose rows --on-existing "
+        "keep keeps; if that is intended, repeat the command with --yes"
+    ) in failed("dedupe", *again)
+    assert "0 kept, 120 removed (120 like stored rows" in done("dedupe", *again, "--yes").stderr
 
 
-def test_rows_that_their_own_keys_drop_are_not_asked_about_where_a_better_row_comes(tmp_path):
-    """Stored rows keep their content, and their batch has to be cut."""
+def test_rows_that_their_keys_drop_are_asked_about_before_a_part_is_stored(tmp_path):
+    """Where stored rows keep their content, and their batch has to be cut."""
     store = ["--store", tmp_path / "s.simdb", "--id-field", "id", "--policy", "n desc"]
     texts = [text_of(seed) for seed in range(241)]
     old = [{"id": f"s{n}", "text": text, "n": 10} for n, text in enumerate(texts[:120])]
@@ -383,11 +386,9 @@ def test_rows_that_their_own_keys_drop_are_not_asked_about_where_a_better_row_co
         write_rows(tmp_path / name, rows)
     done("dedupe", tmp_path / "old.jsonl", "-o", tmp_path / "kept.jsonl", *store)
     command = ["dedupe", tmp_path / "new.jsonl", "-o", tmp_path / "more.jsonl", *store]
-    told = done(*command, "--on-existing", "keep")
-    assert "1 kept, 121 removed (120 like stored rows" in told.stderr
+    assert "120 of 122 rows so far" in failed(*command, "--on-existing", "keep")
     with simdb.open(tmp_path / "s.simdb") as database:
-        kept = {entry.key for entry in database["documents"].items()}
-    assert kept == {row["id"] for row in old[:120]} | {"better"}
+        assert {entry.key for entry in database["documents"].items()} == {row["id"] for row in old}
 
 
 def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_path, monkeypatch):
