@@ -21,7 +21,14 @@ from simdb.errors import ConfigurationError, UsageError
 from simdb.recipe import Recipe
 from simdb.steps.schemas import ENTRIES, PAIRS
 from simdb.steps.signing import require_served, signer_of
-from simdb.steps.streams import column_named, numbers_of, starts_of, taken, whole_groups
+from simdb.steps.streams import (
+    column_named,
+    numbers_of,
+    record_batches,
+    starts_of,
+    taken,
+    whole_groups,
+)
 from simdb.work import Work
 
 AT_ONCE = 262_144  # pairs of a batch
@@ -48,7 +55,7 @@ def entries(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """
     require_served(recipe)
     signer = signer_of(recipe)
-    for batch in batches:
+    for batch in record_batches(batches):
         present = np.asarray(column_named(batch, "signature").is_valid())
         some = taken(batch, np.flatnonzero(present))
         if not some.num_rows:

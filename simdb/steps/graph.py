@@ -15,7 +15,7 @@ from simdb.errors import WrongTypeError
 from simdb.forest import Forest
 from simdb.recipe import Recipe
 from simdb.steps.schemas import GATHERED, LABELS
-from simdb.steps.streams import column_named, numbers_of, taken
+from simdb.steps.streams import column_named, numbers_of, record_batches, taken
 
 PAIRS_OF_TASK = 1_000_000
 _ONE, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -43,7 +43,7 @@ def contract(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     smallest vertex of each component.
     """
     del recipe
-    found = [(numbers_of(batch, 0), numbers_of(batch, 1)) for batch in batches]
+    found = [(numbers_of(batch, 0), numbers_of(batch, 1)) for batch in record_batches(batches)]
     if found:
         left, right = (np.concatenate(side) for side in zip(*found, strict=True))
         vertices, labels = components(left, right)
@@ -65,7 +65,7 @@ def spread(recipe: Recipe, batches: Iterable[Any], *, blocks: Mapping[int, int])
     del recipe
     large = np.array(sorted(blocks), np.int64)
     counts = np.array([blocks[label] for label in large.tolist()], np.int64)
-    for batch in batches:
+    for batch in record_batches(batches):
         group = numbers_of(batch, "group")
         place = np.minimum(np.searchsorted(large, group), max(0, large.size - 1))
         cut = large[place] == group if large.size else np.zeros(group.size, np.bool_)

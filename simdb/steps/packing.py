@@ -26,7 +26,7 @@ from simdb.errors import UsageError
 from simdb.recipe import Recipe
 from simdb.steps.buckets import entries
 from simdb.steps.schemas import COPIES, ENTRIES, PACKED
-from simdb.steps.streams import column_named, numbers_of, starts_of, taken
+from simdb.steps.streams import column_named, numbers_of, record_batches, starts_of, taken
 
 AT_ONCE = 2**19  # rows that are packed together
 OF_PART = 2**20  # rows of a part, of which a task holds one after the other
@@ -53,7 +53,7 @@ def pack_entries(recipe: Recipe, batches: Iterable[Any], *, parts: int) -> Itera
 def pack_digests(recipe: Recipe, batches: Iterable[Any], *, parts: int) -> Iterator[Any]:
     """(number, digest) -> ``PACKED``: the digests that are there, dealt to parts."""
     del recipe
-    yield from _packed(map(_of_digests, batches), parts)
+    yield from _packed(map(_of_digests, record_batches(batches)), parts)
 
 
 def shared_packed(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
@@ -145,7 +145,7 @@ def _parts(batches: Iterable[Any], words: int) -> Iterator[list[UInt64s]]:
     """
     held: list[list[UInt64s]] = []
     last: int | None = None
-    for batch in batches:
+    for batch in record_batches(batches):
         numbers = numbers_of(batch, "part").tolist()
         for number, row in zip(numbers, column_named(batch, "entries"), strict=True):
             if last is not None and number < last:

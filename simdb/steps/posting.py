@@ -14,16 +14,22 @@ import numpy as np
 
 from simdb import kernels
 from simdb.arrays import UInt64s
-from simdb.errors import UsageError
+from simdb.errors import UsageError, WrongTypeError
 from simdb.exact.joins import SCANNED_AT_ONCE
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Threshold
 from simdb.late import cached_property
 from simdb.ragged import slices_of
-from simdb.recipe import Recipe
+from simdb.recipe import Recipe, require_recipe
 from simdb.steps.schemas import PAIRS, POSTINGS, SYMBOLS
 from simdb.steps.signing import require_served, signer_of, threshold_of
-from simdb.steps.streams import column_named, numbers_of, starts_of, whole_groups
+from simdb.steps.streams import (
+    column_named,
+    numbers_of,
+    record_batches,
+    starts_of,
+    whole_groups,
+)
 
 SLICE = 2**20  # bytes of items
 ROOM = 65_536  # candidates
@@ -49,7 +55,7 @@ class Ordered:
 def sample(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """``ITEMS``, some of all -> ``SYMBOLS``: the symbols of each, once an item."""
     require_served(recipe, exact=True)
-    for batch in batches:
+    for batch in record_batches(batches):
         symbols = signer_of(recipe).symbols(column_named(batch, "item").to_pylist())
         arranged = SymbolOrder().arrange(symbols.values, symbols.offsets)
         yield SYMBOLS.batch(arranged.values.view(np.int64))
@@ -61,15 +67,15 @@ def order_of(recipe: Recipe, symbols: Any) -> Ordered:
     Any order gives right answers; with rare symbols first few postings meet.
     """
     found = np.ascontiguousarray(symbols, np.int64).view(np.uint64)
-    return Ordered(recipe, SymbolOrder.from_sample(found).frequent)
+    return Ordered(require_recipe(recipe), SymbolOrder.from_sample(found).frequent)
 
 
 def post(ordered: Ordered, batches: Iterable[Any]) -> Iterator[Any]:
     """``ITEMS`` -> ``POSTINGS`` of the prefix of each."""
-    recipe = ordered.recipe
+    recipe = _require_ordered(ordered).recipe
     require_served(recipe, exact=True)
     threshold, forms = threshold_of(recipe), signer_of(recipe).items
-    for batch in batches:
+    for batch in record_batches(batches):
         whole, numbers = column_named(batch, "item").to_pylist(), numbers_of(batch, "number")
         for part in slices_of(forms.weights(whole), SLICE) if whole else ():
             symbols = signer_of(recipe).symbols(whole[part])
@@ -95,7 +101,7 @@ def meet_posted(
 
     ``boundary`` is as for ``meet``.
     """
-    threshold = threshold_of(ordered.recipe)
+    threshold = threshold_of(_require_ordered(ordered).recipe)
     for piece in whole_groups(batches, "key"):
         for left, right in _met(threshold, piece):
             one, other = np.minimum(left, right), np.maximum(left, right)
@@ -104,6 +110,14 @@ def meet_posted(
                 one, other = one[both], other[both]
             if one.size:
                 yield PAIRS.batch(one, other)
+
+
+def _require_ordered(given: object) -> Ordered:
+    if not isinstance(given, Ordered):
+        raise WrongTypeError(
+            f"this step takes an Ordered, as order_of makes it, not {type(given).__name__}"
+        )
+    return given
 
 
 def _met(threshold: Threshold, piece: Any) -> Iterator[tuple[Any, Any]]:

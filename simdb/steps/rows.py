@@ -20,13 +20,21 @@ from simdb.lsh.family import MinHash
 from simdb.recipe import Recipe
 from simdb.steps.schemas import MINIMA, SIGNED
 from simdb.steps.signing import require_served, signer_of
-from simdb.steps.streams import column_named, numbers_of, starts_of, whole_groups
+from simdb.steps.streams import (
+    column_named,
+    numbers_of,
+    record_batches,
+    starts_of,
+    whole_groups,
+)
 
 
 def _family(recipe: Recipe) -> MinHash:
     require_served(recipe)
     family = signer_of(recipe).family
-    if not isinstance(family, MinHash) or not recipe.kind.of_elements:
+    # The copies of an element in a bag are counted, and a task may have only some of them.
+    of_sets = recipe.kind.of_elements and not recipe.kind.of_counts
+    if not isinstance(family, MinHash) or not of_sets:
         raise ConfigurationError(
             f"only sets of elements are signed element by element, not {recipe.kind.plural}"
         )
@@ -36,7 +44,7 @@ def _family(recipe: Recipe) -> MinHash:
 def partial_minima(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """(number, element), in any order -> ``MINIMA``: one row for each item of a batch."""
     family, signer = _family(recipe), signer_of(recipe)
-    for batch in batches:
+    for batch in record_batches(batches):
         if not batch.num_rows:
             continue
         numbers = numbers_of(batch, "number")

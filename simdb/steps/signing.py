@@ -16,9 +16,9 @@ from simdb.errors import BadItemError, ConfigurationError, UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.kinds.base import Stored
 from simdb.ragged import as_bytes
-from simdb.recipe import Recipe
+from simdb.recipe import Recipe, require_recipe
 from simdb.steps.schemas import ITEMS, SIGNED
-from simdb.steps.streams import column_named, numbers_of, taken
+from simdb.steps.streams import column_named, numbers_of, record_batches, taken
 
 DIGEST_BYTES = 16
 _signers: dict[str, Signer] = {}
@@ -31,7 +31,7 @@ def require_served(recipe: Recipe, *, exact: bool = False) -> None:
     into the buckets around a probe (strings, and bits whose index misses nothing) is not served.
     Exact ones need sets of symbols: texts, sets, bags, and bits by Tanimoto similarity.
     """
-    recipe.require_same_unicode()
+    require_recipe(recipe).require_same_unicode()
     if exact:
         if not recipe.kind.has_symbols:
             raise ConfigurationError(
@@ -53,7 +53,7 @@ def require_served(recipe: Recipe, *, exact: bool = False) -> None:
 
 def signer_of(recipe: Recipe) -> Signer:
     """Return what signs by a recipe; one a process, since tables of characters take long."""
-    name = recipe.fingerprint
+    name = require_recipe(recipe).fingerprint
     if name not in _signers:
         if len(_signers) >= 8:
             _signers.clear()
@@ -100,7 +100,7 @@ def encode(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
 
     Bad items are left out: ``sign`` has told of them. UsageError: a number is below 0.
     """
-    for batch in batches:
+    for batch in record_batches(batches):
         _require_numbers(batch)
         items, good, _ = encoded(recipe, column_named(batch, "item"))
         made = arrow.library().array(as_bytes(items), arrow.library().binary())
@@ -119,7 +119,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
     require_served(recipe, exact=exact)
     library = arrow.library()
     keyed_by_secret = hashlib.blake2b(digest_size=DIGEST_BYTES, key=recipe.secret)
-    for batch in batches:
+    for batch in record_batches(batches):
         if not batch.num_rows:
             continue
         _require_numbers(batch)

@@ -9,10 +9,30 @@ from typing import Any
 import numpy as np
 
 from simdb import arrow
+from simdb.arguments import can_be_iterated
 from simdb.arrays import Int64s
-from simdb.errors import UsageError
+from simdb.errors import UsageError, WrongTypeError
 
 MOST_BYTES = 4 * 2**20  # of groups that are handled at once; four times as many are no quicker
+
+
+def record_batches(given: Any) -> Iterator[Any]:
+    """Yield the batches of a stream; WrongTypeError: it is none, or holds something else."""
+    library = arrow.library()
+    is_whole = isinstance(given, library.Table | library.RecordBatch)  # would give its columns
+    if is_whole or not can_be_iterated(given):
+        raise _no_batches(given)
+    for batch in given:
+        if not isinstance(batch, library.RecordBatch):
+            raise _no_batches(batch)
+        yield batch
+
+
+def _no_batches(given: object) -> WrongTypeError:
+    return WrongTypeError(
+        "a step takes an iterable of Arrow record batches, as table.to_batches() makes them, not "
+        f"{type(given).__name__}"
+    )
 
 
 def column_named(batch: Any, name: str | int) -> Any:
@@ -71,7 +91,7 @@ def pieces(
     size, full = 0, most
     last: int | None = None
     cut_group: int | None = None  # of which pieces were handed on
-    for batch in batches:
+    for batch in record_batches(batches):
         if not batch.num_rows:
             continue
         keys, rest = numbers_of(batch, key), batch

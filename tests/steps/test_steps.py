@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import simdb
 from simdb import steps
-from simdb.errors import ConfigurationError, UsageError
+from simdb.errors import ConfigurationError, UsageError, WrongTypeError
 from simdb.steps import packing, streams
 from simdb.steps.streams import joined, whole_groups
 
@@ -111,10 +111,47 @@ def test_packed_rows_are_what_rows_one_by_one_are(rows, batch, at_once, two_side
 
 
 def test_only_sets_of_elements_are_signed_element_by_element():
-    for kind in (simdb.Text(), simdb.Bits(64, "tanimoto"), simdb.WeightedSet()):
+    others = simdb.Text(), simdb.Bits(64, "tanimoto"), simdb.WeightedSet(), simdb.Bag("maximum")
+    for kind in others:
         recipe = simdb.Recipe.of(kind)
-        with pytest.raises(ConfigurationError, match="element by element"):
-            list(steps.partial_minima(recipe, []))
+        for step in (steps.partial_minima, steps.merge_minima):
+            with pytest.raises(ConfigurationError, match="element by element"):
+                list(step(recipe, []))
+
+
+RECIPE = simdb.Recipe.of(SETS, threshold="0.5", seed=1)
+ORDERED = steps.order_of(RECIPE, np.empty(0, np.int64))
+STEPS = [
+    *(steps.sign, steps.encode, steps.entries, steps.shared, steps.meet, steps.connect),
+    *(steps.verify, steps.dedupe, steps.groups, steps.contract, steps.sample),
+    *(steps.partial_minima, steps.merge_minima, steps.shared_packed, steps.copies_packed),
+    *(partial(step, parts=64) for step in (steps.pack_entries, steps.pack_digests)),
+    partial(steps.spread, blocks={}),
+]
+
+
+@pytest.mark.parametrize("given", [pa.table({"number": [0]}), [pa.table({"number": [0]})], [1], 3])
+def test_what_is_no_stream_of_record_batches_is_refused_by_every_step(given):
+    of_postings = (partial(step, ORDERED) for step in (steps.post, steps.meet_posted))
+    for step in (*(partial(step, RECIPE) for step in STEPS), *of_postings):
+        with pytest.raises(WrongTypeError, match=r"record batches, as table.to_batches\(\) makes"):
+            list(step(given))
+    (batch,) = pa.table({"number": [0]}).to_batches()
+    with pytest.raises(WrongTypeError, match="not RecordBatch"):
+        list(steps.sign(RECIPE, batch))
+
+
+def test_what_is_no_recipe_is_refused_by_the_steps_that_need_one():
+    (batch,) = pa.table({"number": [0], "item": [[1]]}).to_batches()
+    for step in (steps.sign, steps.encode, steps.entries, steps.verify, steps.sample):
+        for wrong in (SETS, ORDERED, RECIPE.to_json()):
+            with pytest.raises(WrongTypeError, match=r"must be a simdb\.Recipe, not"):
+                list(step(wrong, [batch]))
+    for step in (steps.post, steps.meet_posted):
+        with pytest.raises(WrongTypeError, match="takes an Ordered, as order_of makes it"):
+            list(step(RECIPE, [batch]))
+    with pytest.raises(WrongTypeError, match=r"must be a simdb\.Recipe"):
+        steps.order_of(SETS, np.empty(0, np.int64))
 
 
 @settings(max_examples=20)
