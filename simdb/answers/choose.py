@@ -106,8 +106,13 @@ class Asked(Struct, frozen=True):
         if min_recall is not None and not _is_share(min_recall):
             raise ConfigurationError(f"min_recall must be between 0 and 1, not {short(min_recall)}")
         wanted = SetSimilarity.JACCARD
+        is_usual = isinstance(measure, str) and measure == wanted
+        if not is_usual and not kind.has_symbols:
+            raise ConfigurationError(
+                f"measure must be left out: {kind.plural} have only one measure"
+            )
         try:
-            if type(measure) is not str or measure != wanted:  # as of few questions
+            if not is_usual:  # as few questions are
                 wanted = SetSimilarity(measure)
         except ValueError:
             names = ", ".join(repr(str(known)) for known in SetSimilarity)
@@ -347,8 +352,6 @@ def _choose_without_symbols(
     settings: CollectionSettings, question: Question, bound: Bound
 ) -> Method:
     """Choose for a kind whose exact answers come from comparing with everything."""
-    if question.measure is not SetSimilarity.JACCARD:
-        raise ConfigurationError(f"{settings.kind.plural} have only one measure; leave measure out")
     adding, wanted = question.verb == "add", question.guarantee
     if not settings.is_probable and (adding or wanted == "probable"):
         helps = [settings.kind.index_remedy]

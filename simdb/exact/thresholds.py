@@ -36,13 +36,17 @@ _LARGEST_FACTOR = 3_037_000_499
 # "1e-999999999" is a few characters, and a fraction that does not fit into memory.
 _LONGEST_TEXT = 200
 _LARGEST_EXPONENT = 400
+_MOST_ZEROS = 20  # of a number in decimals, before its digits or behind them
 _MOST_BITS = 10_000  # of the parts of a fraction, about 3,000 digits: Python writes up to 4,300
 
 
 def decimal(value: Fraction) -> str:
     """Return a number in decimals where it has few, else as a fraction."""
     quotient = Decimal(value.numerator) / Decimal(value.denominator)
-    return format(quotient.normalize(), "f") if Fraction(quotient) == value else str(value)
+    if Fraction(quotient) != value:
+        return str(value)
+    many_zeros = abs(quotient.adjusted()) > _MOST_ZEROS
+    return format(quotient.normalize(), "e" if many_zeros else "f")
 
 
 class _Rational(Struct, frozen=True, order=True):

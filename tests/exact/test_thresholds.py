@@ -96,6 +96,14 @@ def test_thresholds_print_as_decimals_or_fractions_that_read_back():
         assert Threshold.parse(str(Threshold(fraction))).fraction == fraction
 
 
+def test_bounds_of_many_zeros_print_with_an_exponent():
+    shown = {"1e-300": "1e-300", "0.00012e-200": "1.2e-204", "1e-20": f"0.{'0' * 19}1"}
+    assert {text: str(Threshold.parse(text)) for text in shown} == shown
+    shown = {"0": "0", "1e300": "1e+300", "1e20": f"1{'0' * 20}"}
+    assert {text: str(MaximumDistance.parse(text)) for text in shown} == shown
+    assert MaximumDistance.parse("1e+300") == MaximumDistance.parse("1e300")
+
+
 def test_thresholds_compare_as_numbers():
     assert Threshold.parse("1/3") < Threshold.parse(0.34) < Threshold.parse("0.5")
     assert Threshold.parse("4/5") == Threshold.parse(0.8)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -343,7 +345,7 @@ def test_what_neither_fits_nor_has_an_index_is_refused(
             (probable, 0.8, "dice", "no exact index"),
             (exact, 0.7, "dice", "below the floor"),  # 7/13 < 0.6
             (exact, 0.75, "cosine", "below the floor"),  # 9/16 < 0.6
-            (vectors, None, "dice", "^vectors have only one measure"),
+            (vectors, None, "dice", "measure must be left out: vectors have only one measure"),
         ):
             for asked in (one.pairs, lambda *a, one=one, **k: one.join(one, *a, **k)):
                 with pytest.raises((ConfigurationError, ThresholdTooLowError), match=problem):
@@ -362,6 +364,17 @@ def test_what_neither_fits_nor_has_an_index_is_refused(
         for asked in (exact.pairs, lambda *a, **k: exact.join(exact, *a, **k)):
             with pytest.raises(ConfigurationError, match="can be resumed"):
                 asked(0.8, measure="dice", resume="token")
+
+
+def test_a_kind_of_one_measure_names_no_others(tmp_path: Path) -> None:
+    with simdb.open(tmp_path / "s") as db:
+        strings = db.collection("strings", simdb.String(), max_distance=1)
+        asks = partial(strings.search, "a"), strings.pairs, partial(strings.join, strings)
+        unknown: tuple[Any, ...] = ("x", "dice", "overlap", None, 3)
+        for measure, ask in product(unknown, asks):
+            with pytest.raises(ConfigurationError, match=r"^measure must be left out: strings"):
+                ask(measure=measure)
+        assert list(strings.search("a", measure=SetSimilarity.JACCARD)) == []
 
 
 def test_the_command_line_takes_measures(tmp_path: Path) -> None:
