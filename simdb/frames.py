@@ -862,7 +862,25 @@ class _Table:
         whole = self._read
         for name in added:
             whole = whole.append_column(name, columns[name])
+        if self._library == "datasets" and hasattr(self._data, "select"):
+            return self._as_data_set(whole)
         return self._like(whole)
+
+    def _as_data_set(self, made: Any) -> Any:
+        """Return a table, of more columns, as a data set of the split, info and format of the data.
+
+        ``add_column`` would write one with an order of its own to the disk first.
+        """
+        data, info = self._data, self._data.info.copy()
+        info.features = None  # which the table knows
+        whole, form = type(data)(made, info=info, split=data.split), data.format
+        hidden = set(data.column_names) - set(form["columns"])
+        return whole.with_format(
+            form["type"],
+            [name for name in whole.column_names if name not in hidden] if hidden else None,
+            form["output_all_columns"],
+            **form["format_kwargs"],
+        )
 
     def made_of(self, found: Pairs, *sides: _Table | CollectionView) -> Any:
         """Return pairs of two sides as a table of the same kind."""

@@ -761,6 +761,26 @@ def test_data_sets_that_are_streams_or_several_tables():
             call(several, item="text")
 
 
+def test_a_data_set_that_is_marked_keeps_its_split_its_info_and_its_format():
+    whole = datasets.Dataset.from_dict({"text": TEXTS, "n": range(4)}, split="train")
+    whole.info.description = "news"
+    for data in (
+        whole.select([1, 0, 3, 2]).with_format("numpy"),
+        whole.with_format("numpy", columns=["text"], output_all_columns=True, dtype=np.float32),
+    ):
+        marked = simdb.dedupe(data, item="text", show="all")
+        assert (marked.split, marked.info.description) == ("train", "news")
+        added = ["duplicate_of", "similarity"]
+        assert marked.format == data.format | {"columns": [*data.format["columns"], *added]}
+        assert marked.features == data.features | {
+            "duplicate_of": datasets.Value("int64"),
+            "similarity": datasets.Value("float64"),
+        }
+        assert marked.with_format(None)["n"][:] == data.with_format(None)["n"][:]
+        assert marked.with_format(None)["duplicate_of"][:] == [None, None, 0, 1]
+    assert simdb.dedupe(whole.select([]), item="text", show="all").split == "train"
+
+
 def test_a_stream_whose_rows_have_types_of_their_own_says_what_to_give(tmp_path):
     rows = [{"text": TEXTS[0], "more": {"a": "x"}}, {"text": TEXTS[1], "more": None}]
     data = datasets.Dataset.from_list(rows).to_iterable_dataset().filter(lambda _row: True)
@@ -1212,6 +1232,17 @@ def test_what_arrow_would_change_of_duckdb_is_text():
     large = 2**127 - 1
     told = [str(2**128 - 1), "101", "10:00:00+02", "{'a': 1}", "[1]", large, date.max, 3]
     assert values == told
+
+
+def test_enums_and_json_of_duckdb_come_back_as_text():
+    query = """
+        SELECT 'some words of a text' AS text, 'a'::ENUM('a', 'b') AS e, ['b'::ENUM('a', 'b')] AS l,
+            {'e': 'a'::ENUM('a', 'b')} AS s, '{"n": 1}'::JSON AS j, ['1'::JSON] AS k
+    """
+    kept = simdb.dedupe(duckdb.sql(query), item="text")
+    shown = ["VARCHAR", "VARCHAR", "VARCHAR[]", "STRUCT(e VARCHAR)", "VARCHAR", "VARCHAR[]"]
+    assert list(map(str, kept.types)) == shown
+    assert kept.fetchall() == duckdb.sql(query).fetchall()
 
 
 @pytest.mark.parametrize(
