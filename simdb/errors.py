@@ -162,11 +162,15 @@ class KeyNotFoundError(UsageError, LookupError):
     """The key is not stored.
 
     Attributes:
+        key: the key; None if an item was looked for by its number.
         stored: a stored key with the same digits but of the other type, number or text; or None.
     """
 
-    def __init__(self, problem: str, *, stored: str | int | None = None) -> None:
+    def __init__(
+        self, problem: str, *, key: str | int | None = None, stored: str | int | None = None
+    ) -> None:
         super().__init__(problem)
+        self.key = key
         self.stored = stored
 
 

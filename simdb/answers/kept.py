@@ -155,9 +155,10 @@ def level_of(settings: CollectionSettings, bound: Bound | None) -> int:
     if bound is None:
         return 0
     if bound.fraction not in kept.bounds:
+        argument = "max_distance" if settings.kind.is_distance else "threshold"
         raise ConfigurationError(
-            f"the collection {settings.name!r} keeps groups at {shown_bounds(settings)}, and none "
-            f"at {settings.kind.outer_bound(bound)}"
+            f"{argument} {settings.kind.outer_bound(bound)} is none that the collection "
+            f"{settings.name!r} keeps groups at: these are {shown_bounds(settings)}"
         )
     return kept.bounds.index(bound.fraction)
 

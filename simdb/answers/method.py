@@ -358,8 +358,9 @@ def not_stored(
     with contextlib.suppress(UsageError):  # a number that no key can be
         if other != key and reader.find(encode_user_key(other)) is not None:
             form = "number" if isinstance(other, int) else "text"
-            return KeyNotFoundError(f"{problem}, but the {form} {other!r} is{more}", stored=other)
-    return KeyNotFoundError(f"{problem}{more}")
+            told = f"{problem}, but the {form} {other!r} is{more}"
+            return KeyNotFoundError(told, key=key, stored=other)
+    return KeyNotFoundError(f"{problem}{more}", key=key)
 
 
 def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s) -> list[Key]:

@@ -45,7 +45,8 @@ def show(
                 raise
             raise KeyNotFoundError(
                 f"{error}; rows that simdb dedupe removes are not stored: "
-                "--removed FILE --with-kept writes them beside the rows they duplicate"
+                "--removed FILE --with-kept writes them beside the rows they duplicate",
+                key=error.key,
             ) from error
     if telling.as_json:
         print_json({"left": told.left, "right": told.right, **told.to_dict()})

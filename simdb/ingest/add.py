@@ -370,7 +370,8 @@ class BatchAdder:
         policy, batch, stored = self._policy.on_existing, fates.batch, fates.stored
         if policy == "require" and -1 in stored:
             absent = batch.user_keys[stored.index(-1)]
-            raise KeyNotFoundError(f"key {absent!r} is not stored in {self._settings.name!r}")
+            problem = f"key {absent!r} is not stored in {self._settings.name!r}"
+            raise KeyNotFoundError(problem, key=absent)
         keys = ByteStrings.of(batch.keys)
         unlike = self._removed.of_other_content(keys, batch.items) if self._notes_removed else ()
         if max(stored, default=-1) < 0 and not unlike:

@@ -11,6 +11,7 @@ from itertools import islice
 from math import isnan
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 import simdb
@@ -19,6 +20,7 @@ from simdb.errors import (
     BadItemError,
     ConfigurationError,
     KeyExistsError,
+    KeyNotFoundError,
     UnknownKindError,
     UsageError,
 )
@@ -29,7 +31,7 @@ from simdb.metadata import accepting
 from simdb.reports import report
 from simdb.serve import messages
 from simdb.serve.limits import Settings, file_at
-from simdb.serve.refusals import RefusedError
+from simdb.serve.refusals import RefusedError, refusal
 
 FACETS_TOLD = 20
 LINES_TOLD = 200
@@ -37,6 +39,9 @@ CHARACTERS_TOLD = 20_000  # of each of two texts whose differences are looked fo
 USUAL_MATCHES, USUAL_PARTS = 10, 100  # of an answer, where a request does not say how many
 LOOKED_AT = 1_000  # stored bags, of which most may be empty
 REPORTED = 200  # items of the sample of a report
+_OF_MATCH, _OF_KEY = 128, 64  # bytes that one takes in memory, besides its content
+_EXPECTED = 1_024  # bytes of a match before one was looked at, by which searches are put together
+_LESS = "ask for less: a smaller limit, or fewer items at once"
 
 
 class Service:
@@ -131,7 +136,8 @@ class Service:
         """Return a stored item."""
         with self._database.snapshot() as state:
             view = state[name]
-            entry = view.get(key)
+            with _in_fields([("key", key)]):
+                entry = view.get(key)
             item = view.kind.plain_item(entry.item)
         metadata = None if entry.metadata is None else dict(entry.metadata)
         return messages.Entry(key=entry.key, item=item, metadata=metadata)
@@ -149,25 +155,30 @@ class Service:
         self._require_few("keys", asked.keys)
         limit = self._limit(asked.limit, USUAL_MATCHES)
         keys = [asked.key] if asked.key is not None else asked.keys
+        given = [asked.item] if asked.items is None else asked.items
+        own: Sequence[Any] = [None] * len(given) if keys is None else keys
+        without = ['"metadata": false leaves metadata out'] if asked.metadata else []
+        room = self._room("limit", _LESS, *without)
+        # What they find is in memory together before it is counted.
+        at_once = max(1, room.most // _EXPECTED // limit)
+        answers: list[messages.Matches] = []
         with self._database.snapshot() as state:
             view = state[name]
-            if keys is not None:
-                items = [view.get(key).item for key in keys]
-            else:
-                given = [asked.item] if asked.items is None else asked.items
-                items = list(_items(view, given, field))
-            found = view.search_many(
-                items,
-                **_bound(view.kind, asked),
-                limit=limit + (keys is not None),
-                guarantee=asked.guarantee,
-                min_recall=asked.min_recall,
-                measure=asked.measure,
-                where=_where(asked.where),
-                metadata=asked.metadata,
-            )
-        own: Sequence[Any] = [None] * len(items) if keys is None else keys
-        answers = [_matches(answer, key, limit) for answer, key in zip(found, own, strict=True)]
+            items = _items(view, given, field) if keys is None else _stored(view, keys, field)
+            for begin in range(0, max(1, len(own)), at_once):
+                found = view.search_many(
+                    list(islice(items, at_once)),
+                    **_bound(view.kind, asked),
+                    limit=limit + (keys is not None),
+                    guarantee=asked.guarantee,
+                    min_recall=asked.min_recall,
+                    measure=asked.measure,
+                    where=_where(asked.where),
+                    metadata=asked.metadata,
+                )
+                metadata = _Metadata()
+                for answer, key in zip(found, own[begin : begin + at_once], strict=True):
+                    answers.append(_matches(answer, key, limit, metadata, room))
         if field in ("item", "key"):
             return answers[0]
         return messages.ManyMatches(answers=answers)
@@ -178,11 +189,12 @@ class Service:
         with self._database.snapshot() as state:
             view = state[name]
             bound = _bound(view.kind, asked)
-            if asked.left is not None:
-                told = view.explain_pair(asked.left, asked.right, **bound)
-            else:
-                (item,) = _items(view, [asked.item], "item")
-                told = view.explain_match(item, asked.right, **bound)
+            with _in_fields([("left", asked.left), ("right", asked.right)]):
+                if asked.left is not None:
+                    told = view.explain_pair(asked.left, asked.right, **bound)
+                else:
+                    (item,) = _items(view, [asked.item], "item")
+                    told = view.explain_match(item, asked.right, **bound)
         marked = None
         if all(isinstance(item, str) for item in told.items):
             one, other = (item[:CHARACTERS_TOLD] for item in told.items)
@@ -207,11 +219,12 @@ class Service:
         """Return the group of an item, of those that the collection keeps."""
         stored = self._database[name]
         bound = _bound(stored.kind, messages.Bound(threshold=threshold, max_distance=max_distance))
-        return _group(stored.group_of(key, **bound))
+        with _in_fields([("key", key)]):
+            return _group(stored.group_of(key, **bound), self._room(None))
 
     def group(self, name: str, identity: int) -> messages.Group:
         """Return a group by its id, or by one that was merged into it."""
-        return _group(self._database[name].group(identity))
+        return _group(self._database[name].group(identity), self._room(None))
 
     def groups(
         self,
@@ -225,13 +238,15 @@ class Service:
         wanted, stored = self._limit(limit, USUAL_PARTS), self._database[name]
         bound = _bound(stored.kind, messages.Bound(threshold=threshold, max_distance=max_distance))
         later = islice(stored.kept_groups(**bound, after=after), wanted)
-        found = [_group(one) for one in later]
+        room = self._room("limit", _LESS)
+        found = [_group(one, room) for one in later]
         more = len(found) == wanted
         return messages.Groups(groups=found, next=found[-1].id if more else None)
 
     def changes(self, name: str, since: int = 0, limit: int | None = None) -> messages.Changes:
         """Return what happened to groups after a change."""
         found = islice(self._database[name].changes(since), self._limit(limit, USUAL_PARTS))
+        room = self._room("limit", _LESS)
         return messages.Changes(
             changes=[
                 messages.Change(
@@ -239,7 +254,7 @@ class Service:
                     action=one.action,
                     group=one.group,
                     other=one.other,
-                    keys=list(one.keys),
+                    keys=room.of_keys(one.keys),
                     bound=_exact(one.bound),
                 )
                 for one in found
@@ -283,12 +298,14 @@ class Service:
         """Delete items by their keys."""
         self._require_few("keys", asked.keys)
         stored = self._database[name]
-        deleted = stored.delete_many(asked.keys, missing=asked.missing, at_once=True)
+        with _in_fields(_places("keys", asked.keys)):
+            deleted = stored.delete_many(asked.keys, missing=asked.missing, at_once=True)
         return messages.Deleted(deleted=deleted)
 
     def delete_one(self, name: str, key: messages.Key) -> messages.Deleted:
         """Delete an item."""
-        self._database[name].delete(key)
+        with _in_fields([("key", key)]):
+            self._database[name].delete(key)
         return messages.Deleted(deleted=1)
 
     # -- limits --------------------------------------------------------------------------------
@@ -308,6 +325,59 @@ class Service:
         if not 1 <= given <= most:
             raise _unfit("limit", f"must be from 1 to {most:,}, not {given:,}")
         return given
+
+    def _room(self, field: str | None, *change: str) -> _Room:
+        return _Room(self.settings.most_answered, field, change)
+
+
+class _Room:
+    """Memory for what is answered; an answer that takes more is refused while it is collected.
+
+    Attributes:
+        most: bytes.
+        field: of the request, that says how much is answered.
+        change: what lets it be less.
+    """
+
+    def __init__(self, most: int, field: str | None, change: tuple[str, ...]) -> None:
+        self.most, self.field, self.change = most, field, change
+        self._left = most
+
+    def take(self, size: int) -> None:
+        """Note that so many bytes are taken; RefusedError: there were fewer."""
+        self._left -= size
+        if self._left < 0:
+            raise RefusedError(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                f"the answer takes more than {self.most:,} bytes",
+                field=self.field,
+                change=(*self.change, "simdb --memory MIB serve permits more"),
+                name="TooLarge",
+            )
+
+    def of_keys(self, keys: Iterable[messages.Key]) -> list[messages.Key]:
+        """Return keys as a list, for which there is room."""
+        found = list(keys)
+        self.take(sum(map(_size, found)))
+        return found
+
+
+def _size(key: messages.Key) -> int:
+    return _OF_KEY + (len(key.encode()) if isinstance(key, str) else 0)
+
+
+class _Metadata:
+    """Metadata as JSON, encoded once for all matches of an item."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Raw] = {}  # by their place in memory, as long as matches have them
+
+    def encoded(self, given: Mapping[str, Any]) -> Raw:
+        """Return some as JSON."""
+        found = self._known.get(id(given))
+        if found is None:
+            found = self._known[id(given)] = Raw(msgspec.json.encode(dict(given), enc_hook=str))
+        return found
 
 
 def _replaced() -> RefusedError:
@@ -370,6 +440,29 @@ def _items(view: simdb.CollectionView, given: Iterable[Raw], field: str) -> Iter
             ) from error
 
 
+def _stored(view: simdb.CollectionView, keys: Sequence[messages.Key], field: str) -> Iterator[Any]:
+    """Yield items that are stored under the keys of a request."""
+    with _in_fields([("key", keys[0])] if field == "key" else _places(field, keys)):
+        for key in keys:
+            yield view.get(key).item
+
+
+def _places(field: str, keys: Sequence[messages.Key]) -> Iterator[tuple[str, messages.Key]]:
+    """Yield the keys of a list, each with its place in the request."""
+    return ((f"{field}[{place}]", key) for place, key in enumerate(keys))
+
+
+@contextmanager
+def _in_fields(fields: Iterable[tuple[str, messages.Key | None]]) -> Iterator[None]:
+    """Let an error about a key that is not stored say in which of these fields it is."""
+    try:
+        yield
+    except KeyNotFoundError as error:
+        missing = (type(error.key), error.key)
+        named = (field for field, key in fields if key is not None and (type(key), key) == missing)
+        raise refusal(error, next(named, None)) from error
+
+
 def _held(view: simdb.CollectionView) -> Elements:
     """Return what the elements of stored bags are: names of counts in JSON are always texts."""
     for entry in islice(view.items(), LOOKED_AT):
@@ -394,28 +487,34 @@ def _where(given: dict[str, Any] | None) -> Callable[[Mapping[str, Any] | None],
     return accepting({name: v if isinstance(v, list) else [v] for name, v in given.items()})
 
 
-def _matches(answer: simdb.Matches, own: messages.Key | None, limit: int) -> messages.Matches:
-    found = [
-        messages.Match(
-            key=one.key,
-            similarity=one.similarity,
-            distance=one.distance,
-            estimated=one.estimated,
-            metadata=None if one.metadata is None else dict(one.metadata),
+def _matches(
+    answer: simdb.Matches, own: messages.Key | None, limit: int, metadata: _Metadata, room: _Room
+) -> messages.Matches:
+    others = (one for one in answer if (one.key, type(one.key)) != (own, type(own)))
+    found: list[messages.Match] = []
+    for one in islice(others, limit):
+        told: Any = None if one.metadata is None else metadata.encoded(one.metadata)
+        room.take(_OF_MATCH + _size(one.key) + (0 if told is None else len(memoryview(told))))
+        found.append(
+            messages.Match(
+                key=one.key,
+                similarity=one.similarity,
+                distance=one.distance,
+                estimated=one.estimated,
+                metadata=told,
+            )
         )
-        for one in answer
-        if own is None or (one.key, type(one.key)) != (own, type(own))
-    ]
     recall = answer.expected_recall
     return messages.Matches(
-        matches=found[:limit],
+        matches=found,
         guarantee=answer.guarantee,
         expected_recall=None if isnan(recall) else recall,
     )
 
 
-def _group(found: simdb.KeptGroup) -> messages.Group:
-    return messages.Group(id=found.id, keys=list(found.keys), bound=_exact(found.bound))
+def _group(found: simdb.KeptGroup, room: _Room) -> messages.Group:
+    keys = room.of_keys(found.keys)
+    return messages.Group(id=found.id, keys=keys, bound=_exact(found.bound))
 
 
 def _exact(bound: Fraction) -> messages.Number:

@@ -166,6 +166,13 @@ class Worker:
                 field="Content-Type",
                 name="NotJson",
             )
+        if "asked" in one.types and (coding := _coding(request)) != "identity":
+            raise RefusedError(
+                HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+                f"the body must be sent as it is, not encoded as {coding!r}",
+                field="Content-Encoding",
+                name="Encoded",
+            )
         body = await request.body()
         if one.answer is Service.health:  # without waiting for a thread
             return self._worked(one, request, body)
@@ -174,7 +181,7 @@ class Worker:
     def _worked(self, one: Endpoint, request: Request, body: bytes) -> Response:
         """Do what is asked and return its answer."""
         path = {name: _decoded(name, text) for name, text in request.path_params.items()}
-        given = arguments_of(one, path, dict(request.query_params), body)
+        given = arguments_of(one, path, request.query_params.multi_items(), body)
         assert self._service is not None
         told = one.answer(self._service, **given)
         if isinstance(told, str):
@@ -257,6 +264,10 @@ def _together(several: list[Route]) -> Route:
 def _is_json(request: Request) -> bool:
     form = request.headers.get("content-type", "").partition(";")[0]
     return form.strip().lower() == "application/json"
+
+
+def _coding(request: Request) -> str:
+    return request.headers.get("content-encoding", "").strip().lower() or "identity"
 
 
 def _decoded(name: str, text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -168,23 +169,22 @@ def _parameters(one: Endpoint) -> Any:
                 "description": _ABOUT[name],
             }
     for name, told in one.options.items():
+        schema: dict[str, Any] = {"type": _QUERIED.get(told, "integer")}
         default = defaults[name].default if name in defaults else False
-        yield {
-            "name": name,
-            "in": "query",
-            "schema": {"type": _QUERIED.get(told, "integer"), "default": default},
-            "description": _ABOUT[name],
-        }
+        if default is not None:  # which no such type has
+            schema["default"] = default
+        yield {"name": name, "in": "query", "schema": schema, "description": _ABOUT[name]}
 
 
 def arguments_of(
-    one: Endpoint, path: dict[str, str], options: dict[str, str], body: bytes
+    one: Endpoint, path: dict[str, str], query: list[tuple[str, str]], body: bytes
 ) -> dict[str, Any]:
-    """Return the arguments that a request gives, checked.
+    """Return the arguments that a request gives, checked; those of a query may not be repeated.
 
     Raises:
         RefusedError, msgspec.MsgspecError: one of them is not as it should be.
     """
+    options = dict(query)
     unknown = options.keys() - one.options.keys()
     if unknown:
         known = ", ".join(one.options) or "none"
@@ -194,6 +194,14 @@ def arguments_of(
             field=min(unknown),
             name="BadRequest",
         )
+    for name, count in Counter(name for name, _ in query).items():
+        if count > 1:
+            raise RefusedError(
+                HTTPStatus.BAD_REQUEST,
+                f"{name} is given {count} times",
+                field=name,
+                name="BadRequest",
+            )
     given: dict[str, Any] = {**path, **options}
     for name, text in given.items():
         wanted = {**one.types, **one.options}[name]

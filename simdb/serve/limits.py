@@ -52,6 +52,11 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     file: tuple[int, int] | None = field(init=False)
 
+    @property
+    def most_answered(self) -> int:
+        """Bytes that an answer may take: a share of the memory, since several are made at once."""
+        return self.memory // 8
+
     def __post_init__(self) -> None:
         """Note which file it is; workers get it with the rest."""
         object.__setattr__(self, "file", file_at(self.store))

@@ -95,18 +95,21 @@ class RefusedError(Exception):
         return msgspec.json.encode(Failure(error=self.problem))
 
 
-def refusal(error: BaseException) -> RefusedError:
-    """Return what an error is for whoever asked; faults tell nothing of their inside."""
+def refusal(error: BaseException, field: str | None = None) -> RefusedError:
+    """Return what an error is for whoever asked; faults tell nothing of their inside.
+
+    ``field`` is the one that it is about, where who calls this knows.
+    """
     if isinstance(error, RefusedError):
         return error
     if isinstance(error, msgspec.MsgspecError | RecursionError):
         return _of_json(error)
     found = (status for kind, status in _STATUSES if isinstance(error, kind))
     status = next(found, HTTPStatus.INTERNAL_SERVER_ERROR)
-    name, message, field, again = type(error).__name__, str(error), None, None
+    name, message, again = type(error).__name__, str(error), None
     helps: tuple[str, ...] = ()
     if isinstance(error, UsageError):
-        message, field = error.problem, _field_of(error)
+        message, field = error.problem, field or _field_of(error)
         helps = tuple(map(_in_json, error.remedies))
         if isinstance(error, KeyNotFoundError) and error.stored is not None:
             helps = (_OF_OTHER_TYPE[type(error.stored)],)

@@ -1239,10 +1239,11 @@ def test_enums_and_json_of_duckdb_come_back_as_text():
         SELECT 'some words of a text' AS text, 'a'::ENUM('a', 'b') AS e, ['b'::ENUM('a', 'b')] AS l,
             {'e': 'a'::ENUM('a', 'b')} AS s, '{"n": 1}'::JSON AS j, ['1'::JSON] AS k
     """
-    kept = simdb.dedupe(duckdb.sql(query), item="text")
+    given: Any = duckdb.sql(query)
+    kept = simdb.dedupe(given, item="text")
     shown = ["VARCHAR", "VARCHAR", "VARCHAR[]", "STRUCT(e VARCHAR)", "VARCHAR", "VARCHAR[]"]
     assert list(map(str, kept.types)) == shown
-    assert kept.fetchall() == duckdb.sql(query).fetchall()
+    assert kept.fetchall() == given.fetchall()
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 import simdb
 from simdb.answers.method import keys_of_numbers
@@ -127,6 +130,9 @@ def test_names_with_slashes_and_numbers_as_keys_are_found(client: Client) -> Non
     assert told.error["help"][0].startswith("?integer_key=true says that a key in the address is")
     told = client.post("/collections/notes/search", {"key": "7"})
     assert told.error["help"][0].endswith("in JSON it has no quotes")
+    assert client.get("/collections/notes/items/7").error["field"] == "key"
+    assert client.get("/collections/notes/items/7/group").error["field"] == "key"
+    assert client.ask("DELETE", "/collections/notes/items/7").error["field"] == "key"
     assert client.get("/collections/notes/items/7?integer_key=true").told["key"] == 7
     place = f"/collections/{quote('sets 1/2', safe='')}"
     assert keys_of(client.post(f"{place}/search", {"item": [3, 2, 1]}).told) == ["s"]
@@ -341,7 +347,7 @@ def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
         ("notes/search", {"item": "a", "measure": "x"}, (422, "measure", "not 'x'")),
         ("notes/search", {"item": "a", "min_recall": 7}, (422, "min_recall", "not 7")),
         ("notes/search", {"item": "a", "where": {"a": {}}}, (422, "where[...]", "expected")),
-        ("notes/search", {"key": "none"}, (404, None, "is not stored")),
+        ("notes/search", {"key": "none"}, (404, "key", "is not stored")),
         (
             "notes/search",
             {"item": "a", "guarantee": "sure"},
@@ -374,6 +380,12 @@ def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
         ("notes/items", {"rows": [], "key": "k"}, (422, "key", "each of the rows has its own")),
         ("notes/items", {"rows": [], "metadata": {}}, (422, "metadata", "has its own")),
         ("notes/delete", {"keys": [1.5]}, (422, "keys[0]", "expected")),
+        ("notes/delete", {"keys": ["far", "no"]}, (404, "keys[1]", "key 'no' is not stored")),
+        ("notes/search", {"keys": ["7", 7, 8, 8]}, (404, "keys[0]", "but the number 7 is")),
+        ("notes/search", {"keys": [7, "far", "7"]}, (404, "keys[2]", "key '7' is not stored")),
+        ("notes/explain", {"left": 7, "right": "no"}, (404, "right", "key 'no' is not stored")),
+        ("notes/explain", {"left": "7", "right": 7}, (404, "left", "key '7' is not stored")),
+        ("notes/explain", {"item": "a", "right": 8}, (404, "right", "key 8 is not stored")),
     ],
 )
 def test_what_is_wrong_is_told_with_its_field(
@@ -400,6 +412,9 @@ def test_what_is_repeated_of_a_request_is_short(client: Client, field: str) -> N
     assert answer.status == 422
     assert answer.error["field"].startswith(field[:30])
     assert len(answer.body) < 1_000
+    answer = client.post("/collections/notes/search", {"item": "a", "threshold": 1e-300})
+    assert answer.error["message"].startswith("threshold 1e-300 is below 0.3")
+    assert b"0000000000" not in answer.body
 
 
 def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> None:
@@ -425,6 +440,8 @@ def test_remedies_are_in_the_words_of_requests_and_commands(client: Client) -> N
         ("/collections/%ff", 400),
         ("/collections/notes/groups?limit=0", 422),
         ("/collections/notes/groups?limit=x", 422),
+        ("/collections/notes/changes?limit=x&limit=2", 400),
+        ("/collections/notes/changes?since=0&limit=2&limit=2", 400),
         ("/collections/notes/groups?limit=null", 422),
         ("/collections/notes/changes?limit=null", 422),
         ("/collections/notes/groups?most=1", 400),
@@ -449,6 +466,8 @@ def test_paths_that_lead_nowhere_are_told(client: Client, path: str, status: int
     about_since = "since=3" in path or "since=-" in path
     assert (answer.error.get("field") == "since") >= about_since
     assert (answer.error.get("field") == "after") >= ("after=-" in path)
+    assert (answer.error.get("field") == "threshold") >= ("threshold=" in path)
+    assert (answer.error.get("field") == "limit") >= ("limit=" in path)
     has_slash = path.count("/") > 4
     assert any("%2F" in one for one in answer.error.get("help", ())) == has_slash
 
@@ -458,6 +477,11 @@ def test_methods_and_forms_that_are_not_answered_are_told(client: Client) -> Non
     assert (answer.status, answer.headers["Allow"] is None) == (405, False)
     form = {"Content-Type": "text/plain"}
     assert client.ask("POST", "/collections/notes/search", b"{}", form).status == 415
+    for coding, status in (("gzip", 415), ("GZIP, identity", 415), ("Identity", 200), ("", 200)):
+        headers = {"Content-Type": "application/json", "Content-Encoding": coding}
+        answer = client.ask("POST", "/collections/notes/search", {"item": WORDS}, headers)
+        assert answer.status == status, answer.body
+        assert status == 200 or answer.error["field"] == "Content-Encoding"
     assert client.post("/collections/notes/search", {"item": "a" * 30_000}).status == 413
 
 
@@ -616,6 +640,39 @@ def test_bodies_that_are_coming_in_take_bounded_memory(tmp_path: Path) -> None:
     assert sorted(taken) == [2**16, 2**21, 2**21 + 2**20]
 
 
+def test_answers_take_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many matches with large metadata are asked for; those that fit are all told."""
+    path = tmp_path / "s.simdb"
+    with simdb.open(path, threads=1) as db:
+        made = db.collection("c", simdb.Set(), threshold="0.5", groups="chain", seed=1)
+        made.add_many((n, [1, 2, 3], {"n": n, "more": "x" * 2_000}) for n in range(60))
+        made.add_many((n, [7, 8, 9]) for n in range(60, 120))  # another group
+    service = Service(Settings(path, memory=16 * 2**20))
+    every = messages.Search(keys=list(range(60)), limit=60)
+    with pytest.raises(RefusedError, match=r"takes more than 2,097,152 bytes") as refused:
+        service.search("c", every)
+    told = refused.value.problem
+    assert (refused.value.status, told.field, told.type) == (413, "limit", "TooLarge")
+    assert [one.partition(" ")[0] for one in told.help] == ["ask", '"metadata":', "simdb"]
+    few: Any = service.search("c", messages.Search(keys=[5, 3], limit=60))
+    answers: Any = service.search("c", replace(every, metadata=False))  # some searches at once
+    for own, one in enumerate(answers.answers):
+        assert [match.key for match in one.matches] == [n for n in range(60) if n != own]
+    found = msgspec.json.decode(msgspec.json.encode(few))["answers"]
+    assert [match["metadata"]["n"] for match in found[1]["matches"]][:5] == [0, 1, 2, 4, 5]
+    monkeypatch.setattr(Settings, "most_answered", 5_000)
+    for ask in (service.groups, service.changes):
+        with pytest.raises(RefusedError, match="takes more than 5,000 bytes") as refused:
+            ask("c")
+        assert refused.value.problem.field == "limit"
+        assert b'"keys":[0,1,2,' in msgspec.json.encode(ask("c", limit=1))
+    monkeypatch.setattr(Settings, "most_answered", 3_000)
+    for one in (partial(service.group, "c", 1), partial(service.group_of, "c", 7)):
+        with pytest.raises(RefusedError, match="takes more than 3,000 bytes"):
+            one()
+    service.close()
+
+
 FAULTS = [
     simdb.DatabaseBusyError("/secret/s.simdb: another writer has held the store for 10 s"),
     simdb.DatabaseFullError("/secret/s.simdb: no space is left (mdb_txn_commit: secret)"),
@@ -661,6 +718,9 @@ def test_the_description_names_all_that_can_be_asked(client: Client) -> None:
     for name in ("Group", "Change"):
         assert "bound" in told["components"]["schemas"][name]["required"]
     operations = [one for methods in told["paths"].values() for one in methods.values()]
+    of_type = {"string": str, "integer": int, "boolean": bool}
+    for schema in (each["schema"] for one in operations for each in one["parameters"]):
+        assert type(schema.get("default", of_type[schema["type"]]())) is of_type[schema["type"]]
     assert len({one["operationId"] for one in operations}) == len(operations) == len(ENDPOINTS)
     assert all(one["summary"].endswith(".") for one in operations)
     page = client.get("/api").body.decode()

@@ -121,7 +121,7 @@ def test_only_sets_of_elements_are_signed_element_by_element():
 
 RECIPE = simdb.Recipe.of(SETS, threshold="0.5", seed=1)
 ORDERED = steps.order_of(RECIPE, np.empty(0, np.int64))
-STEPS = [
+STEPS: list[Any] = [
     *(steps.sign, steps.encode, steps.entries, steps.shared, steps.meet, steps.connect),
     *(steps.verify, steps.dedupe, steps.groups, steps.contract, steps.sample),
     *(steps.partial_minima, steps.merge_minima, steps.shared_packed, steps.copies_packed),
@@ -143,15 +143,17 @@ def test_what_is_no_stream_of_record_batches_is_refused_by_every_step(given):
 
 def test_what_is_no_recipe_is_refused_by_the_steps_that_need_one():
     (batch,) = pa.table({"number": [0], "item": [[1]]}).to_batches()
+    others: tuple[Any, ...] = (SETS, ORDERED, RECIPE.to_json())
     for step in (steps.sign, steps.encode, steps.entries, steps.verify, steps.sample):
-        for wrong in (SETS, ORDERED, RECIPE.to_json()):
+        for wrong in others:
             with pytest.raises(WrongTypeError, match=r"must be a simdb\.Recipe, not"):
                 list(step(wrong, [batch]))
-    for step in (steps.post, steps.meet_posted):
+    of_postings: tuple[Any, ...] = (steps.post, steps.meet_posted)
+    for step in of_postings:
         with pytest.raises(WrongTypeError, match="takes an Ordered, as order_of makes it"):
             list(step(RECIPE, [batch]))
     with pytest.raises(WrongTypeError, match=r"must be a simdb\.Recipe"):
-        steps.order_of(SETS, np.empty(0, np.int64))
+        steps.order_of(others[0], np.empty(0, np.int64))
 
 
 @settings(max_examples=20)

@@ -369,7 +369,8 @@ def test_what_neither_fits_nor_has_an_index_is_refused(
 def test_a_kind_of_one_measure_names_no_others(tmp_path: Path) -> None:
     with simdb.open(tmp_path / "s") as db:
         strings = db.collection("strings", simdb.String(), max_distance=1)
-        asks = partial(strings.search, "a"), strings.pairs, partial(strings.join, strings)
+        asks: tuple[Any, ...] = (strings.pairs, partial(strings.join, strings))
+        asks += (partial(strings.search, "a"),)
         unknown: tuple[Any, ...] = ("x", "dice", "overlap", None, 3)
         for measure, ask in product(unknown, asks):
             with pytest.raises(ConfigurationError, match=r"^measure must be left out: strings"):
