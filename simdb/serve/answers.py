@@ -458,8 +458,7 @@ def _in_fields(fields: Iterable[tuple[str, messages.Key | None]]) -> Iterator[No
     try:
         yield
     except KeyNotFoundError as error:
-        missing = (type(error.key), error.key)
-        named = (field for field, key in fields if key is not None and (type(key), key) == missing)
+        named = (field for field, key in fields if key is not None and key == error.key)
         raise refusal(error, next(named, None)) from error
 
 

@@ -202,7 +202,7 @@ def test_every_error_survives_being_sent_to_another_process():
         simdb.UnknownTokeniserError("stems", "2"),
         simdb.BadItemError("no text", row=3),
         simdb.KeyExistsError("there", remedies=remedies, row=1, key="a", within_input=True),
-        simdb.KeyNotFoundError("not there", stored=7),
+        simdb.KeyNotFoundError("not there", key="7", stored=7),
         simdb.MissingExtraError("no pyarrow"),
         *(getattr(simdb, name)("it") for name in simdb.__all__ if name.endswith("FoundError")),
     ]
@@ -379,8 +379,8 @@ def test_a_key_that_is_not_stored_as_a_text_but_as_a_number_is_told_so_and_the_o
             for ask in (sets.get, lambda key: sets.explain_pair(key, key)):
                 with pytest.raises(simdb.KeyNotFoundError, match=told) as refused:
                     ask(key)
-                assert refused.value.stored == other
+                assert (refused.value.key, refused.value.stored) == (key, other)
         for key in ("9", "01", "9" * 19, 10):
             with pytest.raises(simdb.KeyNotFoundError) as refused:
                 sets.get(key)
-            assert refused.value.stored is None
+            assert (refused.value.key, refused.value.stored) == (key, None)

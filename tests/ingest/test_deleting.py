@@ -132,8 +132,9 @@ def test_replace_changes_item_and_metadata_and_needs_a_stored_key(collection):
     assert collection.get(1) == simdb.Entry(1, "another text", {"n": 2})
     collection.replace(1, "another text still")
     assert collection.get(1).metadata is None
-    with pytest.raises(simdb.KeyNotFoundError, match="'1'"):
+    with pytest.raises(simdb.KeyNotFoundError, match="'1'") as refused:
         collection.replace("1", "x")
+    assert refused.value.key == "1"
     with pytest.raises(simdb.BadItemError):
         collection.replace(1, 5)
     assert collection.get(1).item == "another text still"
