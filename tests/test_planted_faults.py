@@ -3681,6 +3681,34 @@ FAULTS = (
         "if False:",
         "tests/cli/test_inputs.py -k places_of_standard",
     ),
+    Fault(
+        "steps",
+        "steps/rows.py",
+        "recipe.kind.of_elements and not recipe.kind.of_counts",
+        "recipe.kind.of_elements",
+        "tests/steps/test_steps.py -k element_by_element",
+    ),
+    Fault(
+        "serve",
+        "serve/answers.py",
+        "        if self._left < 0:\n",
+        "        if False:\n",
+        "tests/serve/test_serve.py -k answers_take_bounded",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        "return self._as_data_set(whole)",
+        "return self._like(whole)",
+        "tests/frames/test_one_call.py -k keeps_its_split",
+    ),
+    Fault(
+        "serve",
+        "serve/endpoints.py",
+        "        if count > 1:\n",
+        "        if False:\n",
+        "tests/serve/test_serve.py -k lead_nowhere",
+    ),
 )
 
 
