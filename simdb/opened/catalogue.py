@@ -424,7 +424,7 @@ def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
     reserved as long as that works on it.
     """
     listed = garbage(transaction)
-    kept = [entry for entry in listed if transaction.environment.is_reserved(entry[1])]
+    kept = [entry for entry in listed if _is_reserved(transaction, *entry)]
     left = remove_records(transaction, [entry for entry in listed if entry not in kept], most_bytes)
     _write_garbage(transaction, kept + left)
     return bool(left)
@@ -432,7 +432,12 @@ def collect_garbage(transaction: WriteTransaction, most_bytes: int) -> bool:
 
 def is_being_built(transaction: WriteTransaction) -> bool:
     """Whether someone is building an index, of any collection, that is not used yet."""
-    return any(transaction.environment.is_reserved(owner) for _, owner in garbage(transaction))
+    return any(_is_reserved(transaction, *entry) for entry in garbage(transaction))
+
+
+def _is_reserved(transaction: WriteTransaction, table: Table, owner: int) -> bool:
+    """Whether someone builds the index whose records these are; collections have other numbers."""
+    return table in layout.INDEX_TABLES and transaction.environment.is_reserved(owner)
 
 
 def remove_records(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from fractions import Fraction
 
 import pytest
@@ -139,6 +140,26 @@ def test_what_is_used_is_taken_off_the_list_of_garbage(environment):
         catalogue.add_garbage(transaction, [*owned, (Table.KEYS, 9)])
         catalogue.keep_from_garbage(transaction, owned)
         assert catalogue.garbage(transaction) == [(Table.KEYS, 9)]
+
+
+def test_whoever_builds_an_index_keeps_no_collection_of_the_same_number_from_being_removed(
+    environment,
+):
+    dropped = create(environment, "a")
+    index, of_collection = (Table.BANDS, dropped.number), (Table.DOCUMENTS, dropped.number)
+    with environment.write(1) as transaction:
+        for table, owner in (index, of_collection):
+            transaction.put(table, owner.to_bytes(4, "big") + b"key", b"record")
+        catalogue.add_garbage(transaction, [index, of_collection])
+        with closing(environment.reserve([dropped.number])):
+            assert catalogue.is_being_built(transaction)
+            assert not catalogue.collect_garbage(transaction, 1_000)
+            assert catalogue.garbage(transaction) == [index]
+            assert record_count(transaction, Table.DOCUMENTS) == 0
+            assert record_count(transaction, Table.BANDS) == 1
+        assert not catalogue.is_being_built(transaction)
+        assert not catalogue.collect_garbage(transaction, 1_000)
+        assert catalogue.garbage(transaction) == []
 
 
 def test_damaged_settings_are_damage(environment):

@@ -78,6 +78,9 @@ class Table(IntEnum):
     ITEMS = 8
 
 
+# Whose records have an index, or an epoch of one, for owner; those of all others have a collection.
+INDEX_TABLES = (Table.SIGNATURES, Table.BANDS, Table.POSTINGS, Table.SYMBOLS)
+
 TABLE_NAMES = tuple(table.name.lower().encode() for table in Table)
 
 HEADER_KEY = b"simdb"
@@ -305,7 +308,7 @@ def unseal(table: int, key: bytes, value: memoryview) -> memoryview:
 
 
 def verify_once(
-    caches: dict[str, Any], name: tuple[Table, bytes, int], verify: Callable[[], object]
+    caches: dict[Any, Any], name: tuple[Table, bytes, int], verify: Callable[[], object]
 ) -> None:
     """Verify what a table has under a key with a checksum, unless this process has before."""
     verified = caches.setdefault("verified", set())
