@@ -522,20 +522,15 @@ def _stored_keys(opened: Opened, keys: int) -> KeyFilter | None:
         return None
     if family is None or not family.looks_around:
         return None
-    state = reader.transaction.identity, reader.manifest.changes
-    caches, name = reader.transaction.environment.caches, f"stored keys {reader.number}"
-    known: KeyFilter | None
-    last, looked_for, known = caches.get(name, (None, 0, None))
-    if last != state:
-        looked_for, known = 0, None
-    if known is None:
-        looked_for += keys
-        if looked_for * MARKED_A_KEY >= reader.bands.entries:
-            try:
-                known = reader.bands.key_filter(opened.resources.memory // SHARE_OF_FILTER)
-            except CorruptionError:  # which ends the searches that need what is damaged, not all
-                looked_for = -NO_LIMIT
-        caches[name] = state, looked_for, known
+
+    def made() -> tuple[KeyFilter | None]:
+        try:
+            return (reader.bands.key_filter(opened.resources.memory // SHARE_OF_FILTER),)
+        except CorruptionError:  # which ends the searches that need what is damaged, not all
+            return (None,)
+
+    worth = keys * MARKED_A_KEY / max(1, reader.bands.entries)
+    (known,) = opened.kept("stored keys", made, worth=worth) or (None,)
     return known
 
 

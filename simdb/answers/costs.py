@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -36,8 +36,6 @@ from simdb.storage.collection.reader import (
 )
 from simdb.storage.tables.views import RunView, every
 from simdb.work import Work
-
-T = TypeVar("T")
 
 Verb: TypeAlias = Literal["search", "pairs", "join", "groups", "add"]
 
@@ -159,7 +157,7 @@ def counts_of(opened: Opened) -> Counts:
     """Count what a collection has, or take it from the cache if it has hardly grown."""
     reader = opened.reader
     state = reader.manifest.index.number, opened.size_class
-    return _kept(opened, f"counts {reader.number}", state, lambda: _counted(opened))
+    return opened.made("counts", state, lambda: _counted(opened))
 
 
 def _counted(opened: Opened) -> Counts:
@@ -246,7 +244,7 @@ def rates_of(opened: Opened, bound: Bound) -> Rates:
         return Rates(0.0, 0.0)
     # What every call costs weighs less, the more items there are to measure.
     state = opened.settings.kind, reader.manifest.live.bit_length() // 2
-    return _kept(opened, f"rates {reader.number}", state, lambda: _measured(opened, bound))
+    return opened.made("rates", state, lambda: _measured(opened, bound))
 
 
 def _measured(opened: Opened, bound: Bound) -> Rates:
@@ -313,7 +311,7 @@ def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:
         return SampledJoin(expanded, share)
 
     state = threshold, opened.size_class
-    return _kept(opened, f"join {opened.reader.number}", state, joined)
+    return opened.made("sampled join", state, joined)
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -322,12 +320,3 @@ def _seconds(work: Callable[[], object]) -> float:
     begun = time.thread_time()
     work()
     return time.thread_time() - begun
-
-
-def _kept(opened: Opened, name: str, state: object, make: Callable[[], T]) -> T:
-    """Take what was made before of this state from the cache of the open file, or make it."""
-    caches = opened.reader.transaction.environment.caches
-    known: tuple[object, T] | None = caches.get(name)
-    if known is None or known[0] != state:
-        known = caches[name] = state, make()
-    return known[1]

@@ -201,7 +201,7 @@ def _arranged(opened: Opened, probes: int) -> Iterator[tuple[UInt32s, Any]]:
     if measure.arranges:
         share = opened.resources.memory // SHARE_OF_MEMORY
         if opened.reader.manifest.item_bytes <= share:
-            slabs = opened.kept("arranged", whole, at_once=several)
+            slabs = opened.kept("arranged", whole, worth=1.0 if several else 0.5)
     if slabs is not None:
         yield from slabs
         return

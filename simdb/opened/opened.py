@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,7 @@ from simdb.opened.together import Together
 from simdb.opened.where import Chosen
 from simdb.storage.collection.reader import CollectionReader, stored_settings
 from simdb.storage.file import environment as environments
+from simdb.storage.file.caches import Made, OwnedName
 from simdb.storage.file.environment import (
     AnySync,
     Environment,
@@ -27,10 +29,12 @@ from simdb.storage.file.environment import (
     WriteTransaction,
 )
 from simdb.storage.file.locks import User
+from simdb.storage.tables.layout import Table
 from simdb.threads import Pool
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30
+SHARE_OF_KEPT = 4  # of the memory setting, for what is kept of the states of all collections
 
 T = TypeVar("T")
 
@@ -111,7 +115,7 @@ class Opened(Struct, frozen=True):
     @property
     def has_number_keys(self) -> bool:
         """Whether all keys are numbers, and there is one; looked at once for each state."""
-        known = self.kept("number keys", lambda: self.reader.has_number_keys, at_once=True)
+        known = self.kept("number keys", lambda: self.reader.has_number_keys, worth=1.0)
         return self.reader.has_number_keys if known is None else known
 
     def is_same_as(self, other: Opened) -> bool:
@@ -126,13 +130,15 @@ class Opened(Struct, frozen=True):
         name: str,
         make: Callable[[], T],
         *,
-        at_once: bool = False,
+        worth: float = 0.5,
         fits: Callable[[T], bool] = lambda _: True,
     ) -> T | None:
         """Return what is made of the present state of the collection, and keep it while it lasts.
 
-        None where it is asked for the first time, unless ``at_once``, since it may not be again;
-        and to a writer, whose state may still change. What does not fit is made at each call.
+        It is made when it pays: when 1 is reached by what it is ``worth`` to those who have asked
+        for it, a share of what it takes to make it. That is by default the second of them, since
+        nobody may ask again. Before that None is returned, and always to a writer, whose state may
+        still change.
         """
         reader = self.reader
         if isinstance(reader.transaction, WriteTransaction):
@@ -140,16 +146,41 @@ class Opened(Struct, frozen=True):
         manifest = reader.manifest
         live = manifest.live  # fewer to a reader without some of them
         state = reader.transaction.identity, manifest.changes, live, manifest.index.number
-        caches, name = reader.transaction.environment.caches, f"{name} {reader.number}"
-        last, known = caches.get(name, (None, None))
-        if last == state and known is not None:
-            return cast("T", known)
-        if last != state and not at_once:
-            caches[name] = state, None
-            return None
+        caches, named = reader.transaction.environment.caches, self._named(name)
+        known: Made | None = caches.get(named)
+        if known is None or known.state != state:
+            known = caches[named] = Made(state)
+        if known.value is None:
+            known.asked += worth
+            if known.asked < 1:
+                return None
+        return self.made(name, state, make, fits)
+
+    def made(
+        self,
+        name: str,
+        state: object,
+        make: Callable[[], T],
+        fits: Callable[[T], bool] = lambda _: True,
+    ) -> T:
+        """Return what is made of a state of the collection, and keep it while it lasts, if it fits.
+
+        ``state`` is what tells one from another. All that is kept takes at most a share of the
+        memory setting, unless this collection alone has more: of others the least recently used
+        goes first.
+        """
+        caches, named = self.reader.transaction.environment.caches, self._named(name)
+        known: Made | None = caches.get(named)
+        if known is not None and known.state == state and known.value is not None:
+            known.used = time.monotonic()
+            return cast("T", known.value)
         made = make()
-        caches[name] = state, made if fits(made) else None
+        most = self.resources.memory // SHARE_OF_KEPT
+        caches.keep_made(named, state, made if fits(made) else None, most)
         return made
+
+    def _named(self, name: str) -> OwnedName:
+        return name, Table.DOCUMENTS, self.reader.number
 
 
 def require_kind(present: CollectionSettings, before: Kind, when: str, then: str) -> None:

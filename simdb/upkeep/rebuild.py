@@ -134,8 +134,8 @@ def clear_up(access: WriteAccess) -> None:
     """Remove what a committed change has left, as far as can be done now; the rest stays listed."""
     try:
         with access.read() as snapshot:
-            gone = {owner for _, owner in catalogue.garbage(snapshot)}
-        access.environment.forget_of(gone)
+            gone = {*catalogue.garbage(snapshot)}
+        access.environment.caches.forget_of(gone)
         collect_garbage(access)
     except DatabaseFailedError:  # the change may be lost as well
         raise

@@ -92,7 +92,7 @@ def test_what_is_remembered_does_not_grow_with_the_runs_of_the_past(environment)
         seen = append(environment, directory, item, count=5)
         with environment.read() as transaction:
             assert items_of(transaction, seen, 3) == list(range(item + 1))
-    known = environment.caches[f"view {Table.BANDS} 1"]
+    known = environment.caches["view", Table.BANDS, 1]
     assert len(known.cached) == len(seen.runs)
 
 

@@ -25,6 +25,7 @@ from simdb.storage.collection.tombstones import (
     deleted_among,
     read_all,
 )
+from simdb.storage.file.caches import OwnedName
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import blocks, layout
 from simdb.storage.tables.blocks import (
@@ -182,6 +183,10 @@ class Documents(Struct, frozen=True, eq=False):
             yield place, layout.unpacked(number, frame, flag, size, self.codec), size
 
 
+def _state_name(number: int) -> OwnedName:
+    return "state", Table.DOCUMENTS, number
+
+
 class CollectionReader:
     """One collection, by its number, as a transaction sees it.
 
@@ -198,10 +203,10 @@ class CollectionReader:
         if index is not None:
             manifest = replace(manifest, index=index)
         self.manifest = manifest
-        self.documents = self._open(Table.DOCUMENTS, manifest.document_tail, 0)
+        self.documents = self._open(Table.DOCUMENTS, 0)
         self.items = None
         if manifest.item_width:
-            self.items = self._open(Table.ITEMS, manifest.item_tail, manifest.item_width)
+            self.items = self._open(Table.ITEMS, manifest.item_width)
         of_index = manifest.index
         self.signatures = BlockReader(
             transaction, Table.SIGNATURES, of_index.number, width=of_index.signature_width
@@ -217,15 +222,40 @@ class CollectionReader:
 
     def _load_manifest(self) -> Manifest:
         """Read the manifest, or take it from the cache if it has not changed, by its checksum."""
-        caches = self.transaction.environment.caches
-        name = f"state {self.number}"
+        name = _state_name(self.number)
         record = self._record()
         checksum = bytes(record[: layout.CHECKSUM_SIZE])
-        known: tuple[bytes, Manifest] | None = caches.get(name)
+        known: tuple[bytes, Manifest] | None = self.transaction.environment.caches.get(name)
         if known is None or known[0] != checksum:
             known = checksum, self._decoded(record)
-            caches[name] = known
+            self._keep(name, known)
         return known[1]
+
+    def _keep(self, name: OwnedName, made: object) -> None:
+        """Keep what is made of records; let go of what is made of some that are there no more.
+
+        That would be kept for good where another process has removed them.
+        """
+        caches = self.transaction.environment.caches
+        caches[name] = made
+        if not caches.has_grown:
+            return
+        caches.note_size()  # also where a look at what is damaged ends this
+        owned = caches.owned
+        collections = {
+            number
+            for number in {owner for _, table, owner in owned if table not in layout.INDEX_TABLES}
+            if self.transaction.get(Table.META, manifest_key(number)) is not None
+        }
+        states = filter(None, (caches.get(_state_name(number)) for number in collections))
+        indexes = {owner for _, manifest in states for owner in manifest.index.owners}
+        gone = {
+            (table, owner)
+            for _, table, owner in owned
+            if owner not in (indexes if table in layout.INDEX_TABLES else collections)
+        }
+        caches.forget_of(gone)
+        caches.note_size()
 
     def _record(self) -> memoryview:
         record = self.transaction.get(Table.META, manifest_key(self.number))
@@ -236,7 +266,7 @@ class CollectionReader:
     def _decoded(self, record: memoryview) -> Manifest:
         return Manifest.decode(layout.unseal(Table.META, manifest_key(self.number), record))
 
-    def _open(self, table: Table, _tail: Tail, width: int) -> BlockReader:
+    def _open(self, table: Table, width: int) -> BlockReader:
         return BlockReader(self.transaction, table, self.number, width=width)
 
     @property
@@ -312,14 +342,14 @@ class CollectionReader:
 
         A collection is given one dictionary at most, and its number never to another collection.
         """
-        caches, name = self.transaction.environment.caches, f"dictionary {self.number}"
-        known: Codec | None = caches.get(name)
+        name = "dictionary", Table.DOCUMENTS, self.number
+        known: Codec | None = self.transaction.environment.caches.get(name)
         if known is None:
             key = dictionary_keys(self.number)[0]
             value = self.transaction.get(Table.META, key)
             known = Codec(b"" if value is None else bytes(layout.unseal(Table.META, key, value)))
             if known.dictionary:
-                caches[name] = known
+                self._keep(name, known)
         return known
 
     def _whole(self, document: Document) -> Document:
@@ -365,7 +395,7 @@ class CollectionReader:
             live = (int(np.count_nonzero(self.alive(part.numbers))) for part in found or ())
             self.require_all(sum(live))
 
-        name, tail = f"item blocks {self.number}", self.manifest.item_tail
+        name, tail = ("blocks", Table.ITEMS, self.number), self.manifest.item_tail
         return self._all_blocks(name, self.items, tail, only_known=only_known, check=require_all)
 
     def signature_rows(self, numbers: UInt32s) -> tuple[Int64s, UInt8s] | None:
@@ -377,7 +407,7 @@ class CollectionReader:
         block_count = self.manifest.next_number * index.signature_width // blocks.TARGET_BYTES
         few = max(FEW, block_count // BLOCKS_A_NUMBER)
         found = self._all_blocks(
-            f"signature blocks {index.number}",
+            ("blocks", Table.SIGNATURES, index.number),
             self.signatures,
             index.signature_tail,
             only_known=numbers.size <= few,
@@ -386,7 +416,7 @@ class CollectionReader:
 
     def _all_blocks(
         self,
-        name: str,
+        name: OwnedName,
         reader: BlockReader,
         tail: Tail,
         *,
@@ -417,7 +447,7 @@ class CollectionReader:
             return None
         found = reader.all_blocks(tail, lasting)
         check(found)
-        caches[name] = seen, found
+        self._keep(name, (seen, found))
         return found
 
     def documents_of(self, numbers: UInt32s) -> Iterator[tuple[int, Document]]:

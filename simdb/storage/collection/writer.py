@@ -19,7 +19,7 @@ from simdb.storage.collection.reader import CollectionReader
 from simdb.storage.collection.tombstones import clear_tombstones, set_tombstones
 from simdb.storage.file.environment import WriteTransaction
 from simdb.storage.tables import blocks, layout
-from simdb.storage.tables.blocks import BlockWriter, Tail
+from simdb.storage.tables.blocks import BlockWriter
 from simdb.storage.tables.layout import Packed, Table, manifest_key, owner_prefix
 from simdb.storage.tables.runs import RunWriter
 
@@ -118,8 +118,10 @@ class CollectionWriter(CollectionReader):
         manifest: Manifest | None = self.transaction.manifest_before(self.number)
         return self._decoded(self._record()) if manifest is None else manifest
 
-    def _open(self, table: Table, tail: Tail, width: int) -> BlockWriter:
-        size = blocks.ITEM_BLOCK_BYTES if table is Table.ITEMS else blocks.TARGET_BYTES
+    def _open(self, table: Table, width: int) -> BlockWriter:
+        tail, size = self.manifest.document_tail, blocks.TARGET_BYTES
+        if table is Table.ITEMS:
+            tail, size = self.manifest.item_tail, blocks.ITEM_BLOCK_BYTES
         return BlockWriter(
             self.transaction, table, self.number, tail, width=width, target_bytes=size
         )

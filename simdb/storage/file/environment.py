@@ -36,7 +36,7 @@ import uuid
 import weakref
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
@@ -60,6 +60,7 @@ from simdb.errors import (
     UsageError,
 )
 from simdb.storage.file import creation, log, preflight
+from simdb.storage.file.caches import Caches
 from simdb.storage.file.creation import Room
 from simdb.storage.file.errors import is_of_storage, is_of_writing, translated
 from simdb.storage.file.groups import Group, Lobby, Member
@@ -757,7 +758,7 @@ class Environment:
         self.history = b""  # drawn when it was, or was put in the place of another one
         self.users = Users()
         self.identity = (0, 0)
-        self.caches: dict[str, Any] = {}
+        self.caches = Caches()
         # The last commit that was read, and what is made of it.
         self._remembered: tuple[int, dict[Hashable, Any]] = 0, {}
         self._environment: Any = None
@@ -918,13 +919,6 @@ class Environment:
         """Empty the caches."""
         self.caches.clear()
         self._remembered = 0, {}
-
-    def forget_of(self, owners: Collection[int]) -> None:
-        """Leave out of the caches what is of collections and indexes with these numbers."""
-        told = set(map(str, owners))
-        for name in [*self.caches]:
-            if name.rpartition(" ")[2] in told:
-                self.caches.pop(name, None)
 
     def remembered_of(self, commit: int) -> dict[Hashable, Any] | None:
         """What ``ReadTransaction.remembered`` keeps of a commit; None of one before the last."""

@@ -154,7 +154,7 @@ class RunView:
         self._table = table
         self._index = index
         self._column_count = column_count
-        name = f"view {table} {index}"
+        name = "view", table, index
         caches = transaction.environment.caches
         known: _Addresses | None = caches.get(name)
         if known is None or known.directory is not directory:
