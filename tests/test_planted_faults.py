@@ -241,7 +241,7 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/rebuild.py",
-        "        access.environment.forget_of(gone)\n",
+        "        access.environment.caches.forget_of(gone)\n",
         "",
         "tests/upkeep/test_rebuild.py -k what_is_gone",
     ),
@@ -3708,6 +3708,27 @@ FAULTS = (
         "        if count > 1:\n",
         "        if False:\n",
         "tests/serve/test_serve.py -k lead_nowhere",
+    ),
+    Fault(
+        "storage",
+        "storage/collection/reader.py",
+        "        if not caches.has_grown:\n",
+        "        if True:\n",
+        "tests/opened/test_kept.py -k other_processes",
+    ),
+    Fault(
+        "storage",
+        "storage/file/caches.py",
+        "        if not kept.bytes:\n",
+        "        if True:\n",
+        "tests/opened/test_kept.py -k share_of_the_memory",
+    ),
+    Fault(
+        "opened",
+        "opened/catalogue.py",
+        "table in layout.INDEX_TABLES and transaction",
+        "transaction",
+        "tests/opened/test_catalogue.py -k builds_an_index",
     ),
 )
 
