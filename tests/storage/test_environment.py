@@ -373,6 +373,23 @@ def test_what_the_collector_gives_up_waits_for_no_lock_and_is_closed_with_the_ne
     assert environment.is_finished
 
 
+def test_an_iterator_that_the_collector_ends_waits_for_nobody(path):
+    """Also where it runs, and where those who begin a snapshot wait, a lock may be held."""
+    with simdb.open(path) as database:
+        collection = database.collection("c", simdb.Set(), threshold=0.5)
+        collection.add_many([(1, [1]), (2, [2])])
+        left: list[Any] = [collection.items()]
+        next(left[0])
+        left.append(left)
+        environment = database._handle.environment
+        with environment.gate:
+            del left
+            collecting = Call(lambda: gc.collect(1))
+            collecting.join(20)
+            assert not collecting.is_alive()
+            assert not environment._live
+
+
 def test_a_store_that_is_closed_twice_leaves_the_next_opening_known(path):
     first = simdb.open(path)
     first.close()

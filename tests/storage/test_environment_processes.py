@@ -20,6 +20,7 @@ from simdb.storage.file.locks import WriterQueue
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
 from tests.support.processes import Child, answer_of, interpreted
+from tests.support.threads import Call
 
 # -- several processes -----------------------------------------------------------------------------
 
@@ -518,3 +519,27 @@ def test_forks_beside_busy_threads_do_no_harm(environment):
         thread.join(20)
     assert not problems
     assert answers == {"500"}
+
+
+def test_a_fork_has_no_lock_while_it_waits_for_one(environment, tmp_path):
+    """Python's collector, which runs amid anything, may take one where another one is held."""
+    put(environment, b"a")
+    other = acquire(tmp_path / "other.simdb")
+    has_gate = threading.Event()
+
+    def work():
+        with other.gate:
+            has_gate.set()
+            time.sleep(0.1)  # until the fork waits for it
+            for lock in (environments._registry_lock, environment.gate):
+                assert lock.acquire(timeout=1)
+                lock.release()
+        return "held nothing"
+
+    holder = Call(work)
+    assert has_gate.wait(20)
+    assert answer_of(lambda: get(environment, b"a")) == "b'value'"
+    holder.join(20)
+    assert (holder.answer, holder.error) == ("held nothing", None)
+    put(other, b"b")
+    environments.release(other)

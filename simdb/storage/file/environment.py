@@ -64,7 +64,7 @@ from simdb.storage.file.caches import Caches
 from simdb.storage.file.creation import Room
 from simdb.storage.file.errors import is_of_storage, is_of_writing, translated
 from simdb.storage.file.groups import Group, Lobby, Member
-from simdb.storage.file.locks import Reservation, User, Users, WriterQueue
+from simdb.storage.file.locks import LOOKED_EVERY, Reservation, User, Users, WriterQueue
 from simdb.storage.file.log import Changed, Log
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
@@ -769,7 +769,7 @@ class Environment:
         # The lock is taken itself, not by its condition: an interrupt may fall into the latter's
         # methods. What is counted are objects, which an interrupt cannot forget to uncount.
         self._gate = threading.RLock()
-        self._ended = threading.Condition(self._gate)
+        self._without_gate = threading.Condition(self._gate)  # which nobody notifies
         self._at_gate: set[int] = set()  # threads that take it now, or have it, for a snapshot
         self._waits_for_turn: set[int] = set()  # threads that let others run
         self._turn_began = 0.0
@@ -1193,20 +1193,26 @@ class Environment:
         self.open()
 
     def leave(self, transaction: ReadTransaction) -> None:
-        """Note that a transaction has ended."""
-        thread = self._give_way()
-        try:
-            with self._gate:
-                if isinstance(transaction, WriteTransaction):
+        """Note that a transaction has ended.
+
+        One that reads leaves without the gate: Python's collector ends iterators amid anything,
+        also where a thread has a lock that is waited for in the gate.
+        """
+        if isinstance(transaction, WriteTransaction):
+            thread = self._give_way()
+            try:
+                with self._gate:
                     self._leave_writing(transaction)
                     self._writers.discard(transaction)
-                self._live.discard(transaction)
-                self._ended.notify_all()
-                self._close_if_unused()
-        finally:
-            self._at_gate.discard(thread)
-        if not isinstance(transaction, WriteTransaction):
-            self._take_turns(thread)
+                    self._live.discard(transaction)
+                    self._close_if_unused()
+            finally:
+                self._at_gate.discard(thread)
+            return
+        self._live.discard(transaction)
+        if not self.users.present:  # nobody else is in the gate of what nobody uses
+            self.close()
+        self._take_turns(threading.get_ident())
 
     def _take_turns(self, thread: int) -> None:
         """Let other threads run where this one has had its turn.
@@ -1312,11 +1318,12 @@ class Environment:
         """
         deadline = time.monotonic() + GROWTH_PATIENCE
         while self._live:
-            if not self._ended.wait(deadline - time.monotonic()):
+            if time.monotonic() >= deadline:
                 raise DatabaseBusyError(
                     f"{self.path}: the map must be moved, but {len(self._live)} snapshots of "
                     "this process are open; close them and their iterators"
                 )
+            self._without_gate.wait(LOOKED_EVERY)
         with translated(self.path):
             try:
                 self._environment.set_mapsize(size)
@@ -1436,7 +1443,7 @@ class Environment:
         self._gate = threading.RLock()
         self._at_gate.clear()
         self._waits_for_turn.clear()
-        self._ended = threading.Condition(self._gate)
+        self._without_gate = threading.Condition(self._gate)  # which nobody notifies
         if self._environment is not None:
             _leave_to_parent(self._environment)
             self._environment = None
@@ -1493,16 +1500,28 @@ def _take_interrupt() -> None:
 
 
 def _before_fork() -> None:
-    """Hold all back, and close what nobody uses."""
-    # By calls of C, between which no interrupt comes: what is taken is noted.
-    _held.extend(filter(_RLock.acquire, [_registry_lock]))
-    environments = [*_registry.values()]
-    _held.extend(filter(_RLock.acquire, [environment.gate for environment in environments]))
+    """Hold all back, and close what nobody uses.
+
+    It waits for a lock only while it has none: who has that may be about to take another one, since
+    Python's collector ends iterators, and closes stores, amid anything.
+    """
+    while True:
+        # By calls of C, between which no interrupt comes: what is taken is noted.
+        _held.extend(filter(_RLock.acquire, [_registry_lock]))
+        environments = [*_registry.values()]
+        gates = [environment.gate for environment in environments]
+        _held.extend(takewhile(partial(_RLock.acquire, blocking=False), gates))
+        awaited = gates[len(_held) - 1 :]
+        if not awaited:
+            break
+        _give_back()
+        with awaited[0]:
+            pass
     for environment in environments:
         environment.before_fork()
 
 
-def _after_fork_in_parent() -> None:
+def _give_back() -> None:
     held = [*_held]
     try:
         _held.clear()
@@ -1525,7 +1544,7 @@ def _after_fork_in_child() -> None:
 os.register_at_fork(after_in_parent=_take_interrupt, after_in_child=_take_interrupt)
 os.register_at_fork(
     before=_before_fork,
-    after_in_parent=_after_fork_in_parent,
+    after_in_parent=_give_back,
     after_in_child=_after_fork_in_child,
 )
 os.register_at_fork(before=_take_interrupt)
