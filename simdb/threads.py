@@ -122,6 +122,7 @@ class Pool:
         self._tasks: SimpleQueue[Task[Any] | None] = SimpleQueue()
         self._process = os.getpid()
         self._running: list[threading.Lock] = []  # of each thread, until it has ended
+        self._threads: list[threading.Thread] = []
         end = weakref.finalize(self, _end, self._tasks, threads)
         end.atexit = False
         for number in range(0 if _is_over else threads):
@@ -140,6 +141,7 @@ class Pool:
                     raise
                 raise error.__context__ from None
             self._running.append(running)
+            self._threads.append(thread)
         self._is_ended = not self._running
         self._is_told = self._is_ended  # that there is nothing more to do
         _pools.add(self)
@@ -159,13 +161,18 @@ class Pool:
         task.run_here()  # also what was given when the threads had been told to end
 
     def close(self) -> None:
-        """Wait for all that was given, and for the threads; again after an interrupt."""
+        """Wait for all that was given, and for the threads; again after an interrupt.
+
+        In one of these nothing is waited for: Python's collector may close a store anywhere.
+        """
         if self._process != os.getpid():  # a child of a fork has no such threads
             return
         self._is_ended = True
         if not self._is_told:
             _end(self._tasks, len(self._running))
             self._is_told = True
+        if threading.current_thread() in self._threads:
+            return
         for running in self._running:  # not by join, which Python 3.11 forgets once interrupted
             with running:
                 pass

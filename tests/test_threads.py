@@ -101,6 +101,16 @@ def test_the_threads_of_a_pool_that_is_forgotten_end():
     require_no_more_threads_than(before)
 
 
+def test_a_pool_that_one_of_its_threads_closes_ends():
+    """Python's collector ends the last use of a closed store in whichever thread it runs."""
+    before = threading.active_count()
+    pool = Pool(2, "test")
+    closing = pool.submit(pool.close)
+    assert closing.wait(10)
+    require_no_more_threads_than(before)
+    pool.close()
+
+
 def require_no_more_threads_than(before: int) -> None:
     deadline = time.monotonic() + 10
     while threading.active_count() > before and time.monotonic() < deadline:
