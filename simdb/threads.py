@@ -90,10 +90,10 @@ def settle(tasks: Iterable[Task[Any]]) -> None:
             if left[-1].cancel() or left[-1].wait():
                 left.pop()
 
-    _to_its_end(settle_all)
+    to_its_end(settle_all)
 
 
-def _to_its_end(call: Callable[[], None]) -> None:
+def to_its_end(call: Callable[[], None]) -> None:
     """Make a call again until no interrupt ends it; raise the last one that did then."""
     interrupt: BaseException | None = None
     while True:
@@ -181,7 +181,7 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        _to_its_end(self.close)
+        to_its_end(self.close)
 
 
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()

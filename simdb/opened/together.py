@@ -15,6 +15,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from msgspec import structs
@@ -22,6 +23,7 @@ from msgspec import structs
 from simdb.errors import DatabaseBusyError
 from simdb.results import Outcome, Outcomes
 from simdb.storage.file.locks import LOOKED_EVERY, Waiter
+from simdb.threads import to_its_end
 
 MOST_ROWS = 64  # of one batch, so that other processes have their turn
 LOOKS = 4  # how often one who leads looks whether others have come
@@ -36,12 +38,13 @@ Load: TypeAlias = Callable[[Sequence[Any], Callable[[Outcomes], None], float], o
 class _Call(Waiter):
     """A thread's call to add a row."""
 
-    __slots__ = ("is_for_itself", "outcome", "row", "since")
+    __slots__ = ("is_for_itself", "leader", "outcome", "row", "since")
 
     def __init__(self, row: Any) -> None:
         super().__init__()
         self.row = row
         self.since = time.monotonic()
+        self.leader: weakref.ref[_Call] | None = None  # that adds the row of this one
         self.outcome: Outcome | None = None
         self.is_for_itself = False  # nobody else could add it
 
@@ -77,9 +80,20 @@ class _Line:
         return self._leader() is call
 
     def taken(self, most: int) -> list[_Call]:
-        """Return the first of those who wait, who do no longer."""
-        calls = [self.waiting.popleft()() for _ in range(min(len(self.waiting), most))]
-        return [call for call in calls if call is not None]
+        """Return the first of those who wait, who do no longer: their leader adds their rows."""
+        calls = []
+        for _ in range(min(len(self.waiting), most)):
+            call = self.waiting[0]()
+            if call is not None:
+                call.leader = self._leader
+                calls.append(call)
+            self.waiting.popleft()
+        return calls
+
+    def is_being_added(self, call: _Call) -> bool:
+        """Whether a leader, which is there still, has taken the row of a call and not told it."""
+        has_leader = call.leader is not None and call.leader() is not None
+        return has_leader and call.leader is self._leader and not call.is_told
 
     def leave(self, call: _Call) -> None:
         """End a call; another may lead then, if it did."""
@@ -109,7 +123,9 @@ class Together:
 
         The main thread, which Ctrl-C interrupts at any line, adds its own alone, and so does one
         that is adding already. Where another one that leads is interrupted, the others try again
-        alone, and may find that it had stored their rows and could not say so.
+        alone, and may find that it had stored their rows and could not say so. One that is
+        interrupted while another one adds its row waits for that: what its thread stores from then
+        on comes later.
 
         Raises:
             what ``load`` raises of this row by itself.
@@ -135,12 +151,23 @@ class Together:
                     self._lead(alike, line, call, load)
                 else:
                     call.wait(LOOKED_EVERY)
+        except BaseException:
+            to_its_end(partial(self._await_told, line, call))
+            raise
         finally:
             with self._lock:
                 line.leave(call)
                 if line.is_empty and self._lines.get(alike) is line:
                     del self._lines[alike]
         return _alone(call, load) if call.outcome is None else call.outcome
+
+    def _await_told(self, line: _Line, call: _Call) -> None:
+        """Wait until nobody adds the row of a call any more."""
+        while True:
+            with self._lock:
+                if not line.is_being_added(call):
+                    return
+            call.wait(LOOKED_EVERY)
 
     def _lead(self, alike: Hashable, line: _Line, call: _Call, load: Load) -> None:
         """Add the rows of all who wait, and tell them."""

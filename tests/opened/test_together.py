@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import random
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -20,6 +22,7 @@ from simdb.ingest import add
 from simdb.opened import together as together_module
 from simdb.opened.together import MOST_ROWS, Together
 from simdb.results import Outcome, Outcomes
+from simdb.storage.file.locks import LOOKED_EVERY
 from tests.support.grids import some_of
 from tests.support.threads import Call
 
@@ -165,6 +168,56 @@ def test_one_who_was_told_while_it_looked_does_not_lead(monkeypatch):
     calls[2].join(PATIENCE)
     assert [call.answer.key for call in calls] == ["first", "other", "late"]
     assert sorted(chain.from_iterable(loads.batches)) == ["first", "late", "other"]
+
+
+def test_one_who_is_interrupted_while_another_adds_its_row_raises_when_it_is_added():
+    """Else the row would be stored over what its thread has stored since."""
+    loads, together, added, seen = Loads(), Together(), list[str](), list[str]()
+    held, go_on = threading.Event(), threading.Event()
+
+    def load(rows: Sequence[str], outcomes: Callable[[Outcomes], None], since: float) -> None:
+        if "late" in rows:
+            held.set()
+            assert go_on.wait(PATIENCE)
+        loads(rows, outcomes, since)
+        added.extend(rows)
+
+    def add_late() -> None:
+        try:
+            together.add("x", "late", load)
+        finally:
+            seen.extend(added)
+
+    calls = [Call(lambda: together.add("x", "first", load))]
+    until(lambda: loads.batches == [["first"]])
+    for place, work in enumerate([lambda: together.add("x", "leads", load), add_late], 1):
+        calls.append(Call(work))
+        until(partial(are_waiting, together, place))
+    loads.go.set()
+    assert held.wait(PATIENCE)
+    late = calls[-1]
+    assert late.ident is not None
+    for _ in range(2):
+        interrupt = ctypes.py_object(TimeoutError)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(late.ident), interrupt)
+        time.sleep(2 * LOOKED_EVERY)  # in which it looks, and is interrupted
+    go_on.set()
+    for call in calls:
+        call.join(PATIENCE)
+    assert [type(call.error) for call in calls] == [type(None), type(None), TimeoutError]
+    assert seen == ["first", "leads", "late"]
+    assert not together._lines
+
+
+def test_nobody_waits_for_a_leader_that_is_gone():
+    line, leader, call = together_module._Line(), together_module._Call(1), together_module._Call(2)
+    line.waiting.append(weakref.ref(call))
+    assert line.is_led_by(leader)
+    assert not line.is_being_added(call)
+    assert line.taken(1) == [call]
+    assert line.is_being_added(call)
+    del leader
+    assert not line.is_being_added(call)
 
 
 def test_others_and_the_main_thread_are_added_by_themselves():
