@@ -852,7 +852,8 @@ class CollectionView(Tabular):
 
         Raises:
             ConfigurationError: no groups are kept; or, while iterating, there was no change
-                ``since`` yet, as after a restore: begin again from 0.
+                ``since`` yet, as after a restore, or it is of groups that were dropped: begin again
+                from 0.
         """
         since = require_whole("since", since, 0, optional=False)
         with self._opened() as opened:
@@ -2096,7 +2097,8 @@ class Collection(CollectionView):
             groups_at: the bounds at which groups are kept; by default those of before. They are
                 needed where the new settings measure distances and the old ones similarities, or
                 the other way round.
-            drop_groups: stop keeping groups, and remove their ids and changes.
+            drop_groups: stop keeping groups, and remove their ids and changes. Groups that are
+                kept later get others.
             progress: called now and then.
         """
         require_function("progress", progress)

@@ -250,6 +250,12 @@ def changes(opened: Opened, since: int) -> Iterator[GroupChange]:
             f"which is {last}: the store is an earlier state, as after a restore, or another one; "
             "begin again from 0"
         )
+    first = tables.first_change()
+    if 0 < since < first:
+        raise ConfigurationError(
+            f"since={since} is a change of groups of {settings.name!r} that were dropped since; "
+            f"those of the present ones begin with {first}: begin again from 0"
+        )
     for number, (action, bound, group, other, keys) in tables.changes(since + 1):
         yield GroupChange(
             number,

@@ -175,7 +175,8 @@ class Change(Struct, kw_only=True):
 class Changes(Struct, kw_only=True):
     """Changes in their order; go on with ``since`` the last number.
 
-    A ``since`` beyond the last change is refused, as after a restore: begin again from 0.
+    A ``since`` that is beyond the last change, as after a restore, or of groups that were dropped
+    since is refused: begin again from 0.
     """
 
     changes: list[Change]

@@ -116,6 +116,7 @@ def plain_of(
             found.setdefault(label, []).append(key)
     return {
         "state": tables.state(),
+        "first": tables.first_change(),
         "aliases": list(tables.aliases()),
         "groups": {bound: list(found.items()) for bound, found in labels.items()},
         "changes": [
@@ -135,6 +136,7 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         writer = CollectionWriter(transaction, present.number)
         tables = GroupWriter(transaction, present.number)
         next_label, next_change = map(_number, plain["state"])
+        first = _number(plain["first"]) if "first" in plain else 1
         for alias, label in plain["aliases"]:
             tables.add_alias(_number(alias), _number(label))
         changes = [
@@ -147,7 +149,7 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
             ]
             for action, bound, label, other, keys in plain["changes"]
         ]
-        if len(changes) != next_change - 1:
+        if len(changes) != next_change - first:
             raise ValueError("changes of groups are missing")
         known: dict[str, dict[int, int]] = {}
         for told, groups in {**plain["groups"]}.items():
@@ -159,8 +161,9 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
                 lost = [key for key, item in found.items() if item is None]
                 if lost:
                     changes.append([ACTIONS.index("left"), bound, _number(label), 0, lost])
-        tables.log(1, changes)
-        tables.set_state(next_label, 1 + len(changes))
+        tables.begin_log(first)
+        tables.log(first, changes)
+        tables.set_state(next_label, first + len(changes))
         if any(not 0 < label < next_label for own in known.values() for label in own.values()):
             raise ValueError("a group has an id that no group has had")
         for _, _, problem in _problems_of_log(tables):
@@ -230,6 +233,7 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
 def _problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
     """Yield how many records tell what became of groups, and what is wrong with them."""
     next_label, next_change = tables.state()
+    told = next_change - tables.first_change()
     largest = count = 0
     for alias, label in tables.aliases():
         largest = max(largest, alias, label)
@@ -241,8 +245,8 @@ def _problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
             yield "", count, f"change {number:,} of the groups cannot be read"
             return
         largest = max(largest, *change[2:4])
-    if count != next_change - 1:
-        yield "", 0, f"{count:,} changes of the groups are logged, and not {next_change - 1:,}"
+    if count != told:
+        yield "", 0, f"{count:,} changes of the groups are logged, and not {told:,}"
     if largest >= next_label:
         yield "", 0, f"there is a group {largest:,}, beyond the last number, {next_label - 1:,}"
     yield "", 1 + count, ""

@@ -17,7 +17,7 @@ from simdb.ingest import add as adding
 from simdb.ingest import grouping, neighbours
 from simdb.opened.catalogue import KeptGroups, write_settings
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
-from simdb.storage.tables.layout import Table
+from simdb.storage.tables.layout import Table, owner_prefix
 from simdb.upkeep import regroup
 from tests.support.grouping import (
     METHODS,
@@ -175,6 +175,51 @@ def test_ids_outlive_whatever_is_done_to_a_store(database, tmp_path):
     assert collection.check(deep=True).sound
     database.drop_collection("c")
     assert database.check().sound
+
+
+def test_ids_and_numbers_of_changes_go_on_where_groups_are_dropped_and_kept_again(
+    database, tmp_path
+):
+    collection = database.create_collection(
+        "c", simdb.Set(), threshold=None, exact_floor=0.5, groups="chain"
+    )
+    collection.add_many([(1, {1, 2}), (2, {1, 2}), (3, {8, 9}), (4, {8, 9})])
+    assert [group.id for group in collection.kept_groups()] == [1, 2]
+    collection.rebuild(drop_groups=True)
+    collection.delete_many([1, 2])
+    collection.rebuild(groups="chain")
+
+    def require_going_on(other: simdb.CollectionView) -> None:
+        assert [(group.id, group.keys) for group in other.kept_groups()] == [(3, (3, 4))]
+        assert [change.number for change in other.changes()] == [3]
+        assert told(other) == [("created", 3, None, (3, 4))]
+        for since in (1, 2):
+            with pytest.raises(simdb.ConfigurationError, match=r"were dropped since.* with 3"):
+                told(other, since=since)
+        assert told(other, since=3) == []
+        with pytest.raises(simdb.GroupNotFoundError, match="no group 1 in 'c' now"):
+            other.group(1)
+        assert other.check(deep=True).sound
+
+    require_going_on(collection)
+    database.dump(tmp_path / "dumped")
+    simdb.load(tmp_path / "dumped", tmp_path / "loaded.simdb")
+    with simdb.open(tmp_path / "loaded.simdb") as other:
+        require_going_on(other["c"])
+    # Again, with no group left that is made anew.
+    collection.rebuild(drop_groups=True)
+    collection.delete_many([3, 4])
+    collection.rebuild(groups="chain")
+    assert told(collection) == []
+    with pytest.raises(simdb.ConfigurationError, match=r"were dropped since.* with 4"):
+        told(collection, since=3)
+    collection.add_many([(5, {5}), (6, {5})])
+    assert told(collection) == [("created", 4, None, (5, 6))]
+    assert collection.check(deep=True).sound
+    with database._handle.write() as transaction:
+        transaction.delete(Table.META, owner_prefix(1) + b"f")
+    (problem,) = collection.check().problems
+    assert "1 changes of the groups are logged, and not 4" in problem.problem
 
 
 def test_what_cannot_be_kept_is_refused(database):

@@ -3,6 +3,7 @@
 A collection has *partitions* of its items, numbered from 0: which of them mean what, the caller
 knows. In each, an item has at most one *label*, a number from 1, and a label has its items. Beside
 them are *edges* of items at a *level*, aliases of labels, and a log of changes that only grows.
+Where groups are dropped, and kept anew later, labels and numbers of changes go on.
 
 All lie in table META, under the number of the collection:
 
@@ -10,6 +11,7 @@ All lie in table META, under the number of the collection:
 tag    key after collection and tag                    value
 ====== =============================================== ===========================================
 ``s``                                                  state: next label, next number in the log
+``f``                                                  first number in the log, if it is not 1
 ``e``  level (1) + item (4)                            edges: flag, items, their weights
 ``i``  partition (1) + item (4)                        its label
 ``m``  partition (1) + label (8) + item (4)            nothing: the item has the label
@@ -32,7 +34,7 @@ from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, owner_prefix
 
 CHANGES_A_RECORD = 256
-_STATE, _EDGES, _LABEL, _MEMBER, _ALIAS, _LOG = b"s", b"e", b"i", b"m", b"a", b"l"
+_STATE, _FIRST, _EDGES, _LABEL, _MEMBER, _ALIAS, _LOG = b"s", b"f", b"e", b"i", b"m", b"a", b"l"
 _TWO_NUMBERS = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
 _OF_ITEM = struct.Struct(">BI")
@@ -97,6 +99,11 @@ class GroupReader:
         found = self._get(_STATE)
         label, change = (1, 1) if found is None else _TWO_NUMBERS.unpack(found)
         return label, change
+
+    def first_change(self) -> int:
+        """Return the number with which the log begins; those before were of dropped groups."""
+        found = self._get(_FIRST)
+        return 1 if found is None else int(_NUMBER.unpack(found)[0])
 
     def label(self, partition: int, item: int) -> int:
         """Return the label of an item, 0 if it has none."""
@@ -176,6 +183,11 @@ class GroupWriter(GroupReader):
         """Store the next label and the number of the next change."""
         self._put(_STATE, _TWO_NUMBERS.pack(next_label, next_change))
 
+    def begin_log(self, first: int) -> None:
+        """Let the log, which is empty, begin with a number."""
+        if first != self.first_change():
+            self._put(_FIRST, _NUMBER.pack(first))
+
     def set_label(self, partition: int, item: int, before: int, label: int) -> None:
         """Give an item another label than the one before; 0 is none."""
         if before:
@@ -207,11 +219,13 @@ class GroupWriter(GroupReader):
             self._put(_LOG + _LONG.pack(first + begin), layout.pack(some))
 
     def clear(self, *, whole: bool) -> None:
-        """Remove all labels and edges; the ``whole``, also aliases, the log and the state."""
-        tags = (_EDGES, _LABEL, _MEMBER, *((_STATE, _ALIAS, _LOG) if whole else ()))
+        """Remove all labels and edges; the ``whole``, also aliases and the log."""
+        tags = (_EDGES, _LABEL, _MEMBER, *((_ALIAS, _LOG) if whole else ()))
         for tag in tags:
             doomed = [
                 bytes(key) for key, _ in self.transaction.scan(Table.META, self._prefix + tag)
             ]
             for key in doomed:
                 self.transaction.delete(Table.META, key)
+        if whole:
+            self.begin_log(self.state()[1])
