@@ -34,7 +34,7 @@ class Task(Generic[T]):
 
     def run(self) -> None:
         """Make the call, unless it was cancelled, or somebody else has begun to."""
-        claim = object()
+        claim = (threading.get_ident(),)
         try:
             if self._fate.setdefault("made", claim) is claim:
                 assert self._call is not None
@@ -67,6 +67,11 @@ class Task(Generic[T]):
         return not self._is_awaited
 
     @property
+    def is_made_here(self) -> bool:
+        """Whether this thread makes it now, and would wait for itself."""
+        return self._is_awaited and self._fate.get("made") == (threading.get_ident(),)
+
+    @property
     def _is_awaited(self) -> bool:
         return self._call is not None and self._fate.get("made", self) is not None
 
@@ -82,15 +87,30 @@ class Task(Generic[T]):
 
 
 def settle(tasks: Iterable[Task[Any]]) -> None:
-    """Cancel tasks, and wait for those that have begun; an interrupt is raised when all is done."""
+    """Cancel tasks, and wait for those that have begun; an interrupt is raised when all is done.
+
+    Not for one that this thread makes: Python's collector may end there what has begun it.
+    """
     left = list(tasks)
 
     def settle_all() -> None:
         while left:
-            if left[-1].cancel() or left[-1].wait():
+            if left[-1].cancel() or left[-1].is_made_here or left[-1].wait():
                 left.pop()
 
     to_its_end(settle_all)
+
+
+def after_present_call(call: Callable[[], object]) -> None:
+    """Make a call when this thread has ended the one that it makes for others, if any.
+
+    So is ended what that one may still read, where Python's collector happens to end it there.
+    """
+    later = _later.get(threading.get_ident())
+    if later is None:
+        call()
+    else:
+        later.append(call)
 
 
 def to_its_end(call: Callable[[], None]) -> None:
@@ -184,6 +204,7 @@ class Pool:
         to_its_end(self.close)
 
 
+_later: dict[int, list[Callable[[], object]]] = {}  # what threads do after their present calls
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _is_over: list[bool] = []  # True in it, once Python ends
 
@@ -210,6 +231,11 @@ def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
 
 def _work(tasks: SimpleQueue[Task[Any] | None], running: threading.Lock) -> None:
     while (task := tasks.get()) is not None:
+        later = _later[threading.get_ident()] = []
         task.run()
         del task  # and what it holds, while the thread waits
+        del _later[threading.get_ident()]
+        for call in later:
+            Task(call).run()  # which raises nothing
+        later.clear()
     running.release()

@@ -8,11 +8,18 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
-from simdb.threads import Pool, Task, settle
-from tests.support.processes import answer_of, ended
+import simdb
+from simdb.answers.ahead import done_ahead
+from simdb.storage.file.environment import ReadTransaction
+from simdb.threads import Pool, Task, after_present_call, settle
+from tests.support.processes import Child, answer_of, ended
+from tests.support.threads import Call
 
 
 def test_calls_are_begun_in_the_order_in_which_they_are_given():
@@ -37,6 +44,21 @@ def test_what_a_call_raises_is_raised_to_all_who_ask():
             with pytest.raises(ZeroDivisionError):
                 task.result()
         assert pool.submit(divmod, 7, 2).result() == (3, 1)
+
+
+def test_what_a_thread_is_to_do_after_its_present_call_is_done_then():
+    done: list[str] = []
+
+    def work() -> None:
+        after_present_call(partial(divmod, 1, 0))  # which harms nobody
+        after_present_call(partial(done.append, "after"))
+        done.append("present")
+
+    with Pool(1, "test") as pool:
+        pool.submit(work)
+        pool.submit(done.append, "next")
+    after_present_call(partial(done.append, "at once"))
+    assert done == ["present", "after", "next", "at once"]
 
 
 def test_what_nobody_has_begun_can_be_cancelled():
@@ -243,6 +265,50 @@ class Odd(Task[None]):
         if self.times >= 0:
             raise self.error
         return super().cancel()
+
+
+def test_a_thread_that_settles_the_call_that_it_makes_does_not_wait_for_itself():
+    tasks: list[Task[None]] = []
+    tasks.append(Task(lambda: settle(tasks)))
+    call = Call(tasks[0].run)
+    call.join(10)
+    assert not call.is_alive()
+
+
+def test_what_the_collector_ends_where_a_thread_works_ahead_for_it_ends_after_that(tmp_path):
+    """The thread waited for itself, and so did all who closed the store, or ended the program."""
+
+    def work(child: Child) -> None:
+        database, may_collect = simdb.open(tmp_path / "s.simdb", threads=2), threading.Event()
+        handle, are_closed = database._handle, list[bool]()
+        pool = handle.pool()
+        assert pool is not None
+
+        def read(transaction: ReadTransaction, number: int) -> None:
+            if number:
+                assert may_collect.wait(10)
+                gc.collect()
+                are_closed.append(transaction.closed)
+
+        def answers() -> Iterator[None]:
+            with handle.read() as transaction:
+                calls = [partial(read, transaction, number) for number in range(3)]
+                yield from done_ahead(calls, pool)
+
+        left: list[Any] = [answers()]
+        next(left[0])
+        left.append(left)
+        del left
+        may_collect.set()
+        database.close()
+        pool.close()
+        child.say((are_closed, handle._environment.is_finished))
+
+    child = Child(work)
+    try:
+        assert child.hear(10) == "([False, False], True)"
+    finally:
+        child.end(1)
 
 
 def test_settling_goes_on_after_interrupts_and_not_after_what_would_come_again():

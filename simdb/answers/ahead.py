@@ -17,7 +17,8 @@ def done_ahead(calls: Iterable[Callable[[], T]], pool: Pool | None) -> Generator
     """Yield the results of calls in their order; threads of a pool, if there is one, make them.
 
     The iterable is advanced in the caller's thread. What has begun has ended when this has, early
-    or not, so a call may read what the caller holds open.
+    or not, so a call may read what the caller holds open; if Python's collector ends this amid such
+    a call, that snapshot stays until the call has ended (``after_present_call``).
     """
     if pool is None:
         for call in calls:

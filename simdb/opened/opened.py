@@ -7,6 +7,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -30,7 +31,7 @@ from simdb.storage.file.environment import (
 )
 from simdb.storage.file.locks import User
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool
+from simdb.threads import Pool, after_present_call
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30
@@ -214,7 +215,7 @@ class Reading(AbstractContextManager["ReadTransaction"]):
         try:
             self._transaction.__exit__(*raised)
         finally:
-            self._handle.end_use(self)
+            _end_use(self._handle, self, raised[0])
 
 
 class Lent(AbstractContextManager[T]):
@@ -233,7 +234,15 @@ class Lent(AbstractContextManager[T]):
             raise
 
     def __exit__(self, *raised: Any) -> None:
-        self._handle.end_use(self)
+        _end_use(self._handle, self, raised[0])
+
+
+def _end_use(handle: Handle, use: object, raised: Any) -> None:
+    """End a use where its block ends; that of an iterator that is given up, when nothing reads."""
+    if raised is GeneratorExit:
+        after_present_call(partial(handle.end_use, use))
+    else:
+        handle.end_use(use)
 
 
 class Handle:
