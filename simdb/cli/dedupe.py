@@ -271,7 +271,7 @@ class InDoubt(Struct, frozen=True):
         if self._are_too_many(similar + own, rows):
             told = f"{similar:,} duplicate rows stored under other keys" if similar else ""
             kept = f"the keys of {own:,} are stored, whose rows --on-existing keep keeps"
-            told = " and ".join(filter(None, (told, own and kept)))
+            told = " and ".join(filter(None, (told, kept if own else "")))
             raise UsageError(
                 f"{similar + own:,} of {rows:,} rows would be removed: {told}; if that is "
                 "intended, repeat the command with --yes"

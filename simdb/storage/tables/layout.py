@@ -151,7 +151,7 @@ def encode_user_key(key: object) -> bytes:
     """
     if isinstance(key, str):
         return TEXT_TAG + _encode_text(key)
-    given: Any = None if isinstance(key, bool) else key
+    given: Any = None if isinstance(key, bool | np.bool_) else key
     try:
         number = index(given)
     except TypeError:
