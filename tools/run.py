@@ -6,6 +6,7 @@
     python3 tools/run.py test [arguments of pytest]
     python3 tools/run.py check   # style and types: ruff, mypy; the documents as a site
     python3 tools/run.py versions [arguments of pytest]   # the other Pythons of this machine
+    python3 tools/run.py oldest [arguments of pytest]   # the oldest permitted versions of packages
     python3 tools/run.py setup
     python3 tools/run.py coverage [arguments of pytest]   # build/coverage.json, and a table
     python3 tools/run.py release   # build/dist, checked; nothing is uploaded
@@ -59,6 +60,15 @@ LEAN = (
     *("tests/files", "tests/cli/test_parsing.py"),
     *("-m", "not campaign and not heavy and not data"),
 )
+# What could depend on the versions of packages: what is stored, tables, commands, statistics.
+OLDEST = (
+    *(f"tests/{name}" for name in ("database", "files", "cli", "frames", "kinds", "answers")),
+    *("tests/exact", "tests/lsh", "tests/linkage", "tests/steps", "tests/recovery"),
+    *("-o", "filterwarnings=default"),  # newer packages warn of them
+    *("-m", "not campaign and not heavy and not data and not spark"),
+)
+# They have other words, and show other types, and are not needed to be right.
+BESIDE_OLDEST = ("hypothesis", "pytest>=9", "pytest-xdist", "pandas", "polars>=1.30", "httpx")
 QUIET = ("-p", "no:cacheprovider", "-q")
 # Every processor has a worker of its own: threads of small products would only wait for each other.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
@@ -337,6 +347,29 @@ def run_versions(arguments: list[str]) -> int:
         return next(filter(None, [one.result() for one in tested]), 0)
 
 
+def run_oldest(arguments: list[str]) -> int:
+    """Run tests with the oldest versions of what simdb and its extras need that are permitted.
+
+    A few may fail that compare the words of other packages, or need what is only in newer ones.
+
+    Returns:
+        the exit code of the first step that failed, 0 if none did.
+    """
+    if code := compile_kernels():
+        return code
+    environment = CHECKOUT / "build" / "oldest"
+    python = python_of(environment)
+    require(sys.executable, "-m", "venv", environment)
+    require(python, "-m", "pip", "install", "--quiet", "uv")
+    uv = (python.with_name("uv"), "pip", "install", "--quiet", "--python", python)
+    extras = "arrow,duckdb,phonetics,plot,report,serve,statistics"
+    require(*uv, "--resolution", "lowest-direct", "--editable", f".[{extras}]")
+    require(*uv, *BESIDE_OLDEST)
+    with temporary_folder() as folder:
+        variables = {"TMPDIR": folder, **ONE_THREAD}
+        return run(python, "-m", "pytest", *QUIET, *OLDEST, *arguments, variables=variables)
+
+
 def numbers_of(version: str) -> tuple[int, ...]:
     """Return the numbers of a version, by which versions are compared."""
     return tuple(map(int, version.split(".")))
@@ -440,7 +473,8 @@ def build_release(_arguments: list[str]) -> int:
 def main(arguments: list[str]) -> int:
     """Carry out one command."""
     command, *rest = arguments or ["help"]
-    known = {"demo", "test", "check", "versions", "setup", "audit", "coverage", "release"}
+    known = {"demo", "test", "check", "versions", "oldest"}
+    known |= {"setup", "audit", "coverage", "release"}
     if command not in known:
         print(__doc__)
         return 0 if command in {"help", "-h", "--help"} else 2
@@ -459,6 +493,7 @@ def main(arguments: list[str]) -> int:
         "audit": audit,
         "check": run_checks,
         "coverage": coverage,
+        "oldest": run_oldest,
         "release": build_release,
         "versions": run_versions,
     }
