@@ -68,7 +68,10 @@ OLDEST = (
     *("-m", "not campaign and not heavy and not data and not spark"),
 )
 # They have other words, and show other types, and are not needed to be right.
-BESIDE_OLDEST = ("hypothesis", "pytest>=9", "pytest-xdist", "pandas", "polars>=1.30", "httpx")
+BESIDE_OLDEST = (
+    *("hypothesis", "pytest>=9", "pytest-xdist", "httpx"),
+    *("datasets", "datasketch", "pandas", "polars>=1.30", "rensa"),
+)
 QUIET = ("-p", "no:cacheprovider", "-q")
 # Every processor has a worker of its own: threads of small products would only wait for each other.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
