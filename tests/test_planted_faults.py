@@ -3765,6 +3765,13 @@ FAULTS = (
         "            pass",
         "tests/ingest/test_grouping.py -k go_on",
     ),
+    Fault(
+        "storage",
+        "storage/file/creation.py",
+        ' or importlib.util.find_spec("numba") is None',
+        "",
+        "tests/storage/test_environment_space.py -k nothing_compiles",
+    ),
 )
 
 

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import resource
 import signal
+import sys
 import time
 
 import pytest
@@ -107,6 +109,20 @@ def test_little_address_space_makes_the_map_smaller(path):
     megabytes, value = answer_of(work).strip("()").split(", ")
     assert 64 <= int(megabytes) <= 700
     assert value == "b'value'"
+
+
+def test_little_address_space_is_enough_where_nothing_compiles(path, monkeypatch):
+    """As where the wheel is installed, without numba: there is no room to compile needed either."""
+    environments.release(acquire(path))
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+
+    def work():
+        limited_address_space(creation.ROOM_TO_WORK // MIB + 128)
+        put(acquire(path), b"a")
+        return "numba" in sys.modules
+
+    assert answer_of(work) == "False"
 
 
 def test_too_little_address_space_is_a_clear_error(path):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import os
 import resource
 import sys
@@ -95,19 +96,20 @@ def address_space() -> tuple[int, int] | None:
 def size_within_limit(path: Path, size: int) -> int:
     """As much of a map as a limit on address space (``ulimit -v``) allows.
 
-    Half of what is more than needed stays free for work. What compiles kernels is loaded first: in
-    a process that has no room for it LLVM would not raise an error but end the process.
+    Half of what is more than needed stays free for work. What compiles kernels, if it is installed,
+    is loaded first: in a process that has no room for it LLVM would not raise an error but end the
+    process.
 
     Raises:
         StorageError: there is too little; it says how much it takes.
     """
     least = min(size, max(SMALLEST_MAP, path.stat().st_size))
     needed = with_reserve(least) + ROOM_TO_WORK
-    is_loaded = "numba" in sys.modules
     space = address_space()
     if space is None:
         return size
     used, left = space
+    is_loaded = "numba" in sys.modules or importlib.util.find_spec("numba") is None
     enough = needed if is_loaded else needed + ROOM_TO_COMPILE
     if left >= enough and not is_loaded:
         importlib.import_module("simdb.kernels.compiling")
