@@ -106,11 +106,10 @@ def after_present_call(call: Callable[[], object]) -> None:
 
     So is ended what that one may still read, where Python's collector happens to end it there.
     """
-    later = _later.get(threading.get_ident())
-    if later is None:
+    if _later.calls is None:
         call()
     else:
-        later.append(call)
+        _later.calls.append(call)
 
 
 def to_its_end(call: Callable[[], None]) -> None:
@@ -204,7 +203,13 @@ class Pool:
         to_its_end(self.close)
 
 
-_later: dict[int, list[Callable[[], object]]] = {}  # what threads do after their present calls
+class _Later(threading.local):
+    """What a thread does after the call that it makes for others; None of one that makes none."""
+
+    calls: list[Callable[[], object]] | None = None
+
+
+_later = _Later()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _is_over: list[bool] = []  # True in it, once Python ends
 
@@ -231,11 +236,11 @@ def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
 
 def _work(tasks: SimpleQueue[Task[Any] | None], running: threading.Lock) -> None:
     while (task := tasks.get()) is not None:
-        later = _later[threading.get_ident()] = []
+        later: list[Callable[[], object]] = []
+        _later.calls = later
         task.run()
         del task  # and what it holds, while the thread waits
-        del _later[threading.get_ident()]
-        for call in later:
-            Task(call).run()  # which raises nothing
-        later.clear()
+        _later.calls = None
+        while later:
+            Task(later.pop()).run()  # which raises nothing, and is held no longer
     running.release()

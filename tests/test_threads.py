@@ -318,3 +318,37 @@ def test_settling_goes_on_after_interrupts_and_not_after_what_would_come_again()
     assert [task.times for task in tasks] == [-1, -1, -1]
     with pytest.raises(RecursionError):
         settle([Odd(RecursionError, 10**9)])
+
+
+def test_what_is_put_off_is_held_no_longer_and_by_no_child_of_a_fork():
+    done: list[str] = []
+
+    class Held:
+        def call(self) -> None:
+            done.append("later")
+
+    def put_off() -> None:
+        held = Held()
+        known.append(weakref.ref(held))
+        after_present_call(held.call)
+        assert not done
+
+    def forked() -> list[str]:
+        Call(lambda: after_present_call(lambda: done.append("at once"))).join()
+        return done
+
+    known: list[weakref.ref[Held]] = []
+    with Pool(1, "one") as pool:
+        pool.submit(put_off).result()
+        pool.submit(int).result()
+        assert done == ["later"]
+        done.clear()
+        assert known[0]() is None
+        may_end = threading.Event()
+        pool.submit(may_end.wait)
+        try:
+            assert (
+                answer_of(forked) == "['at once']"
+            )  # whose thread may have the number of that one
+        finally:
+            may_end.set()

@@ -656,13 +656,12 @@ class _Job:
         joined = options.text_fields if joins and options.whole_rows is None else ()
         kept = options.read_names() if options.columns and options.metadata_field is None else None
         for name in _named_in(self._asked.policy.order):
-            itself = {name, name.partition(".")[0]}
-            if not itself.isdisjoint(joined):
+            if name in joined:
                 raise UsageError(
                     f"--policy looks at {name!r}, which is joined with other fields to the item "
                     "and is no field of its own: longest, shortest and 'item' look at all of it"
                 )
-            if kept is not None and itself.isdisjoint({*kept, *OF_ROWS}):
+            if kept is not None and {name, name.partition(".")[0]}.isdisjoint({*kept, *OF_ROWS}):
                 raise UsageError(
                     f"--columns leaves out {name!r}, which --policy looks at: name it, too"
                 )

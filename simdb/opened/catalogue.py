@@ -358,16 +358,14 @@ def _new_numbers(
 
 def drop(transaction: WriteTransaction, name: str) -> None:
     """Forget a collection; its records become garbage."""
-    settings = require_settings(transaction, name)
-    number, groups = settings.number, settings.groups
+    number = require_settings(transaction, name).number
     index = CollectionReader(transaction, number).manifest.index
     transaction.delete(Table.META, layout.collection_key(name))
     labels = [bytes(key) for key, _ in transaction.scan(Table.META, layout.label_key(number))]
     for key in (layout.manifest_key(number), *layout.dictionary_keys(number), *labels):
         transaction.delete(Table.META, key)
-    owned = [(table, number) for table in _COLLECTION_TABLES]
-    if groups is not None:
-        owned.append((Table.META, number))
+    # Of groups, META has records also where they were dropped.
+    owned = [(table, number) for table in (*_COLLECTION_TABLES, Table.META)]
     add_garbage(transaction, [*owned, *index_tables(index)])
 
 

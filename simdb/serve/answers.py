@@ -40,7 +40,7 @@ USUAL_MATCHES, USUAL_PARTS = 10, 100  # of an answer, where a request does not s
 LOOKED_AT = 1_000  # stored bags, of which most may be empty
 REPORTED = 200  # items of the sample of a report
 _OF_MATCH, _OF_KEY = 128, 64  # bytes that one takes in memory, besides its content
-_EXPECTED = 1_024  # bytes of a match before one was looked at, by which searches are put together
+_AT_ONCE = 8  # of the room for an answer, the share that searches may take before it is counted
 _LESS = "ask for less: a smaller limit, or fewer items at once"
 
 
@@ -159,13 +159,13 @@ class Service:
         own: Sequence[Any] = [None] * len(given) if keys is None else keys
         without = ['"metadata": false leaves metadata out'] if asked.metadata else []
         room = self._room("limit", _LESS, *without)
-        # What they find is in memory together before it is counted.
-        at_once = max(1, room.most // _EXPECTED // limit)
         answers: list[messages.Matches] = []
+        at_once = 1  # what searches find is in memory together before it is counted
         with self._database.snapshot() as state:
             view = state[name]
             items = _items(view, given, field) if keys is None else _stored(view, keys, field)
-            for begin in range(0, max(1, len(own)), at_once):
+            while len(answers) < len(own) or not own:
+                begin, left = len(answers), room.left
                 found = view.search_many(
                     list(islice(items, at_once)),
                     **_bound(view.kind, asked),
@@ -179,6 +179,10 @@ class Service:
                 metadata = _Metadata()
                 for answer, key in zip(found, own[begin : begin + at_once], strict=True):
                     answers.append(_matches(answer, key, limit, metadata, room))
+                if not own:
+                    break
+                of_each = max(1, (left - room.left) // at_once)
+                at_once = max(1, min(2 * at_once, room.most // _AT_ONCE // of_each))
         if field in ("item", "key"):
             return answers[0]
         return messages.ManyMatches(answers=answers)
@@ -337,16 +341,17 @@ class _Room:
         most: bytes.
         field: of the request, that says how much is answered.
         change: what lets it be less.
+        left: bytes of it.
     """
 
     def __init__(self, most: int, field: str | None, change: tuple[str, ...]) -> None:
         self.most, self.field, self.change = most, field, change
-        self._left = most
+        self.left = most
 
     def take(self, size: int) -> None:
         """Note that so many bytes are taken; RefusedError: there were fewer."""
-        self._left -= size
-        if self._left < 0:
+        self.left -= size
+        if self.left < 0:
             raise RefusedError(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                 f"the answer takes more than {self.most:,} bytes",

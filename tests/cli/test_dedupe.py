@@ -595,6 +595,10 @@ def test_a_policy_on_one_of_the_fields_of_the_item_is_refused(tmp_path):
     for policy in ("longest", "length(item) desc", "of.n desc", "key desc"):
         done(*command, policy)
         assert json.loads(kept.read_text())["id"] == 2
+    source.with_name("in.csv").write_text("id,x,x.y,t\n1,same text,5,a b\n2,same text,7,a b\n")
+    parts = ["--text-field", "x", "--text-field", "t", "--policy", "x.y desc"]
+    told = done("dedupe", source.with_name("in.csv"), "--id-field", "id", *parts, "-o", "-")
+    assert told.stdout.splitlines()[1].startswith("2,")
 
 
 def test_a_field_of_the_metadata_goes_before_a_key_so_called(tmp_path):

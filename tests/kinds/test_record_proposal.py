@@ -153,6 +153,16 @@ def test_a_column_of_numbers_or_dates_is_one_in_either_table_or_is_none(value):
                 simdb.propose_record(left, right)
 
 
+@pytest.mark.parametrize("value", [7, datetime.date(2000, 1, 1)])
+def test_an_odd_value_of_a_small_table_is_a_missing_one(value):
+    others = [8 if isinstance(value, int) else datetime.date(2000, 1, day) for day in range(1, 29)]
+    left = [{"name": f"name {n // 2}", "other": [value, *others][n % 29]} for n in range(99)]
+    right = [*left[:9], {"name": "name 5", "other": "unknown"}]
+    for one, other in [(left, right), (right, left)]:
+        found = simdb.propose_record(one, other)
+        assert found.kind.fields[-1].compare == ("numeric" if isinstance(value, int) else "date")
+
+
 @pytest.mark.parametrize("nothing", [np.datetime64("NaT", "D"), pd.NA, pd.NaT])
 def test_what_stands_for_nothing_does_not_say_what_a_column_holds(nothing):
     rows = [{"name": f"name {n // 2}", "other": nothing} for n in range(99)]

@@ -162,6 +162,18 @@ def test_whoever_builds_an_index_keeps_no_collection_of_the_same_number_from_bei
         assert catalogue.garbage(transaction) == []
 
 
+def test_a_dropped_collection_leaves_nothing_of_groups_that_were_dropped_before(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as database:
+        made = database.create_collection("c", simdb.Set(), threshold=0.5, groups="chain")
+        made.add_many((number, [1, 2]) for number in range(2))
+        made.rebuild(drop_groups=True)
+        database.drop_collection("c")
+        database.compact()
+        with database._handle.read() as transaction:
+            left = [bytes(key) for key, _ in transaction.scan(Table.META, b"")]
+    assert not [key for key in left if key.startswith(layout.owner_prefix(1))]
+
+
 def test_damaged_settings_are_damage(environment):
     create(environment, "a")
     key = collection_key("a")

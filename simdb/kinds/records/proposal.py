@@ -337,12 +337,13 @@ def _date_field(
 
 
 def _are_many(others: Sequence[int], sides: Sequence[Sequence[Any]]) -> bool:
-    """Whether of a table too many values are others for these to be missing ones.
+    """Whether too many values are others for these to be missing ones.
 
-    Of each table: where one had hardly any value left, nothing of it would be alike.
+    In each table as well: where one had hardly any value left, nothing of it would be alike.
     """
-    most = ((1 - SHARE_OF_NUMBERS) * len(side) for side in sides)
-    return any(count > fewest for count, fewest in zip(others, most, strict=True))
+    sizes = [*map(len, sides)]
+    of_one = any(2 * count > size for count, size in zip(others, sizes, strict=True))
+    return of_one or sum(others) > (1 - SHARE_OF_NUMBERS) * sum(sizes)
 
 
 def _are_in_two_forms(values: Sequence[Any]) -> bool:
