@@ -164,7 +164,7 @@ class Service:
         with self._database.snapshot() as state:
             view = state[name]
             items = _items(view, given, field) if keys is None else _stored(view, keys, field)
-            while len(answers) < len(own) or not own:
+            while True:  # also without items, for what is wrong besides
                 begin, left = len(answers), room.left
                 found = view.search_many(
                     list(islice(items, at_once)),
@@ -179,7 +179,7 @@ class Service:
                 metadata = _Metadata()
                 for answer, key in zip(found, own[begin : begin + at_once], strict=True):
                     answers.append(_matches(answer, key, limit, metadata, room))
-                if not own:
+                if len(answers) == len(own):
                     break
                 of_each = max(1, (left - room.left) // at_once)
                 at_once = max(1, min(2 * at_once, room.most // _AT_ONCE // of_each))

@@ -1514,11 +1514,11 @@ def _before_fork() -> None:
         environments = [*_registry.values()]
         gates = [environment.gate for environment in environments]
         _held.extend(takewhile(partial(_RLock.acquire, blocking=False), gates))
-        awaited = gates[len(_held) - 1 :]
-        if not awaited:
+        awaited = next((gate for gate in gates if gate not in _held), None)
+        if awaited is None:
             break
         _give_back()
-        with awaited[0]:
+        with awaited:
             pass
     for environment in environments:
         environment.before_fork()
