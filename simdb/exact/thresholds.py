@@ -267,16 +267,13 @@ def _out_of_range(name: str, value: object) -> ConfigurationError:
 def _refused(name: str, value: object, wanted: str) -> ConfigurationError:
     """Say what a bound must be, and of a number that is one whether it is too long or too far."""
     why = ""
-    if isinstance(value, str):
+    if isinstance(value, str | Decimal):
         with suppress(InvalidOperation):
             if abs(Decimal(value).adjusted()) > _LARGEST_EXPONENT:
                 why = f"; its exponent may be from -{_LARGEST_EXPONENT} to {_LARGEST_EXPONENT}"
-        if len(value) > _LONGEST_TEXT:
+        if len(str(value)) > _LONGEST_TEXT:
             why = f"; it may have {_LONGEST_TEXT} characters"
-    if (
-        isinstance(value, Fraction)
-        and max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS
-    ):
+    if isinstance(value, int | Fraction) and _has_too_many_bits(value):
         why = f"; its parts may have {_MOST_BITS:,} bits"
     return ConfigurationError(f"{name} must be {wanted}, not {short(value)}{why}")
 
@@ -291,10 +288,10 @@ def _fraction_of(value: ThresholdLike | np.number | np.bool_) -> Fraction:
 
 def exact_fraction(value: ThresholdLike | np.number) -> Fraction:
     """Turn a number or text into the fraction that it prints as."""
-    if isinstance(value, Fraction):
-        if max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS:
+    if isinstance(value, int | Fraction):
+        if _has_too_many_bits(value):
             raise ValueError("a fraction of too many digits")
-        return value
+        return Fraction(value)
     text = str(value)
     if len(text) > _LONGEST_TEXT:
         raise ValueError(text)
@@ -307,6 +304,10 @@ def exact_fraction(value: ThresholdLike | np.number) -> Fraction:
     if not number.is_finite() or abs(number.adjusted()) > _LARGEST_EXPONENT:
         raise ValueError(text)
     return Fraction(number)
+
+
+def _has_too_many_bits(value: int | Fraction) -> bool:
+    return max(map(int.bit_length, value.as_integer_ratio())) > _MOST_BITS
 
 
 def _ceiling(numerator: int, denominator: int) -> int:

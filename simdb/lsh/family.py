@@ -14,7 +14,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from math import comb, factorial
+from math import factorial
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
 import numpy as np
@@ -31,6 +31,7 @@ SketchScheme: TypeAlias = Literal["fast", "classical"]
 MAXIMUM_FUNCTIONS = 4096  # the round of a fast sketch, up to twice that, has 16 bits
 # What a similar pair may be dropped for sharing too few rows of a signature: see minimum_matches.
 FILTER_LOSS = Fraction(1, 10_000)
+_FINE = 2**32  # the largest denominator of a threshold that the filter tells from others
 _PRIME = 2**61 - 1  # of kernels.hashes
 _WORDS_A_DIGEST = 8
 _DART_SEEDS = 256  # the bands of ranks of the lightest items are fewer
@@ -214,16 +215,21 @@ def minimum_matches(threshold: Fraction, rows: int, loss: Fraction = FILTER_LOSS
 
     It is the largest m such that a pair *at* the threshold has fewer than m equal rows with
     probability at most ``loss``; a more similar pair has them less often still. The number of equal
-    rows is binomial (MMDS 3.3.3); the tail is summed in integers.
+    rows is binomial (MMDS 3.3.3); the tail is summed in integers. Of a threshold with a denominator
+    above 2^32 it is that of the next lower multiple of 2^-32, which is never more.
     """
-    numerator, denominator = threshold.numerator, threshold.denominator
-    allowed = loss * denominator**rows
-    tail = 0
+    if threshold.denominator > _FINE:
+        threshold = Fraction(int(threshold * _FINE), _FINE)
+    alike, unlike = threshold.numerator, threshold.denominator - threshold.numerator
+    if not unlike:
+        return rows
+    allowed = loss * threshold.denominator**rows
+    term = tail = unlike**rows  # the probability of so many equal rows, times denominator^rows
     for matches in range(rows):
-        others = rows - matches
-        tail += comb(rows, matches) * numerator**matches * (denominator - numerator) ** others
         if tail > allowed:
             return matches
+        term = term * (rows - matches) * alike // ((matches + 1) * unlike)
+        tail += term
     return rows
 
 

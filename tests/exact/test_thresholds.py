@@ -84,9 +84,14 @@ def test_numbers_are_read_up_to_a_length_and_an_exponent():
     for value, told in ((longest + "3", "it may have 200 characters"), ("1e-401", "from -400 to")):
         with pytest.raises(ConfigurationError, match=told):
             Threshold.parse(value)
-    for value in ("1e401", "1" * 201):
-        with pytest.raises(ConfigurationError):
-            MaximumDistance.parse(value)
+    assert MaximumDistance.parse(10**3000).fraction == 10**3000
+    for text, told in (("1e401", "from -400 to"), ("1" * 201, "200 characters")):
+        for far in (text, Decimal(text)):
+            with pytest.raises(ConfigurationError, match=told):
+                MaximumDistance.parse(far)
+    for number in (10**3100, Fraction(10**3100)):
+        with pytest.raises(ConfigurationError, match="10,000 bits"):
+            MaximumDistance.parse(number)
 
 
 def test_thresholds_print_as_decimals_or_fractions_that_read_back():

@@ -115,6 +115,23 @@ def test_the_tail_of_few_rows_is_summed_exactly():
         assert minimum_matches(Fraction(1, 2), 2, Fraction(loss)) == least
 
 
+@given(st.fractions(Fraction(1, 2**40), 1), st.integers(1, 40))
+def test_of_a_threshold_of_many_digits_no_more_is_asked_than_of_itself(threshold, rows):
+    precise = threshold - threshold / 3**60  # far from what 32 bits can tell
+    matches = minimum_matches(precise, rows)
+    assert matches <= minimum_matches(threshold, rows)
+    assert oracle.binomial_tail(rows, matches, precise) <= FILTER_LOSS
+    rounded = Fraction(int(precise * 2**32), 2**32)
+    assert matches == rows or oracle.binomial_tail(rows, matches + 1, rounded) > FILTER_LOSS
+
+
+def test_the_tail_of_many_rows_is_summed_without_a_power_a_row():
+    # By one of each part a row this took a minute.
+    long = Fraction(9 * 2**9990 // 10, 2**9990)
+    assert minimum_matches(long, 4096) == 3613
+    assert minimum_matches(Fraction("0.7000000000000001"), 4096) == 2757
+
+
 def test_identical_items_must_share_every_row():
     assert minimum_matches(Fraction(1), 96) == 96
 
