@@ -3786,6 +3786,20 @@ FAULTS = (
         "of_one = any(20 * count > size for",
         "tests/kinds/test_record_proposal.py -k odd_value_of_a_small",
     ),
+    Fault(
+        "lsh",
+        "lsh/family.py",
+        "term * (rows - matches) * alike // ((matches + 1) * unlike)",
+        "term * (rows - matches) * alike // ((matches + 2) * unlike)",
+        "tests/lsh/test_banding.py::test_minimum_matches_is_the_largest_with_that_loss",
+    ),
+    Fault(
+        "lsh",
+        "lsh/family.py",
+        "Fraction(int(threshold * _FINE), _FINE)",
+        "Fraction(int(threshold * _FINE) + 1, _FINE)",
+        "tests/lsh/test_banding.py::test_a_threshold_of_many_digits_is_rounded_to_a_lower_one",
+    ),
 )
 
 

@@ -125,6 +125,12 @@ def test_of_a_threshold_of_many_digits_no_more_is_asked_than_of_itself(threshold
     assert matches == rows or oracle.binomial_tail(rows, matches + 1, rounded) > FILTER_LOSS
 
 
+def test_a_threshold_of_many_digits_is_rounded_to_a_lower_one():
+    just_below = 1 - FILTER_LOSS - Fraction(1, 10**15)  # where one row in 10,000 is too many
+    assert minimum_matches(1 - FILTER_LOSS, 1) == 1
+    assert minimum_matches(just_below, 1) == 0
+
+
 def test_the_tail_of_many_rows_is_summed_without_a_power_a_row():
     # By one of each part a row this took a minute.
     long = Fraction(9 * 2**9990 // 10, 2**9990)
