@@ -11,18 +11,23 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic, Self, TypeVar
 
 T = TypeVar("T")
 
+PATIENCE = 1.0  # seconds for tasks whose results nobody asks for any more
+
 
 class Task(Generic[T]):
     """A call that one thread makes once, or none if it is cancelled before that begins."""
 
-    __slots__ = ("_call", "_error", "_fate", "_result", "_running")
+    __slots__ = ("_call", "_error", "_fate", "_result", "_running", "_then")
 
     def __init__(self, call: Callable[..., T], *arguments: Any) -> None:
         self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = call, arguments
@@ -31,21 +36,28 @@ class Task(Generic[T]):
         self._fate: dict[str, object] = {}  # who makes it, None if it is cancelled: by setdefault
         self._running = threading.Lock()  # until the call has ended
         self._running.acquire()
+        self._then: list[Task[object]] = []  # made by who makes this one, in their order
 
     def run(self) -> None:
         """Make the call, unless it was cancelled, or somebody else has begun to."""
         claim = (threading.get_ident(),)
         try:
             if self._fate.setdefault("made", claim) is claim:
-                assert self._call is not None
-                call, arguments = self._call
-                self._result = call(*arguments)
+                self._result = self._made()
         except BaseException as error:  # noqa: BLE001 - raised again where its result is asked for
             self._error = error
         finally:
             if self._fate.get("made") is claim:
                 self._call = None
                 self._running.release()
+                with suppress(IndexError):  # who has added one may take it back meanwhile
+                    while self._then:
+                        self._then.pop(0).run()
+
+    def _made(self) -> T:
+        assert self._call is not None
+        call, arguments = self._call
+        return call(*arguments)
 
     def run_here(self) -> None:
         """Do the same in the thread that asks for it, which an interrupt ends at once."""
@@ -65,6 +77,21 @@ class Task(Generic[T]):
         if self._is_awaited and self._running.acquire(timeout=seconds):
             self._running.release()  # after an interrupt before this nobody else may wait any more
         return not self._is_awaited
+
+    def then(self, call: Callable[[], object]) -> bool:
+        """Let the thread that makes it make another call at its end, whose errors harm nobody.
+
+        Returns False, and does nothing, where that end has come.
+        """
+        following = Task(call)
+        self._then.append(following)
+        if self._is_awaited:  # it looks for what follows after this has changed
+            return True
+        try:
+            self._then.remove(following)
+        except ValueError:  # it was just in time
+            return True
+        return False
 
     @property
     def is_made_here(self) -> bool:
@@ -86,30 +113,68 @@ class Task(Generic[T]):
         return self._result  # type: ignore[return-value]
 
 
-def settle(tasks: Iterable[Task[Any]]) -> None:
-    """Cancel tasks, and wait for those that have begun; an interrupt is raised when all is done.
+class Settled:
+    """The block in which an iterator has tasks: at its end they are cancelled, or waited for.
 
-    Not for one that this thread makes: Python's collector may end there what has begun it.
+    An interrupt is raised when all is done. Where the iterator is given up, those that have begun
+    are waited for only so long: Python's collector may do that anywhere, also in a thread that
+    makes one of them, or that has a lock for which one waits. What they read is to stay until they
+    have ended (``after_given_up``).
+
+    Args:
+        tasks: gives those that are left at the end.
+        stop: tells them then to do no more.
     """
-    left = list(tasks)
 
-    def settle_all() -> None:
-        while left:
-            if left[-1].cancel() or left[-1].is_made_here or left[-1].wait():
+    def __init__(
+        self,
+        tasks: Callable[[], Iterable[Task[Any]]],
+        stop: Callable[[], object] | None = None,
+    ) -> None:
+        self._tasks = tasks
+        self._stop = stop
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        patience = PATIENCE if kind is GeneratorExit else None
+        left, since = list(self._tasks()), time.monotonic()
+
+        def settle_all() -> None:
+            while left:
+                most = -1.0 if patience is None else max(0.0, since + patience - time.monotonic())
+                task = left[-1]
+                if not (task.cancel() or (not task.is_made_here and task.wait(most))):
+                    _give_up(task)
                 left.pop()
 
-    to_its_end(settle_all)
+        try:
+            if self._stop is not None:
+                self._stop()
+        finally:
+            to_its_end(settle_all)
 
 
-def after_present_call(call: Callable[[], object]) -> None:
-    """Make a call when this thread has ended the one that it makes for others, if any.
+def _give_up(task: Task[Any]) -> None:
+    """Note that this thread waits no longer for a task, until that has ended."""
+    given_up = _here.given_up
+    given_up.add(task)
+    if not task.then(partial(given_up.discard, task)):
+        given_up.discard(task)
 
-    So is ended what that one may still read, where Python's collector happens to end it there.
-    """
-    if _later.calls is None:
-        call()
-    else:
-        _later.calls.append(call)
+
+def after_given_up(call: Callable[[], object]) -> None:
+    """Make a call when the tasks have ended that this thread has given up; at once without any."""
+    _after([*_here.given_up], call)
+
+
+def _after(tasks: list[Task[Any]], call: Callable[[], object]) -> None:
+    while tasks:
+        if tasks[-1].then(partial(_after, tasks, call)):
+            return
+        tasks.pop()
+    call()
 
 
 def to_its_end(call: Callable[[], None]) -> None:
@@ -179,6 +244,13 @@ class Pool:
                 return
         task.run_here()  # also what was given when the threads had been told to end
 
+    def end(self) -> None:
+        """Let the threads end when they have done what was given; nothing is waited for."""
+        self._is_ended = True
+        if not self._is_told:
+            _end(self._tasks, len(self._running))
+            self._is_told = True
+
     def close(self) -> None:
         """Wait for all that was given, and for the threads; again after an interrupt.
 
@@ -186,10 +258,7 @@ class Pool:
         """
         if self._process != os.getpid():  # a child of a fork has no such threads
             return
-        self._is_ended = True
-        if not self._is_told:
-            _end(self._tasks, len(self._running))
-            self._is_told = True
+        self.end()
         if threading.current_thread() in self._threads:
             return
         for running in self._running:  # not by join, which Python 3.11 forgets once interrupted
@@ -203,13 +272,14 @@ class Pool:
         to_its_end(self.close)
 
 
-class _Later(threading.local):
-    """What a thread does after the call that it makes for others; None of one that makes none."""
+class _Here(threading.local):
+    """What a thread has given up waiting for."""
 
-    calls: list[Callable[[], object]] | None = None
+    def __init__(self) -> None:
+        self.given_up: set[Task[Any]] = set()
 
 
-_later = _Later()
+_here = _Here()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _is_over: list[bool] = []  # True in it, once Python ends
 
@@ -228,6 +298,14 @@ def _close_all() -> None:
         raise interrupt
 
 
+def _forget_given_up() -> None:
+    """Begin anew in a child of a fork: what threads of the parent's make does not end here."""
+    _here.given_up.clear()
+
+
+os.register_at_fork(after_in_child=_forget_given_up)
+
+
 def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
     """Let threads end when they have done what they were given."""
     for _ in range(threads):
@@ -236,11 +314,6 @@ def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
 
 def _work(tasks: SimpleQueue[Task[Any] | None], running: threading.Lock) -> None:
     while (task := tasks.get()) is not None:
-        later: list[Callable[[], object]] = []
-        _later.calls = later
         task.run()
         del task  # and what it holds, while the thread waits
-        _later.calls = None
-        while later:
-            Task(later.pop()).run()  # which raises nothing, and is held no longer
     running.release()

@@ -142,8 +142,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "    if _registry_lock.acquire(blocking=False):",
-        "    if _registry_lock.acquire():",
+        "map(partial(_RLock.acquire, blocking=False), [lock])",
+        "map(_RLock.acquire, [lock])",
         "tests/storage/test_environment.py -k collector_gives_up",
     ),
     Fault(
@@ -1092,8 +1092,8 @@ FAULTS = (
     Fault(
         "exact",
         "exact/joins.py",
-        "        settle(task for _, task in started)\n",
-        "        pass\n",
+        "with Settled(lambda: [task for _, task in started], stop):",
+        "with Settled(list, stop):",
         "tests/database/test_interrupts.py -k nothing_that_runs",
     ),
     Fault(
@@ -1197,8 +1197,8 @@ FAULTS = (
     Fault(
         "",
         "threads.py",
-        "if left[-1].cancel() or left[-1].is_made_here or left[-1].wait():",
-        "if left[-1].cancel() or True:",
+        "                if not (task.cancel() or (not task.is_made_here and task.wait(most))):\n",
+        "                if not task.cancel() and False:\n",
         "tests/answers/test_ahead.py -k ended_when_nobody",
     ),
     Fault(
@@ -1870,8 +1870,8 @@ FAULTS = (
     Fault(
         "lsh",
         "lsh/family.py",
-        "            return matches\n    return rows",
-        "            return matches + 1\n    return rows",
+        "            return matches\n        term",
+        "            return matches + 1\n        term",
         "tests/lsh/test_banding.py",
     ),
     Fault(
@@ -3747,8 +3747,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "if kind is GeneratorExit:  # of an",
-        "if False:  # of an",
+        "            after_given_up(self.close)\n",
+        "            self.close()\n",
         "tests/test_threads.py -k works_ahead",
     ),
     Fault(
@@ -3775,8 +3775,8 @@ FAULTS = (
     Fault(
         "threads",
         "threads.py",
-        "class _Later(threading.local):",
-        "class _Later:",
+        "    _here.given_up.clear()\n",
+        "    pass\n",
         "tests/test_threads.py -k held_no_longer",
     ),
     Fault(
@@ -3799,6 +3799,41 @@ FAULTS = (
         "Fraction(int(threshold * _FINE), _FINE)",
         "Fraction(int(threshold * _FINE) + 1, _FINE)",
         "tests/lsh/test_banding.py::test_a_threshold_of_many_digits_is_rounded_to_a_lower_one",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "if self._environment is None or self.generation != before:",
+        "if False:",
+        "tests/storage/test_lmdb_errors.py -k moved_or_closed_meanwhile",
+    ),
+    Fault(
+        "opened",
+        "opened/opened.py",
+        "partial(handle.end_use, use, waits=False)",
+        "partial(handle.end_use, use)",
+        "tests/storage/test_environment_processes.py -k outlives_its_store",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "            self.close_if_free()\n",
+        "            self.close()\n",
+        "tests/storage/test_environment_processes.py -k outlives_its_store",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "            _close_if_unused(known)  # what was given up\n",
+        "            pass\n",
+        "tests/storage/test_environment_processes.py -k outlives_its_store",
+    ),
+    Fault(
+        "",
+        "threads.py",
+        "self._then.pop(0).run()",
+        "self._then.pop().run()",
+        "tests/test_threads.py -k follows_a_task",
     ),
 )
 

@@ -8,16 +8,18 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
 import simdb
+from simdb import threads
 from simdb.answers.ahead import done_ahead
+from simdb.opened.opened import Handle
 from simdb.storage.file.environment import ReadTransaction
-from simdb.threads import Pool, Task, after_present_call, settle
+from simdb.threads import Pool, Settled, Task, after_given_up
 from tests.support.processes import Child, answer_of, ended
 from tests.support.threads import Call
 
@@ -46,19 +48,21 @@ def test_what_a_call_raises_is_raised_to_all_who_ask():
         assert pool.submit(divmod, 7, 2).result() == (3, 1)
 
 
-def test_what_a_thread_is_to_do_after_its_present_call_is_done_then():
+def test_what_follows_a_task_is_done_at_its_end_by_who_makes_it():
     done: list[str] = []
 
     def work() -> None:
-        after_present_call(partial(divmod, 1, 0))  # which harms nobody
-        after_present_call(partial(done.append, "after"))
+        assert tasks[0].then(partial(divmod, 1, 0))  # which harms nobody
+        assert tasks[0].then(partial(done.append, "after"))
+        assert tasks[0].then(partial(done.append, "then"))
         done.append("present")
 
+    tasks = [Task(work)]
     with Pool(1, "test") as pool:
-        pool.submit(work)
+        pool.start(tasks[0])
         pool.submit(done.append, "next")
-    after_present_call(partial(done.append, "at once"))
-    assert done == ["present", "after", "next", "at once"]
+    assert not tasks[0].then(partial(done.append, "never"))
+    assert done == ["present", "after", "then", "next"]
 
 
 def test_what_nobody_has_begun_can_be_cancelled():
@@ -156,7 +160,7 @@ LEFT_OPEN = """
 import signal, sys, time
 from functools import partial
 from simdb.answers.ahead import done_ahead
-from simdb.threads import Pool, Task, settle
+from simdb.threads import Pool
 from tests.support.processes import answer_of, ended
 
 class Last:
@@ -253,6 +257,11 @@ def test_an_interrupt_in_the_thread_of_the_caller_comes_at_once():
         pool.submit(divmod, 1, 0).result()
 
 
+def settle(tasks: list[Task[None]]) -> None:
+    with Settled(lambda: tasks):
+        pass
+
+
 class Odd(Task[None]):
     """A task that is interrupted when it is cancelled, so often."""
 
@@ -314,13 +323,53 @@ def test_what_the_collector_ends_where_a_thread_works_ahead_for_it_ends_after_th
 def test_settling_goes_on_after_interrupts_and_not_after_what_would_come_again():
     tasks = [Odd(KeyboardInterrupt, 1), Odd(TimeoutError, 2), Odd(KeyboardInterrupt, 0)]
     with pytest.raises(KeyboardInterrupt):
-        settle(tasks)
+        settle([*tasks])
     assert [task.times for task in tasks] == [-1, -1, -1]
     with pytest.raises(RecursionError):
         settle([Odd(RecursionError, 10**9)])
 
 
-def test_what_is_put_off_is_held_no_longer_and_by_no_child_of_a_fork():
+def given_up(task: Task[None]) -> None:
+    """End a block as of an iterator that is given up, with a task that goes on."""
+    with pytest.raises(GeneratorExit), Settled(lambda: [task]):
+        raise GeneratorExit
+
+
+def test_an_iterator_that_is_given_up_does_not_wait_for_who_waits_for_its_thread(
+    tmp_path, monkeypatch
+):
+    """The collector may end it in a thread that has a lock, as of a tokeniser."""
+    monkeypatch.setattr(threads, "PATIENCE", 0.01)
+    lock, has_begun, are_closed = threading.Lock(), threading.Event(), list[bool]()
+
+    def read(transaction: ReadTransaction, number: int) -> None:
+        if number:
+            has_begun.set()
+            with lock:
+                are_closed.append(transaction.closed)
+
+    def answers(handle: Handle) -> Generator[None, None, None]:
+        with handle.read() as transaction:
+            calls = [partial(read, transaction, number) for number in range(3)]
+            yield from done_ahead(calls, handle.pool())
+
+    with simdb.open(tmp_path / "s.simdb", threads=2) as database:
+        iterator = answers(database._handle)
+        with lock:
+            next(iterator)
+            assert has_begun.wait(10)
+            iterator.close()
+            assert database.stats()["store"]["snapshots"] == 1
+        pool = database._handle.pool()
+        assert pool is not None
+    pool.close()
+    assert are_closed
+    assert not any(are_closed)
+    assert database._handle._environment.is_finished
+
+
+def test_what_is_put_off_is_held_no_longer_and_by_no_child_of_a_fork(monkeypatch):
+    monkeypatch.setattr(threads, "PATIENCE", 0)
     done: list[str] = []
 
     class Held:
@@ -330,25 +379,26 @@ def test_what_is_put_off_is_held_no_longer_and_by_no_child_of_a_fork():
     def put_off() -> None:
         held = Held()
         known.append(weakref.ref(held))
-        after_present_call(held.call)
+        after_given_up(held.call)
         assert not done
 
     def forked() -> list[str]:
-        Call(lambda: after_present_call(lambda: done.append("at once"))).join()
+        after_given_up(partial(done.append, "at once"))
         return done
 
     known: list[weakref.ref[Held]] = []
+    may_end = threading.Event()
     with Pool(1, "one") as pool:
-        pool.submit(put_off).result()
-        pool.submit(int).result()
-        assert done == ["later"]
-        done.clear()
-        assert known[0]() is None
-        may_end = threading.Event()
-        pool.submit(may_end.wait)
         try:
-            assert (
-                answer_of(forked) == "['at once']"
-            )  # whose thread may have the number of that one
+            task: Task[Any] = pool.submit(may_end.wait, 10)
+            while task.cancel():
+                task = pool.submit(may_end.wait, 10)
+            given_up(task)
+            put_off()
+            assert answer_of(forked) == "['at once']"
         finally:
             may_end.set()
+    assert done == ["later"]
+    assert known[0]() is None
+    after_given_up(partial(done.append, "at once"))
+    assert done == ["later", "at once"]

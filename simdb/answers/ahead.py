@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
-from simdb.threads import Pool, Task, settle
+from simdb.threads import Pool, Settled, Task
 
 T = TypeVar("T")
 
@@ -16,16 +16,16 @@ MOST_AHEAD = 2  # calls that are begun before their results are asked for
 def done_ahead(calls: Iterable[Callable[[], T]], pool: Pool | None) -> Generator[T, None, None]:
     """Yield the results of calls in their order; threads of a pool, if there is one, make them.
 
-    The iterable is advanced in the caller's thread. What has begun has ended when this has, early
-    or not, so a call may read what the caller holds open; if Python's collector ends this amid such
-    a call, that snapshot stays until the call has ended (``after_present_call``).
+    The iterable is advanced in the caller's thread. A call may read the snapshot that the caller
+    holds open: what has begun has ended when this has, early or not, or the snapshot stays until
+    then (``Settled``).
     """
     if pool is None:
         for call in calls:
             yield call()
         return
     begun: deque[Task[T]] = deque()
-    try:
+    with Settled(lambda: begun):
         for call in calls:
             begun.append(Task(call))  # first: an interrupt leaves none that is not waited for
             pool.start(begun[-1])
@@ -33,8 +33,6 @@ def done_ahead(calls: Iterable[Callable[[], T]], pool: Pool | None) -> Generator
                 yield _first_of(begun)
         while begun:
             yield _first_of(begun)
-    finally:
-        settle(begun)
 
 
 def _first_of(begun: deque[Task[T]]) -> T:

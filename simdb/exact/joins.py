@@ -21,7 +21,7 @@ from simdb import kernels
 from simdb.arrays import Float64s, Int64s, UInt32s, UInt64s
 from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
-from simdb.threads import Task, settle
+from simdb.threads import Settled, Task
 from simdb.work import Work
 
 if TYPE_CHECKING:
@@ -364,7 +364,7 @@ def in_order(
         return
     waiting = iter(works)
     started: deque[tuple[Portion[T], Task[T]]] = deque()
-    try:
+    with Settled(lambda: [task for _, task in started], stop):
         while True:
             for work in islice(waiting, workers.ahead - len(started)):
                 started.append((work, Task(work.advance, workers.most)))  # first, as where
@@ -380,12 +380,6 @@ def in_order(
                 started.appendleft((work, Task(work.advance, workers.most)))
                 workers.pool.start(started[0][1])
             yield result
-    finally:
-        try:
-            if stop is not None:
-                stop()
-        finally:
-            settle(task for _, task in started)
 
 
 def numbered(batches: Iterable[tuple[int, T]], start: Place) -> Iterator[tuple[T, Place]]:

@@ -31,7 +31,7 @@ from simdb.storage.file.environment import (
 )
 from simdb.storage.file.locks import User
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool, after_present_call
+from simdb.threads import Pool, after_given_up
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30
@@ -238,9 +238,12 @@ class Lent(AbstractContextManager[T]):
 
 
 def _end_use(handle: Handle, use: object, raised: Any) -> None:
-    """End a use where its block ends; that of an iterator that is given up, when nothing reads."""
+    """End a use where its block ends; that of an iterator that is given up, when nothing reads.
+
+    That waits for nobody: Python's collector may end iterators amid anything.
+    """
     if raised is GeneratorExit:
-        after_present_call(partial(handle.end_use, use))
+        after_given_up(partial(handle.end_use, use, waits=False))
     else:
         handle.end_use(use)
 
@@ -318,13 +321,16 @@ class Handle:
             uses = self._uses.setdefault(process, weakref.WeakSet())
         uses.add(use)
 
-    def end_use(self, use: object) -> None:
-        """Note that a use of the file has ended, of which it may have been the last."""
+    def end_use(self, use: object, *, waits: bool = True) -> None:
+        """Note that a use of the file has ended, of which it may have been the last.
+
+        Of a file that was closed meanwhile, that waits for threads, and for who opens one or forks.
+        """
         uses = self._uses.get(os.getpid())
         if uses is not None:  # else it began before a fork
             uses.discard(use)
         if self._closed:
-            self._release()
+            self._release(waits=waits)
 
     def writing(self) -> Lent[WriteAccess]:
         """Lend the open file for a change; ReadOnlyError if it was opened for reading."""
@@ -363,10 +369,10 @@ class Handle:
         self._closed = True
         self._release()
 
-    def _release(self) -> None:
+    def _release(self, *, waits: bool = True) -> None:
         if self._uses.get(os.getpid()):
             return
         pool, self._pool = self._pool, None  # of several that close it one gets it
         if pool is not None and pool[0] == os.getpid():
-            pool[1].close()
-        environments.release(self._environment, self._user)
+            (pool[1].close if waits else pool[1].end)()
+        (environments.release if waits else environments.give_up)(self._environment, self._user)

@@ -10,9 +10,11 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Generator
 
 import pytest
 
+import simdb
 from simdb.errors import ConfigurationError, DatabaseBusyError, DatabaseClosedError
 from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
@@ -543,3 +545,28 @@ def test_a_fork_has_no_lock_while_it_waits_for_one(environment, tmp_path):
     assert (holder.answer, holder.error) == ("held nothing", None)
     put(other, b"b")
     environments.release(other)
+
+
+@pytest.mark.parametrize("held", ["registry", "gate"])
+def test_an_iterator_that_outlives_its_store_ends_while_others_open_one_or_fork(tmp_path, held):
+    """Python's collector may end it amid anything, also where a fork waits for that thread."""
+    database = simdb.open(tmp_path / "s.simdb", threads=2)
+    environment = database._handle._environment
+    lock = environments._registry_lock if held == "registry" else environment.gate
+    assert database._handle.pool() is not None
+
+    def read() -> Generator[None, None, None]:
+        with database._handle.read():
+            yield
+
+    iterator = read()
+    next(iterator)
+    database.close()
+    with lock:  # as a fork has it
+        ending = Call(iterator.close)
+        ending.join(10)
+        assert not ending.is_alive()
+        assert not environment._live
+        assert environment.is_held
+    environments.require_not_held(tmp_path / "s.simdb")  # which closes what nobody uses
+    assert environment.is_finished

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
 from tests.support.processes import interpreted
+from tests.support.threads import Call
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -191,6 +193,25 @@ def test_a_map_is_not_moved_while_a_snapshot_of_this_process_is_open(small, path
             get(small, b"119")
         assert bytes(snapshot.get(Table.KEYS, b"a")) == b"value"
     assert len(get(small, b"119") or b"") == 100_000
+
+
+@pytest.mark.parametrize("by", ["a fork", "another thread"])
+def test_who_waits_to_move_a_map_reads_on_where_it_is_moved_or_closed_meanwhile(small, path, by):
+    """Also beside a snapshot that another thread has of the new map."""
+    snapshot = small.read()
+    grow_elsewhere(path)
+    waiting = Call(lambda: len(get(small, b"119") or b""))
+    while not small._without_gate._waiters:
+        time.sleep(0.001)
+    with small.gate:  # before it looks again
+        snapshot.close()
+        if by == "a fork":
+            small.before_fork()
+        else:
+            snapshot = small.read()
+    waiting.join(5)
+    snapshot.close()
+    assert (waiting.answer, waiting.error) == (100_000, None)
 
 
 def test_a_map_that_the_system_does_not_let_grow_is_asked_for_once(small, monkeypatch):

@@ -68,7 +68,7 @@ from simdb.storage.file.locks import LOOKED_EVERY, Reservation, User, Users, Wri
 from simdb.storage.file.log import Changed, Log
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool, after_present_call
+from simdb.threads import Pool, after_given_up
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -324,10 +324,7 @@ class ReadTransaction:
             if error is not None:
                 self.environment.raise_translated(error)
         finally:
-            if kind is GeneratorExit:  # of an iterator that is given up, in any thread
-                after_present_call(self.close)
-            else:
-                self.close()
+            after_given_up(self.close)
 
     def __del__(self) -> None:
         if not getattr(self, "_left", True):  # else it was not made, or is closed
@@ -887,6 +884,10 @@ class Environment:
         with self._gate:
             self._close_if_unused()
 
+    def close_if_free(self) -> None:
+        """Close it if nobody has the gate; else with the next that is opened or released."""
+        _if_free(self._gate, self._close_if_unused)
+
     @property
     def is_finished(self) -> bool:
         """Whether nobody uses it and it is unmapped."""
@@ -1213,8 +1214,8 @@ class Environment:
                 self._at_gate.discard(thread)
             return
         self._live.discard(transaction)
-        if not self.users.present:  # nobody else is in the gate of what nobody uses
-            self.close()
+        if not self.users.present:
+            self.close_if_free()
         self._take_turns(threading.get_ident())
 
     def _take_turns(self, thread: int) -> None:
@@ -1319,7 +1320,7 @@ class Environment:
 
         Size 0 stands for that of the process which has grown the file.
         """
-        deadline = time.monotonic() + GROWTH_PATIENCE
+        deadline, before = time.monotonic() + GROWTH_PATIENCE, self.generation
         while self._live:
             if time.monotonic() >= deadline:
                 raise DatabaseBusyError(
@@ -1327,6 +1328,9 @@ class Environment:
                     "this process are open; close them and their iterators"
                 )
             self._without_gate.wait(LOOKED_EVERY)
+            if self._environment is None or self.generation != before:
+                self._require_open()  # a fork has closed it, or another thread has moved the map
+                return
         with translated(self.path):
             try:
                 self._environment.set_mapsize(size)
@@ -1629,6 +1633,9 @@ def require_not_held(path: Path) -> None:
     """Raise DatabaseBusyError if this process has a file open that is to be replaced."""
     identity = preflight.identity_of(path)
     known = None if identity is None else _registry.get(identity)
+    if known is not None:
+        with _registry_lock:
+            _close_if_unused(known)  # what was given up
     if known is not None and known.is_held:
         raise DatabaseBusyError(f"{path} is open in this process; {preflight.CLOSE_HERE}")
 
@@ -1667,16 +1674,27 @@ def give_up(environment: Environment, user: object) -> None:
     a one waits. Then it is closed with the next that is opened or released.
     """
     environment.users.discard(user)
-    if _registry_lock.acquire(blocking=False):
-        try:
-            _close_if_unused(environment)
-        finally:
-            _registry_lock.release()
+    _if_free(_registry_lock, partial(_close_if_unused, environment, Environment.close_if_free))
 
 
-def _close_if_unused(environment: Environment) -> None:
+def _if_free(lock: threading.RLock, call: Callable[[], object]) -> None:
+    """Make a call with a lock that no other thread has; do nothing where one has it."""
+    taken: list[bool] = []
+    try:
+        # By calls of C, between which no interrupt comes: what is taken is noted.
+        taken.extend(filter(None, map(partial(_RLock.acquire, blocking=False), [lock])))
+        if taken:
+            call()
+    finally:
+        if taken:
+            lock.release()
+
+
+def _close_if_unused(
+    environment: Environment, close: Callable[[Environment], None] = Environment.close
+) -> None:
     if not environment.users.recount():
-        environment.close()
+        close(environment)
         # One whose iterators are still open stays mapped, and known, until they end; of one that
         # was closed before, the file may be open anew.
         if environment.is_finished and _registry.get(environment.identity) is environment:
