@@ -566,7 +566,8 @@ class _Asked(Struct, frozen=True):
         """Raise for errors that do not depend on the store, before anything is written."""
         if self.policy.order is not None:
             Policy(self.policy.order)
-        output, *others = telling.require_files(*self._outputs(), self.places.report)
+        named = (*self._outputs(), self.places.report)
+        output, *others = telling.require_files(*named, makes_folders=True)
         self.places.require_apart_from_store([output, *others])
         require_there(*self.inputs)
         store = self.places.store

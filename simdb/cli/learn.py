@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +12,7 @@ from simdb import Weights, kinds
 from simdb.cli.inputs import require_no_input
 from simdb.cli.options import IntegerKeys, key_from, labels_of
 from simdb.cli.output import Working, counted, note, print_json, print_table, shown_key
+from simdb.cli.pictures import require_picture
 from simdb.cli.stores import OneOrTwo
 from simdb.cli.waterfall import draw_waterfall, print_waterfall
 from simdb.errors import UsageError
@@ -91,6 +91,8 @@ def learn(
         raise UsageError("--labels and --stored-labels contradict each other")
     said: Any = "stored" if stored_labels else None
     outputs = telling.require_files(output, plot)
+    if plot is not None:
+        require_picture(plot, "a waterfall")
     if labels is not None:
         require_no_input(outputs, [labels])
         said = labels_of(labels, integer_keys=integer_keys)
@@ -108,11 +110,12 @@ def learn(
             evidence = source.explain_pair(one, another, found, other=partner)
     threshold = found.threshold(probability)
     settings = {"kind": kinds.name_of(type(found.kind)), **found.kind.describe()}
-    if output is not None:
-        with written_together(output) as (file,):
-            file.write(json.dumps(settings, indent=2).encode() + b"\n")
-    if plot is not None and pair is not None and evidence is not None:
-        draw_waterfall(Path(plot), evidence, " and ".join(map(shown_key, pair)))
+    with written_together(*outputs) as files:
+        opened = dict(zip(outputs, files, strict=True))
+        if output is not None:
+            opened[output].write(json.dumps(settings, indent=2).encode() + b"\n")
+        if plot is not None and pair is not None and evidence is not None:
+            draw_waterfall(opened[plot], evidence, " and ".join(map(shown_key, pair)))
     if telling.as_json:
         told = {
             name: part for name, part in asdict(found).items() if name not in ("kind", "counted")

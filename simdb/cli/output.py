@@ -32,6 +32,7 @@ from simdb.files.writing import (
     promised_form,
     require_distinct,
     require_fitting_name,
+    require_folders,
     written_together,
 )
 from simdb.results import Groups, Match, Matches, Pair, Pairs, Progress, leaves_of
@@ -85,14 +86,19 @@ class Telling(Struct, frozen=True):
         if not self.quiet:
             note(text)
 
-    def require_files(self, *outputs: str | None) -> list[str]:
-        """Return the named outputs, each another; with --json none may be standard output."""
+    def require_files(self, *outputs: str | None, makes_folders: bool = False) -> list[str]:
+        """Return the named outputs, each another; with --json none may be standard output.
+
+        Their folders are there, unless the command makes them.
+        """
         named = [name for name in outputs if name is not None]
         if "" in named:  # which would be the present folder
             raise UsageError("the name of an output is empty")
         if self.as_json and STANDARD_STREAM in named:
             raise UsageError("--json and an output cannot both go to standard output")
         require_distinct(*named)
+        if not makes_folders:
+            require_folders(*named)
         return named
 
 

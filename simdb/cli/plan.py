@@ -20,11 +20,12 @@ from simdb.cli.create import index_in_words
 from simdb.cli.inputs import UnstoredInputs
 from simdb.cli.options import Bound, rational
 from simdb.cli.output import AsJson, print_json, print_table
-from simdb.cli.pictures import picture
+from simdb.cli.pictures import picture, require_picture
 from simdb.cli.settings import KindOptions, PlanOptions
 from simdb.errors import UsageError
 from simdb.exact.thresholds import Threshold
 from simdb.files.inputs import require_there
+from simdb.files.writing import written_together
 from simdb.kinds import Kind
 from simdb.lsh.amplification import Construction, fixed_point, steepest
 from simdb.lsh.curves import Sensitivity
@@ -35,6 +36,7 @@ Measured = TypeVar("Measured")
 _DEFAULT_FLOOR = Fraction(4, 5)
 _SIZES = (1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000)
 _POINTS = 501  # of a curve that is drawn
+_CURVE = "a curve"  # in messages of pictures
 
 
 def plan(
@@ -167,12 +169,18 @@ def _require_used(
         raise UsageError("inputs are only measured with --exact, or for records")
     if plot is not None and exact:
         raise UsageError("--plot draws the curve of a probable index: leave out --exact")
-    is_bound_unused = bool(bound.given()) and not exact
-    if (inputs or exact) and (wanted != PlanOptions() or plot is not None or is_bound_unused):
-        raise UsageError(
-            "thresholds, --plot, and options of bands and rows are for a probable index without "
-            "inputs; --exact takes a threshold"
-        )
+    if inputs or exact:
+        named = {**({} if exact else structs.asdict(bound)), **dataclasses.asdict(wanted)}
+        named["plot"] = plot
+        given = [f"--{name.replace('_', '-')}" for name in named if named[name] is not None]
+        if given:
+            are, them = ("is", "it") if len(given) == 1 else ("are", "them")
+            other = "an exact one" if exact else "rules of records"
+            raise UsageError(
+                f"{', '.join(given)} {are} for a probable index, not for {other}: leave {them} out"
+            )
+    if plot is not None:
+        require_picture(plot, _CURVE)
 
 
 def _show_rules(rules: list[RulePlan], *, as_json: bool) -> None:
@@ -387,7 +395,8 @@ def draw_curve(
 ) -> None:
     """Draw a curve with its marks into a file whose suffix says whether it is SVG or PNG."""
     measured, bounded_by = axis
-    with picture(path, "a curve") as figure:
+    require_picture(str(path), _CURVE)
+    with written_together(str(path)) as (file,), picture(file) as figure:
         axes = figure.subplots()
         axes.plot(curve.points[:, 0], curve.points[:, 1], color="black")
         marks = (

@@ -80,6 +80,7 @@ def tune(
         require("statistics", "--ask needs", "scipy")
     if page is not None:
         require_page(page)
+        telling.require_files(page)
     require_there(*inputs)
     require_no_input([page], inputs, reading.pattern)
     texts = reading.measured(inputs, Text(), sample, list)

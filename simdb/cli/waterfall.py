@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simdb import PairEvidence
 from simdb.cli.output import console, excerpt
 from simdb.cli.pictures import picture
+from simdb.files.writing import Output
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -43,10 +43,10 @@ def print_waterfall(told: PairEvidence) -> None:
     print(f"probability {told.probability:.4f}")
 
 
-def draw_waterfall(path: Path, told: PairEvidence, title: str) -> None:
-    """Draw it into an .svg or .png file."""
+def draw_waterfall(file: Output, told: PairEvidence, title: str) -> None:
+    """Draw it into an open .svg or .png file."""
     steps = _steps(told)
-    with picture(path, "a waterfall", height=1.5 + 0.35 * len(steps)) as figure:
+    with picture(file, height=1.5 + 0.35 * len(steps)) as figure:
         axes = figure.subplots()
         for place, ((_, bits), (begin, end)) in enumerate(zip(steps, _ends(told), strict=True)):
             color = _TOTAL if place in (0, len(steps) - 1) else _FOR if bits > 0 else _AGAINST

@@ -66,8 +66,8 @@ class DatabaseReader(TableReader):
         self._library, self._file, self._named = found
         self._is_query = _QUERY.match(self._named) is not None
         if self._library == "duckdb":
+            _duckdb()  # first: its extra brings Arrow, too
             arrow.library()
-            _duckdb()
 
     @property
     def has_batches(self) -> bool:

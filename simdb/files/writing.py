@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from simdb.errors import UsageError
+from simdb.extras import require
 from simdb.files.compression import STANDARD_STREAM, compressing, plain_name
 from simdb.unfinished import held, remove_abandoned, sync_folder
 
@@ -86,7 +87,7 @@ class Output:
         self.target = target
         self._on_terminal = target == STANDARD_STREAM and sys.stdout.buffer.isatty()
         self._temporary: Path | None = None
-        self._final = Path(os.path.realpath(target))
+        self._final = Path(target)
         try:
             self._stored = self._stream = self._opened()
             self._stream = compressing(self._stored, target)
@@ -104,6 +105,7 @@ class Output:
             raise IsADirectoryError(21, "is a folder", self.target)
         if mode is not None and not stat.S_ISREG(mode):
             return named.open("wb")
+        self._final = Path(os.path.realpath(self.target))
         if _belongs_to_a_store(self._final):
             raise UsageError(f"{self.target} belongs to a store; name another file for the output")
         beginning = f".{self._final.name[:100]}."
@@ -161,7 +163,9 @@ class Output:
                     if stream is not None:
                         stream.close()
         if self._temporary is not None:
-            self._temporary.unlink(missing_ok=True)
+            # It may not be there, and what is to be told is why the output was not written.
+            with contextlib.suppress(OSError):
+                self._temporary.unlink()
             self._temporary = None
 
 
@@ -183,10 +187,16 @@ def named_by(target: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        folder = Path(os.path.realpath(target)).parent
-        if not folder.is_dir():
-            raise FileNotFoundError(2, "no such folder", str(folder)) from None
+        require_folders(target)
         raise OSError(error.errno, error.strerror, target) from None
+
+
+def require_folders(*targets: str) -> None:
+    """Raise FileNotFoundError if an output has no folder, before long work that would be lost."""
+    for target in targets:
+        folder = None if target == STANDARD_STREAM else Path(os.path.realpath(target)).parent
+        if folder is not None and not folder.is_dir():
+            raise FileNotFoundError(2, "no such folder", str(folder)) from None
 
 
 def promised_form(target: str) -> str | None:
@@ -195,7 +205,10 @@ def promised_form(target: str) -> str | None:
 
 
 def require_fitting_name(target: str, *written: str) -> None:
-    """Raise if the name of an output promises another format than can be written there."""
+    """Raise if the name of an output promises another format than can be written there.
+
+    MissingExtraError: it means a table, and the library for tables is not installed.
+    """
     promised = promised_form(target)
     if promised is not None and promised not in written:
         (*others, last) = written
@@ -205,6 +218,8 @@ def require_fitting_name(target: str, *written: str) -> None:
         raise UsageError(
             f"{target}: tables are already compressed inside: leave out the second ending"
         )
+    if promised in TABLES:
+        require("arrow", "files of Parquet and Arrow need", "pyarrow")
 
 
 @contextlib.contextmanager

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,69 @@ def test_commands_that_need_scipy_say_so_and_read_nothing(tmp_path, monkeypatch,
     assert 'needs the statistics extra: pip install "simdb-store[statistics]"' in said
     assert said.count("\n") == 1  # nothing was told before
     assert list(tmp_path.iterdir()) == [rows]
+
+
+TABLES = [
+    ("search", "no.simdb", "c", "--text", "one", "-o", "out.parquet"),
+    ("pairs", "no.simdb", "c", "-o", "out.arrow"),
+    ("join", "no.simdb", "c", "d", "-o", "out.feather"),
+    ("groups", "no.simdb", "c", "-o", "out.parquet"),
+    ("score", "no.simdb", "c", "rows.jsonl", "-o", "out.parquet"),
+    ("export", "no.simdb", "c", "-o", "out.parquet"),
+    ("link", "rows.jsonl", "rows.jsonl", "--threshold", "0.8", "-o", "out.parquet"),
+]
+PICTURES = [
+    ("learn", "no.simdb", "c", "--pair", "a", "b", "-o", "out.json", "--plot", "PLOT"),
+    ("plan", "--recall", "2", "--plot", "PLOT"),
+]
+WITHOUT_FOLDERS = [
+    ("pairs", "no.simdb", "c", "-o", "none/out.jsonl"),
+    ("groups", "no.simdb", "c", "--method", "star", "--state", "none/out.state"),
+    ("report", "no.simdb", "c", "-o", "none/out.html"),
+    ("learn", "no.simdb", "c", "-o", "none/out.json"),
+    ("tune", "no.jsonl", "--report", "none/out.html"),
+    ("link", "no.csv", "no.csv", "-o", "out.csv", "--save-settings", "none/out.json"),
+]
+
+
+def _within(folder: Path, words: Sequence[str]) -> list[str | Path]:
+    """The words of a command, in which names of files are places in a folder."""
+    return [folder / word if re.search(r"\.[a-z]+$", word) else word for word in words]
+
+
+@pytest.mark.parametrize("words", TABLES, ids=lambda words: words[0])
+def test_a_table_as_output_needs_its_library_before_anything_is_read(tmp_path, monkeypatch, words):
+    rows = write_rows(tmp_path / "rows.jsonl", ROWS)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert run(*_within(tmp_path, words)).stderr == (
+        'simdb: files of Parquet and Arrow need the arrow extra: pip install "simdb-store[arrow]"\n'
+    )
+    assert list(tmp_path.iterdir()) == [rows]
+
+
+@pytest.mark.parametrize("words", PICTURES, ids=lambda words: words[0])
+def test_a_picture_is_known_to_be_possible_before_anything_is_read(tmp_path, monkeypatch, words):
+    def told(name: str) -> str:
+        return failed(*_within(tmp_path, [*words[:-1], name]))
+
+    assert " is drawn as .svg or .png, not as 'why.pdf'" in told("why.pdf")
+    assert told("none/why.svg") == f"simdb: {tmp_path / 'none'}: no such folder"
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert 'needs the plot extra: pip install "simdb-store[plot]"' in told("why.svg")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", WITHOUT_FOLDERS, ids=lambda words: words[0])
+def test_the_folder_of_an_output_is_looked_for_before_anything_is_read(tmp_path, words):
+    assert failed(*_within(tmp_path, words)) == f"simdb: {tmp_path / 'none'}: no such folder"
+
+
+def test_inputs_of_duckdb_name_the_extra_that_brings_all_they_need(tmp_path, monkeypatch):
+    for library in ("pyarrow", "duckdb"):
+        monkeypatch.setitem(sys.modules, library, None)
+    told = failed("dedupe", "duckdb::SELECT 'a' AS text", "-o", tmp_path / "kept.jsonl")
+    assert 'inputs of DuckDB need the duckdb extra: pip install "simdb-store[duckdb]"' in told
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("library", ["jinja2", "matplotlib"])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.commands import run
+from tests.support.commands import failed, run
 
 
 def exact_plan(*options: str) -> dict[str, Any]:
@@ -34,6 +34,27 @@ def test_without_a_threshold_the_floor_is_that_of_a_new_collection(kind, floor):
     plan = exact_plan("--kind", kind)
     assert plan["floor"] == floor
     assert plan["prefixes"] == exact_plan("--kind", "set", "--threshold", "0.8")["prefixes"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--recall", "0.9"), "--recall is for a probable index, not for an exact one: leave it"),
+        (("--bands", "3", "--rows", "2"), "--bands, --rows are for a probable index"),
+        (("--row-budget", "9"), "--row-budget is for"),
+    ],
+    ids=lambda given: given[0],
+)
+def test_options_of_another_index_are_named_and_the_threshold_is_not(options, told):
+    said = failed("plan", "--exact", "--threshold", "0.7", *options)
+    assert told in said
+    assert "threshold" not in said
+
+
+def test_options_that_say_nothing_of_rules_are_named(tmp_path):
+    settings = '{"kind": "record", "fields": [{"name": "a"}], "candidates": ["a"]}'
+    said = failed("plan", "rows.jsonl", "--settings", settings, "--threshold", "0.7")
+    assert "--threshold is for a probable index, not for rules of records: leave it out" in said
 
 
 def test_a_floor_that_no_bags_reach_is_refused():

@@ -16,7 +16,7 @@ import pytest
 import simdb
 from simdb.errors import ConfigurationError, WrongTypeError
 from simdb.upkeep import weigh
-from tests.support.commands import done, failed
+from tests.support.commands import done, failed, run
 from tests.support.record_stores import opened
 
 KIND = simdb.Record(
@@ -540,3 +540,19 @@ def test_the_command_learns_explains_and_writes_settings_for_a_rebuild(tmp_path)
     labels.write_text("1\t1\tmaybe\n")
     message = failed("learn", tmp_path / "s", "c1", "--labels", labels, "--integer-keys")
     assert "a label is 1 or 0, not 'maybe'" in message
+
+
+def test_settings_that_are_learnt_and_their_picture_appear_together(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", str(tmp_path / "why.svg"))
+
+    with opened(tmp_path / "s", LEFT[:20], RIGHT[:20], kind=KIND, threshold="0.01"):
+        labels = [f"{n}\t{n}\t1\n{n}\t{n + 1}\t0\n" for n in range(19)]
+        (tmp_path / "labels.tsv").write_text("".join(labels))
+    monkeypatch.setattr("simdb.cli.learn.draw_waterfall", full)
+    learning = run("learn", tmp_path / "s", "c0", "--right", "c1", "--integer-keys", "--labels",
+                   tmp_path / "labels.tsv", "--pair", 1, 1, "-o", tmp_path / "settings.json",
+                   "--plot", tmp_path / "why.svg")  # fmt: skip
+    assert learning.exit_code == 3, learning.stderr
+    assert f"could not be written to {tmp_path / 'why.svg'}" in learning.stderr
+    assert [path.name for path in tmp_path.glob("*.*")] == ["labels.tsv"]
