@@ -149,12 +149,23 @@ def _before_the_command(context: Any, option: str | None) -> str | None:
 
 def _of_system(error: OSError) -> tuple[str, int]:
     problem = error.strerror or str(error)
+    if isinstance(error, FileNotFoundError) and error.filename is None and not _is_somewhere():
+        problem = "the present folder is gone"
     if error.errno in _OUTPUT_FAILED:
         where = f" to {error.filename}" if error.filename else ""
         return f"the output could not be written{where}: {problem}", EXIT_STORAGE
     of_names = (FileNotFoundError, IsADirectoryError, NotADirectoryError, PermissionError)
     text = f"{error.filename}: {problem}" if error.filename else problem
     return text, EXIT_USAGE if isinstance(error, of_names) else EXIT_STORAGE
+
+
+def _is_somewhere() -> bool:
+    """Whether the present folder is there, which names that do not begin with / need."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def in_options(error: UsageError, about: Mapping[str, str] = MappingProxyType({})) -> str:

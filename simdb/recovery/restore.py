@@ -98,7 +98,7 @@ def _require_replaceable(target: Path) -> None:
     preflight.require_replaceable(target)
     try:
         file = DamagedFile(target)
-    except (StorageError, FileNotFoundError):
+    except (StorageError, FileNotFoundError, NotADirectoryError):
         return
     with file:
         if file.is_foreign:

@@ -171,6 +171,18 @@ def test_an_output_that_cannot_be_written_is_said_in_words(store, command):
     assert "Errno" not in done.stderr
 
 
+def test_without_a_present_folder_whole_names_do_and_others_tell_it(store, tmp_path, monkeypatch):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(THREE_ROWS)
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert run("dedupe", rows, "-o", "-").stdout == THREE_ROWS
+    assert failed("dedupe", rows, "-o", "kept.jsonl") == "simdb: the present folder is gone"
+    assert failed("export", store, "news", "-o", "out.jsonl") == "simdb: the present folder is gone"
+    assert run("create", "s.simdb", "c").stderr == "simdb: s.simdb: the present folder is gone\n"
+
+
 def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")

@@ -409,7 +409,7 @@ def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_p
     assert json.loads(done("get", path, "c", "b", "--json").stdout)["metadata"]["z"] == "-inf"
 
 
-@pytest.mark.parametrize("folder", ["absent", "/proc"])
+@pytest.mark.parametrize("folder", ["absent", "a file", "/proc"])
 def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path, folder):
     """An output is usage, a store, copy or dump is storage: as docs/command-line.md says."""
     store, rows, dumped = tmp_path / "s.simdb", tmp_path / "rows.jsonl", tmp_path / "dump"
@@ -418,7 +418,9 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path, folder):
     done("add", store, "c", rows, "--id-field", "id")
     done("dump", store, dumped)
     missing = tmp_path / folder  # /proc itself: what is absolute replaces it
-    named = str(missing) if folder == "absent" else f"{missing}/new"
+    named = f"{missing}/new" if folder == "/proc" else str(missing)
+    if folder == "a file":
+        missing.touch()
     for code, *command in (
         (2, "dedupe", rows, "-o", missing / "new.jsonl"),
         (2, "dedupe", rows, "-o", tmp_path / "kept.jsonl", "--removed", missing / "new.jsonl"),
@@ -437,7 +439,7 @@ def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path, folder):
         assert named in refused.stderr, command
         assert "/.new" not in refused.stderr, command
         assert "/.simdb" not in refused.stderr, command
-        if code == 3 and folder == "absent" and command[0] != "dump":
+        if code == 3 and folder != "/proc" and command[0] != "dump":
             assert f"there is no folder {missing} for new.simdb" in refused.stderr
 
 

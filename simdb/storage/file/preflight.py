@@ -82,7 +82,9 @@ def resolved_path(path: object) -> Path:
     except (OSError, RuntimeError) as error:  # the present folder is gone, or a circle of links
         if isinstance(error, OSError) and error.errno is None:
             raise
-        raise StorageError(f"{found}: {error}") from error
+        is_gone = isinstance(error, FileNotFoundError)
+        told = "the present folder is gone" if is_gone else error
+        raise StorageError(f"{found}: {told}") from error
     _require_unicode(str(resolved))
     return resolved
 
@@ -286,7 +288,8 @@ def require_regular(path: Path) -> None:
 def require_replaceable(path: Path) -> None:
     """Raise NotADatabaseError if there is what never was a store, however damaged.
 
-    A store has a lock file beside it, or at least one of LMDB's meta pages.
+    A store has a lock file beside it, or at least one of LMDB's meta pages. With an empty file,
+    which a store may be after the machine failed, nothing is lost.
     """
     if not path.exists():
         return
