@@ -160,7 +160,7 @@ class Places(Struct, frozen=True):
             "--report",
             metavar="FILE",
             help="Write an HTML page: what was removed and why, and what other thresholds would "
-            "remove.",
+            "remove. Needs the extra 'report'.",
         ),
     ] = None
 
@@ -174,6 +174,11 @@ class Places(Struct, frozen=True):
                 "--with-kept and --explain describe the rows of --removed: give --removed "
                 "FILE as well"
             )
+
+    def required(self, telling: Working, bad: str | None) -> list[str]:
+        """Return all outputs, that of the kept rows first; see ``Telling.require_files``."""
+        named = (self.output, self.removed, bad, self.report)
+        return telling.require_files(*named, makes_folders=_is_for_shards(self.output))
 
     def require_apart_from_store(self, outputs: Sequence[str]) -> None:
         """Raise if an output would be the store, or a file beside it, there or not yet."""
@@ -216,7 +221,7 @@ class Places(Struct, frozen=True):
             target = target.resolve()  # /dev/stdout may be a file elsewhere
         beside = self.output != "-" and (target.is_file() or not target.exists())
         folder = target.parent if beside else None
-        if self.output.endswith("/") or target.is_dir():
+        if _is_for_shards(self.output):
             folder = next(place for place in (target, *target.parents) if place.is_dir())
         if folder is not None and not folder.is_dir():
             raise FileNotFoundError(2, "no such folder", str(folder))
@@ -343,12 +348,14 @@ def dedupe(
     instead of the first; rows without the field come last.
 
     --kind record without --settings proposes how to compare the columns and learns how much each
-    counts. The rows are then read twice.
+    counts. The rows are then read twice. Learning needs the extra 'statistics'; with --threshold
+    nothing is learnt.
 
     Example: simdb dedupe posts.jsonl --id-field id --threshold 0.8 -o kept.jsonl
     """
     began = time.monotonic()
     places.require_store("collection", "sync", "on_existing", "other_keys")
+    places.required(telling, reading.bad)  # before weights are learnt
     if _are_to_be_proposed(described, choices, places):
         described, bound, reading = _proposed(
             inputs, choices, places=places, bound=bound, reading=reading, telling=telling
@@ -566,8 +573,7 @@ class _Asked(Struct, frozen=True):
         """Raise for errors that do not depend on the store, before anything is written."""
         if self.policy.order is not None:
             Policy(self.policy.order)
-        named = (*self._outputs(), self.places.report)
-        output, *others = telling.require_files(*named, makes_folders=True)
+        output, *others = self.places.required(telling, self.reading.bad)
         self.places.require_apart_from_store([output, *others])
         require_there(*self.inputs)
         store = self.places.store
@@ -887,9 +893,14 @@ class _Job:
         return made
 
 
+def _is_for_shards(output: str) -> bool:
+    """Whether an output is a folder, there or to be made."""
+    return output.endswith("/") or Path(output).is_dir()
+
+
 def _targets(sources: Mapping[str, str], output: str) -> list[str]:
     """Return the output; if it is a folder, one output for each file of the inputs."""
-    if not (output.endswith("/") or Path(output).is_dir()):
+    if not _is_for_shards(output):
         return [output]
     for source in sources:
         if source == STANDARD_STREAM or is_folder(source) or database_of(source) is not None:

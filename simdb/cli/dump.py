@@ -28,7 +28,7 @@ def dump(
 
     The folder contains items, metadata and settings, but no indexes: 'simdb load' makes them again,
     and the new store gives the same answers. It also contains the secrets of the collections, so
-    only its owner may read it.
+    only its owner may read it. Needs the extra 'arrow'.
 
     Example: simdb dump corpus.simdb corpus-dump
     """

@@ -71,7 +71,7 @@ def label(
     by weights that are learnt without labels. The fields are shown side by side with the
     differences marked. Answer y or n, ? if you cannot tell, q to quit; answers can also come from a
     file or a pipe, one per line. Each is stored at once, for 'learn --stored-labels' and 'calibrate
-    --matched labelled'.
+    --matched labelled'. Without --pairs, --take and --show it needs the extra 'statistics'.
 
     Example: simdb label people.simdb persons --limit 20
     """

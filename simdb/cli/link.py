@@ -125,8 +125,8 @@ def link(
             "--output",
             "-o",
             metavar="FILE",
-            help="Write the pairs here: CSV, Parquet, Arrow or JSON lines, by the name of the "
-            "file; - prints JSON lines.",
+            help="Write the pairs here: Parquet or Arrow (extra 'arrow'), CSV or JSON lines, by "
+            "the name of the file; - prints JSON lines.",
         ),
     ],
     one_to_one: Annotated[

@@ -27,7 +27,7 @@ def load(
 ) -> None:
     """Make a store from a folder that 'simdb dump' wrote.
 
-    The store appears when it is complete.
+    The store appears when it is complete. Needs the extra 'arrow'.
 
     Example: simdb load corpus-dump copy.simdb
     """

@@ -139,7 +139,8 @@ class Answering(Working, frozen=True):
             "--output",
             "-o",
             metavar="FILE",
-            help="Write to this file: Parquet, Arrow or JSON lines, by its name, also .gz or .zst.",
+            help="Write to this file: Parquet or Arrow (extra 'arrow'), or JSON lines, by its "
+            "name, also .gz or .zst.",
         ),
     ] = None
 

@@ -52,7 +52,7 @@ def restore(
         DatabaseBusyError: the store is open; the message names the processes, but for those that
             have not used it since they forked.
         DatabaseNotFoundError: there is no such backup, or no folder for the store.
-        NotADatabaseError: in the store's place is something that never was one.
+        NotADatabaseError: in the store's place is something that never was one, and is not empty.
         CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
     """
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)

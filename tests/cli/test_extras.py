@@ -60,6 +60,7 @@ WITHOUT_FOLDERS = [
     ("learn", "no.simdb", "c", "-o", "none/out.json"),
     ("tune", "no.jsonl", "--report", "none/out.html"),
     ("link", "no.csv", "no.csv", "-o", "out.csv", "--save-settings", "none/out.json"),
+    ("dedupe", "no.csv", "--kind", "record", "-o", "out.csv", "--removed", "none/out.jsonl"),
 ]
 
 
