@@ -288,6 +288,13 @@ def test_real_shares_are_cut_to_ten_thousandths():
     assert compared(settings, martha, martha) == 1
 
 
+@pytest.mark.parametrize("number", [0.00003, -5e-324, 1 / 7_001, 8.5, 1.2345678901234567e-05])
+def test_a_place_or_a_number_is_read_as_python_writes_it(number):
+    settings = Record([Field("at", 1, "place", tolerance=2), Field("n", 1, "numeric", tolerance=2)])
+    record = {"at": f"{number}, {-number}", "n": f"{number}"}
+    assert compared(settings, record, {name: text.upper() for name, text in record.items()}) == 1
+
+
 def test_rare_words_weigh_more_by_frozen_frequencies():
     settings = Record([Field("a", compare="cosine", separator=";")])
     rows = [{"a": f"common thing; rare {number}"} for number in range(50)] + [{"a": None}]

@@ -45,7 +45,7 @@ Value: TypeAlias = str | int | float | datetime.date
 Transform: TypeAlias = Callable[[str], str]
 
 MAXIMUM_VALUE_BYTES = 65_535
-_DEGREES = r"[-+]?\d{1,3}(?:\.\d{1,18})?"
+_DEGREES = r"[-+]?\d{1,3}(?:\.\d{1,20})?(?:[eE][-+]?\d{1,3})?"  # as Python writes any float
 _SEPARATORS = re.compile(r"[\W_]+")
 _SEPARATORS_OF_LINE = re.compile(r"[^a-z0-9\n]+")  # of small ASCII letters
 _DIGITS = re.compile(r"\d+")
