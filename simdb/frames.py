@@ -243,7 +243,8 @@ def link(
             then hold for both, unless they are given.
         item, key: columns of ``left``, as for ``dedupe``; and of ``right`` too, unless
             ``right_item`` or ``right_key`` name others there. Several others stand in the order of
-            those of ``left``; of the same names, each goes with its own.
+            those of ``left``; of the same names, each goes with its own. Of a collection of records
+            they are fields.
         kind, threshold, max_distance, on_bad: as for ``pairs``. For several columns without a kind,
             settings of records are proposed (``propose_record``). Without a threshold weights are
             learnt, and rows that match with a probability of one half are linked. If nothing can be
@@ -279,10 +280,13 @@ def link(
     for side, data, own in zip(SIDES, (left, right), columns, strict=True):
         with _of_table(side):
             given.append(data if isinstance(data, CollectionView) else _Table(data, own))
-    if isinstance(given[1], _Table) and not isinstance(item, str):
-        given[1] = given[1].called(columns[0].item_names())
+    place, other = (1, 0) if isinstance(given[1], _Table) else (0, 1)
+    renamed = given[place]
+    if isinstance(renamed, _Table) and not isinstance(columns[other].item, str):
+        given[place] = renamed.called(columns[other].item_names(), is_right=place == 1)
     if stored and kind is stored[0].kind:
-        given = [one.of_fields(kind) if isinstance(one, _Table) else one for one in given]
+        naming = "item" if place == 1 or right_item is None else "right_item"
+        given = [one.of_fields(kind, naming) if isinstance(one, _Table) else one for one in given]
     tables = [one for one in given if isinstance(one, _Table)]
     if one_to_one:
         require("statistics", "one to one needs", "scipy")
@@ -685,8 +689,12 @@ class _Table:
             read = arrow.read_by_policy(self._read.schema, names)
         return order.reading(read)
 
-    def of_fields(self, kind: Kind) -> _Table:
+    def of_fields(self, kind: Kind, naming: str = "item") -> _Table:
         """Return the same table with only the fields of a kind for items of several columns.
+
+        Args:
+            kind: whose fields these are.
+            naming: the argument that names them.
 
         Raises:
             UsageError: one of them is not among the columns.
@@ -696,8 +704,8 @@ class _Table:
         missing = [name for name in kind.field_names if name not in self.columns.item]
         if missing:
             raise UsageError(
-                f"the records of the collection have the field {missing[0]!r}, which item= does "
-                "not name; a table without it needs an empty column"
+                f"the records of the collection have the field {missing[0]!r}, which {naming}= "
+                "does not name; a table without it needs an empty column"
             )
         narrowed = copy(self)
         narrowed.columns = replace(self.columns, item=kind.field_names)
@@ -725,8 +733,8 @@ class _Table:
 
         return order.seeing(with_columns)
 
-    def called(self, names: Sequence[str]) -> _Table:
-        """Return the table with the columns of its items called as those of another, in turn.
+    def called(self, names: Sequence[str], *, is_right: bool) -> _Table:
+        """Return one of two tables with the columns of its items called as the other's, in turn.
 
         Raises:
             UsageError: these are more, or fewer.
@@ -735,8 +743,9 @@ class _Table:
         if set(own) == set(names):
             return self
         if len(own) != len(names):
+            left, right = (names, own) if is_right else (own, names)
             raise UsageError(
-                f"item names {len(names)} columns and right_item {len(own)}: name as many in both"
+                f"item names {len(left)} columns and right_item {len(right)}: name as many in both"
             )
         key = self.columns.key
         while key is not None and key in names:

@@ -578,6 +578,26 @@ def test_columns_of_two_tables_may_have_other_names(frame):
         simdb.link(frame(left), frame(left), item=["name", "name"], key="id")
 
 
+def test_fields_of_a_collection_on_the_right_may_have_other_names(tmp_path):
+    table = [{"id": "a", "nom": "ann lee", "ville": "york"}, {"id": "b", "nom": "zed", "ville": ""}]
+    fields: dict[str, Any] = {"item": ["nom", "ville"], "right_item": ["name", "city"]}
+    with simdb.open(tmp_path / "s.simdb") as database:
+        kind = simdb.Record([simdb.Field("name"), simdb.Field("city")])
+        people = database.collection("people", kind, threshold=0.8)
+        people.add_many([(7, {"name": "ann lee", "city": "york"}), (8, {"name": "bob"})])
+        (pair,) = simdb.link(table, people, **fields, key="id")
+        assert pair == {"left": "a", "right": 7, "similarity": 1}
+        turned: dict[str, Any] = {"item": fields["right_item"], "right_item": fields["item"]}
+        (pair,) = simdb.link(people, table, **turned, key="id")
+        assert pair == {"left": 7, "right": "a", "similarity": 1}
+        with pytest.raises(simdb.UsageError, match="'city', which right_item= does not name"):
+            simdb.link(table, people, item=["nom", "ville"], right_item=["name", "town"])
+        with pytest.raises(simdb.UsageError, match="item names 2 columns and right_item 1"):
+            simdb.link(table, people, item=["nom", "ville"], right_item=["name"])
+        with pytest.raises(simdb.UsageError, match="'name', which item= does not name"):
+            simdb.link(table, people, item=["nom", "ville"])
+
+
 @pytest.mark.parametrize(("pair", "table"), [((99, 1), "left"), ((1, 99), "right")])
 def test_of_a_key_that_is_kept_apart_it_is_said_which_table_lacks_it(pair, table):
     rows = people(30)[:30]
