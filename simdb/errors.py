@@ -6,7 +6,7 @@ quoted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Self
 
@@ -113,7 +113,15 @@ class ConfigurationError(UsageError, ValueError):
 
 
 class NothingAlikeError(ConfigurationError):
-    """No two records look alike, or too many do: nothing can be proposed, or learnt, from them."""
+    """No two records look alike, or too many do: nothing can be proposed, or learnt, from them.
+
+    Attributes:
+        left_out: why columns are not fields, which the message does not name.
+    """
+
+    def __init__(self, problem: str, *, left_out: Mapping[str, str] | None = None) -> None:
+        super().__init__(problem)
+        self.left_out = dict(left_out or {})
 
 
 class WrongTypeError(UsageError, TypeError):

@@ -44,7 +44,7 @@ from simdb.kinds import Kind, Set, Text
 from simdb.kinds import require as require_kind
 from simdb.kinds.contrast import contrast
 from simdb.kinds.records.proposal import Proposal, propose_record, sampled
-from simdb.kinds.whole import WholeRows, whole_row, whole_rows
+from simdb.kinds.whole import WholeRows, told_of_whole_rows, whole_row, whole_rows
 from simdb.policies import OF_ROWS, Policy, PolicyLike
 from simdb.results import Entry, Key, Outcome, Pairs, source_of_keys
 
@@ -375,23 +375,27 @@ def _records_of(
     """
     if not bound:
         require("statistics", "learning weights needs", "scipy")
+    left_out: Mapping[str, str] = {}
     try:
         proposal = _proposed(tables)
+        left_out = proposal.left_out
         kind: Kind = proposal.kind
         read = [table.of_fields(kind) for table in tables]
         if not bound:
             kind, bound = _learnt(read, kind, on_bad, one_to_one=one_to_one)
+        found = read, kind, bound
     except NothingAlikeError as error:
         _require_of_records(bound)
         if is_stored:
             raise
-        told = f"{error.problem}; only rows that are equal in all columns count as the same"
-        warnings.warn(told, stacklevel=3)
-        forms = whole_rows(tables[0].columns.item_names(), *map(_items_of, tables))
-        return [table.of_whole_rows(forms) for table in tables], Set(), {"threshold": 1}
-    for name, problem in proposal.left_out.items():
+        left_out, names = left_out or error.left_out, tables[0].columns.item_names()
+        how = told_of_whole_rows("that item= names", names, left_out)
+        warnings.warn(f"{error.problem}; {how}", stacklevel=3)
+        forms = whole_rows(names, *map(_items_of, tables))
+        found = [table.of_whole_rows(forms) for table in tables], Set(), {"threshold": 1}
+    for name, problem in left_out.items():
         warnings.warn(f"column {name!r} is left out because it {problem}", stacklevel=3)
-    return read, kind, bound
+    return found
 
 
 def _proposed(tables: Sequence[_Table]) -> Proposal:

@@ -291,7 +291,7 @@ def _stored(
     require_rows(sides)
     proposal = None
     if kind is None:
-        proposal = proposed(sides, choices)
+        proposal = proposed(sides, choices, telling)
         kind = proposal.kind
     else:
         kind = kind.counted(row for side in sides for row in side.samples(kind))
@@ -299,7 +299,8 @@ def _stored(
     tables = [stored(database, side, kind, least, bar) for side in sides]
     weights = None
     if least is None:
-        weights, least = learnt(tables, likely or 0.5, telling, bar, one_to_one=one_to_one)
+        how: dict[str, Any] = {"proposal": proposal, "one_to_one": one_to_one}
+        weights, least = learnt(tables, likely or 0.5, telling, bar, **how)
         kind = cast("simdb.Record", weights.kind)
         for table in tables:
             table.rebuild(kind, threshold=least)

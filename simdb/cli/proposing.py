@@ -31,7 +31,7 @@ from simdb.kinds.records.proposal import (
     propose_record,
     sampled,
 )
-from simdb.kinds.whole import whole_rows
+from simdb.kinds.whole import told_of_whole_rows, whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
 ANY_RECORD = simdb.Record([simdb.Field("id")])
@@ -226,8 +226,11 @@ def require_rows(sides: Sequence[Side]) -> None:
             raise NothingAlikeError(f"{side.name}: there are no rows")
 
 
-def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
-    """Return the settings that are proposed for one table or two."""
+def proposed(sides: Sequence[Side], choices: RuleChoices, telling: Working) -> Proposal:
+    """Return the settings that are proposed for one table or two.
+
+    NothingAlikeError: there are none; columns that are left out have been told.
+    """
     held = set.intersection(*({*side.columns, side.key} for side in sides))
     for text in choices.rule or ():
         if text in held and not held.issuperset(text.split("+")):
@@ -235,20 +238,28 @@ def proposed(sides: Sequence[Side], choices: RuleChoices) -> Proposal:
                 f"--rule {text} means {' and '.join(text.split('+'))}; the one column of this name "
                 f"is {json.dumps(text, ensure_ascii=False)}, quotation marks included"
             )
-    proposal = propose_record(
-        *(side.fields() for side in sides),
-        rows=tuple(side.count for side in sides),
-        fields=choices.fields(),
-        candidates=choices.rules(),
-        dates={name for side in sides for name in side.dates},
-    )
-    # A key, or what rows have that were not drawn.
-    left_out = {
-        name: problem
-        for name, problem in proposal.left_out.items()
-        if name not in held or not problem.startswith(OF_ONE_TABLE)
-    }
-    return dataclasses.replace(proposal, left_out=left_out)
+
+    def known(left_out: Mapping[str, str]) -> dict[str, str]:
+        """Leave out keys, and columns that are in both tables, but not in the rows drawn."""
+        return {
+            name: problem
+            for name, problem in left_out.items()
+            if name not in held or not problem.startswith(OF_ONE_TABLE)
+        }
+
+    try:
+        proposal = propose_record(
+            *(side.fields() for side in sides),
+            rows=tuple(side.count for side in sides),
+            fields=choices.fields(),
+            candidates=choices.rules(),
+            dates={name for side in sides for name in side.dates},
+        )
+    except NothingAlikeError as error:
+        left_out = known(error.left_out)
+        _tell_left_out(telling, left_out)
+        raise NothingAlikeError(error.problem, left_out=left_out) from error
+    return dataclasses.replace(proposal, left_out=known(proposal.left_out))
 
 
 def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | None) -> None:
@@ -263,10 +274,15 @@ def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | No
         within = "" if field.compare in _BY_SIMILARITY else f" within {field.tolerance:g}"
         reason = proposal.reasons[field.name]
         telling.note(f"field {field.name!r}: {field.compare}{within} ({reason})")
-    for name, problem in proposal.left_out.items():
-        telling.note(f"column {name!r} is left out because it {problem}")
+    _tell_left_out(telling, proposal.left_out)
     for rule, pairs in proposal.pairs.items():
         telling.note(f"rule {rule}: about {pairs:,.0f} pairs")
+
+
+def _tell_left_out(telling: Working, left_out: Mapping[str, str]) -> None:
+    """Report the columns that no field is made of, and why."""
+    for name, problem in left_out.items():
+        telling.note(f"column {name!r} is left out because it {problem}")
 
 
 def of_whole_rows(
@@ -282,10 +298,12 @@ def of_whole_rows(
         error: why nothing better is known.
         names: the columns that count; by default all, or all that both have.
     """
-    how = "; only rows that are equal in all columns count as the same"
-    note(f"warning: {error.problem}{how if all(side.count for side in sides) else ''}")
     shared = [name for name in sides[0].columns if name in sides[-1].columns]
-    shared = shared if names is None else list(names)
+    which = "that both have" if sides[1:] else ""
+    if names is not None:
+        shared, which = list(names), "that the settings name"
+    how = f"; {told_of_whole_rows(which, shared, error.left_out)}"
+    note(f"warning: {error.problem}{how if all(side.count for side in sides) else ''}")
     forms = whole_rows(shared, *(side.rows for side in sides))
     return [
         replace(side, reading=replace(side.reading, text_field=shared, whole_rows=forms))
@@ -309,13 +327,14 @@ def proposed_for_one(
         opened: opens a store for that, which is thrown away.
         telling: tells people what was chosen.
     """
-    proposal = proposed([side], choices)
+    proposal = proposed([side], choices, telling)
     tell_choice(telling, [side], proposal)
     kind = proposal.kind
     if least is not None:
         return kind, least
     with opened() as database, telling.bar() as bar:
-        weights, least = learnt([stored(database, side, kind, None, bar)], 0.5, telling, bar)
+        table = stored(database, side, kind, None, bar)
+        weights, least = learnt([table], 0.5, telling, bar, proposal=proposal)
     return cast("simdb.Record", weights.kind), least
 
 
@@ -358,15 +377,20 @@ def learnt(
     telling: Working,
     bar: ProgressBar,
     *,
+    proposal: Proposal | None,
     one_to_one: bool = False,
 ) -> tuple[simdb.Weights, Fraction]:
-    """Return the weights learnt from one or two collections, and the lowest matching similarity."""
+    """Return the weights learnt from one or two collections, and the lowest matching similarity.
+
+    NothingAlikeError: none can be learnt; it has the columns that a proposal left out.
+    """
     left, *others = sides
     try:
         other = others[0] if others else None
         weights = left.learn(other=other, one_to_one=one_to_one, progress=bar.callback)
-    except NothingAlikeError:
-        raise
+    except NothingAlikeError as error:
+        left_out = None if proposal is None else proposal.left_out
+        raise NothingAlikeError(error.problem, left_out=left_out) from error
     except ConfigurationError as error:
         raise UsageError(f"no weights can be learnt: {error.problem}; {AS_THEY_ARE}") from error
     try:

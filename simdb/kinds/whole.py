@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
+from simdb.arguments import short
+
 Form: TypeAlias = Literal["as given", "as texts", "as numbers"]
 WholeRows: TypeAlias = Mapping[str, Form]
+
+NAMES_TOLD = 6  # of columns, in a message
 
 _DECIMAL = re.compile(r"-?(?:0|[1-9][0-9]{0,99})\.[0-9]{1,999}")  # 01.0 is a code
 _WITH_EXPONENT = re.compile(r"-?[0-9](?:\.[0-9]+)?e[+-][0-9]{2,3}")  # as Python writes floats
@@ -35,6 +39,21 @@ def whole_rows(names: Iterable[str], *sides: Iterable[Mapping[str, Any]]) -> Who
             if types and types <= {int, float}:
                 forms[name] = "as numbers"
     return forms
+
+
+def told_of_whole_rows(which: str, names: Sequence[str], left_out: Collection[str]) -> str:
+    """Say which rows count as the same.
+
+    Args:
+        which: columns must be equal, in words; all that there are if empty.
+        names: of these columns.
+        left_out: columns of which was told that no field is made of them; they count, too.
+    """
+    few = ", ".join(map(short, names[:NAMES_TOLD]))
+    more = f" and {len(names) - NAMES_TOLD:,} more" if len(names) > NAMES_TOLD else ""
+    told = f" {which} ({few}{more})" if which else ""
+    told += ", left out or not," if any(name in left_out for name in names) else ""
+    return f"only rows that are equal in all columns{told} count as the same"
 
 
 def whole_row(row: Mapping[str, Any], forms: WholeRows) -> list[str]:

@@ -385,7 +385,7 @@ def test_of_too_few_columns_to_learn_from_rows_that_are_equal_match(tmp_path):
         assert found_in(tmp_path / "m.csv") == {(f"l{n}", f"r{n}") for n in range(20, 60)}
 
 
-WARNING = "only rows that are equal in all columns count as the same"
+WARNING = "only rows that are equal in all columns"
 
 
 def test_where_nothing_is_learnt_rows_count_as_they_are(tmp_path):
@@ -400,7 +400,8 @@ def test_where_nothing_is_learnt_rows_count_as_they_are(tmp_path):
     ]
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = run("dedupe", table, "--kind", "record", "-o", kept)
-    assert WARNING in told.stderr, told.stderr
+    assert f"{WARNING}, left out or not, count as the same" in told.stderr, told.stderr
+    assert "column 'active' is left out because it holds what is neither" in told.stderr
     assert [json.loads(line)["id"] for line in kept.read_text().splitlines()] == [1, 2, 3, 4]
     told = run("dedupe", table, "--kind", "record", "--policy", "key desc, name desc", "-o", kept)
     assert "no row has the field" not in told.stderr, told.stderr
@@ -501,3 +502,26 @@ def test_a_table_of_which_no_row_can_be_stored_is_told_by_a_value(tmp_path):
     for one in (names, names[::-1]):
         told = failed("link", *one, "-o", tmp_path / "pairs.csv", "--compare", "born=date:31")
         assert "'born' is '19700231'" in told
+
+
+def test_names_that_differ_in_their_case_are_told_and_what_counts_where_nothing_is_learnt(tmp_path):
+    """Only the country is in both tables, and three values are of too many rows."""
+    for side, header in (("l", "id,Name,City,country"), ("r", "id,name,town,country")):
+        rows = [f"{side}{n},n{n * 7:x} lee,c{n},{'xyz'[n % 3]}" for n in range(150)]
+        (tmp_path / f"{side}.csv").write_text("\n".join([header, *rows]))
+    asked = (tmp_path / "l.csv", tmp_path / "r.csv", "-o", tmp_path / "m.csv")
+    told = done("link", *asked).stderr
+    left_out = [line for line in told.splitlines() if "is left out because" in line]
+    assert left_out == [
+        "column 'Name' is left out because it is only in the left table; the right one has "
+        "'name': rename one",
+        "column 'City' is left out because it is only in the left table",
+        "column 'name' is left out because it is only in the right table",
+        "column 'town' is left out because it is only in the right table",
+    ]
+    assert "only rows that are equal in all columns that both have ('country') count as" in told
+    refused = run("link", *asked, "--save-settings", tmp_path / "settings.json")
+    assert refused.exit_code == 2
+    assert "the right one has 'name'" in refused.stderr
+    assert "the right one has 'name'" in done("link", *asked, "--rule", "country",
+                                              "--threshold", 1).stderr  # fmt: skip

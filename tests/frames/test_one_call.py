@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 from datetime import UTC, date, datetime, time, timedelta, timezone
@@ -366,6 +367,22 @@ def test_of_columns_of_few_values_equal_rows_are_the_same(tmp_path):
         simdb.dedupe(rows, **asked, store=tmp_path / "s.simdb")
 
 
+def test_columns_that_do_not_tell_rows_apart_are_told_where_no_row_is_alike():
+    left, right = (
+        [{"name": name, "city": "york", "zip": "10001"}] for name in ("robert lee", "bob lee")
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert simdb.link(left, right, item=["name", "city", "zip"]) == []
+    assert [str(one.message) for one in caught] == [
+        "no two rows agree in any column that tells rows apart; only rows that are equal in all "
+        "columns that item= names ('name', 'city', 'zip'), left out or not, count as the same",
+        "column 'city' is left out because it is the same everywhere",
+        "column 'zip' is left out because it is the same everywhere",
+    ]
+    assert {one.filename for one in caught} == {__file__}
+
+
 def test_distances_are_told_as_distances():
     frame = pl.DataFrame({"hash": [0, 1, 2**60], "name": ["a", "b", "c"]})
     found = simdb.pairs(frame, item="hash", key="name", kind=simdb.Bits(64), max_distance=2)
@@ -651,6 +668,7 @@ def test_a_bound_that_cannot_be_is_refused_also_where_nothing_is_alike(bound):
 
 
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
+@pytest.mark.filterwarnings("ignore:column .* is left out because")
 @pytest.mark.parametrize(("library", "columns"), grid(LIBRARIES, UNEQUAL, step=4))
 def test_where_nothing_is_learnt_no_unequal_row_is_lost(library, columns):
     _, make, rows_of = LIBRARIES[library]
@@ -662,6 +680,7 @@ def test_where_nothing_is_learnt_no_unequal_row_is_lost(library, columns):
 
 
 @pytest.mark.filterwarnings("ignore:.*only rows that are equal in all columns")
+@pytest.mark.filterwarnings("ignore:column .* is left out because")
 @pytest.mark.parametrize("library", UNLIKE)
 def test_where_nothing_is_learnt_rows_that_lack_the_same_are_equal(library):
     _, make, rows_of = LIBRARIES[library]

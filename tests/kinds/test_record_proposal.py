@@ -66,6 +66,29 @@ def test_a_column_is_compared_by_what_it_holds_and_has_a_rule_that_is_not_too_la
     assert list(found.pairs) == [" and ".join(map(str, rule)) for rule in found.kind.rules]
 
 
+def test_a_column_whose_name_differs_in_case_or_blanks_is_told_beside_the_other():
+    left = [{"name": f"ann {n}", "Town": f"t{n}", "Zip": n, "zip": n} for n in range(40)]
+    right = [{"name": f"ann {n}", "town ": f"t{n}", "zip": n} for n in range(40)]
+    assert simdb.propose_record(left, right).left_out == {
+        "Town": "is only in the left table; the right one has 'town ': rename one",
+        "Zip": "is only in the left table",
+        "town ": "is only in the right table",
+    }
+
+
+def test_an_error_has_the_columns_that_it_does_not_name():
+    left: list[dict[str, Any]] = [{"a": 1, "same": "x", "b": 2}]
+    right: list[dict[str, Any]] = [{"a": 9999, "same": "x", "c": 3}]
+    with pytest.raises(simdb.NothingAlikeError, match="no two rows agree in any column") as caught:
+        simdb.propose_record(left, right)
+    assert [*caught.value.left_out] == ["same", "b", "c"]
+    for rows in left, right:
+        del rows[0]["a"]
+    with pytest.raises(simdb.NothingAlikeError, match=r"'same' is the same everywhere$") as caught:
+        simdb.propose_record(left, right)
+    assert [*caught.value.left_out] == ["b", "c"]
+
+
 @pytest.mark.parametrize("infinite", ["inf", "-Infinity"])
 def test_infinite_numbers_of_a_column_are_missing_ones(infinite):
     rows = [{**row(number), "size": number / 7 if number % 4 else infinite} for number in range(99)]
@@ -222,6 +245,11 @@ def test_what_is_given_overrules_the_proposal():
     ("right", "named", "problem"),
     [
         ([{"other": "a"}], {}, "the tables share no column to compare$"),
+        (
+            [{" NAME": "a"}],
+            {},
+            "share no column to compare; the left one has 'name', the right one ' NAME': rename",
+        ),
         (
             [{"empty": "a", "same": "x"}],
             {},

@@ -164,9 +164,14 @@ def propose_record(
         told = "; ".join(f"{name!r} {problem}" for name, problem in left_out.items())
         if not shared:
             which = "the table has" if right is None else "the tables share"
-            raise ConfigurationError(f"{which} no column to compare")
+            other = "".join(
+                f"; the left one has {short(name)}, the right one {short(twin)}: rename one"
+                for name, twin in [*_twins(tables).items()][:1]
+            )
+            raise ConfigurationError(f"{which} no column to compare{other}")
         which = "the table" if right is None else "both tables"
-        raise NothingAlikeError(f"no column of {which} tells rows apart: {told}")
+        told = f"no column of {which} tells rows apart: {told}"
+        raise NothingAlikeError(told, left_out=alone)
     left_out |= alone
     if len(made) > MOST_FIELDS:
         raise ConfigurationError(
@@ -179,7 +184,7 @@ def propose_record(
     if candidates:
         given = estimate.counted(Record(made, candidates))
         return Proposal(given, reasons, left_out, dict(estimate.of(given.rules)))
-    rules = _rules(estimate)
+    rules = _rules(estimate, left_out)
     words = {" and ".join(map(str, rule)): pairs for rule, pairs in rules.items()}
     return Proposal(estimate.counted(Record(made, list(rules))), reasons, left_out, words)
 
@@ -235,15 +240,35 @@ def _shared(tables: Sequence[Sequence[Row]]) -> list[str]:
     return [name for name in names[0] if name in names[-1]]
 
 
+def _of_one(tables: Sequence[Sequence[Row]]) -> list[list[str]]:
+    """Return the names of columns that the first has alone, and those that the last has."""
+    names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
+    first, last = names[0], names[-1]
+    sides = (first, last), (last, first)
+    return [[name for name in own if name not in others] for own, others in sides]
+
+
+def _twins(tables: Sequence[Sequence[Row]]) -> dict[str, str]:
+    """Return columns of the left table alone, each with that of the right one meant by its name.
+
+    The two names are equal but for the case of letters and blanks around them.
+    """
+    left, right = _of_one(tables)
+    meant = {_meant_by(name): name for name in reversed(right)}
+    return {name: meant[_meant_by(name)] for name in left if _meant_by(name) in meant}
+
+
+def _meant_by(name: str) -> str:
+    return str(name).strip().casefold()
+
+
 def _alone(tables: Sequence[Sequence[Row]]) -> dict[str, str]:
     """Return the columns that one of two tables has alone, each with what to tell of it."""
-    names = [dict.fromkeys(chain.from_iterable(side)) for side in tables]
-    return {
-        name: f"{OF_ONE_TABLE} {side} table"
-        for side, own, others in zip(("left", "right"), names, reversed(names), strict=False)
-        for name in own
-        if name not in others
-    }
+    left, right = _of_one(tables)
+    told = dict.fromkeys(left, f"{OF_ONE_TABLE} left table")
+    for name, twin in _twins(tables).items():
+        told[name] += f"; the right one has {short(twin)}: rename one"
+    return told | dict.fromkeys(right, f"{OF_ONE_TABLE} right table")
 
 
 def _is_there(value: Any) -> bool:
@@ -459,8 +484,11 @@ def _fits(items: RecordItems, row: Row) -> bool:
     return True
 
 
-def _rules(estimate: _Estimate) -> dict[Rule, float]:
-    """Return rules of one field each, and of two for fields that make none alone."""
+def _rules(estimate: _Estimate, left_out: Mapping[str, str]) -> dict[Rule, float]:
+    """Return rules of one field each, and of two for fields that make none alone.
+
+    NothingAlikeError: there are none; it has the columns that were left out.
+    """
     chosen: dict[Rule, float] = {}
     others = []
     for parts in map(_ladder, estimate.fields):
@@ -480,9 +508,11 @@ def _rules(estimate: _Estimate) -> dict[Rule, float]:
         chosen = estimate.fitting([tuple(others)])
     if not chosen:
         if not any(pairs for _, pairs in estimate.of([(part,) for part in others])):
-            raise NothingAlikeError("no two rows agree in any column")
+            told = "no two rows agree in any column that tells rows apart"
+            raise NothingAlikeError(told, left_out=left_out)
         raise NothingAlikeError(
-            f"no rule proposes some pairs, and at most {estimate.most:,} (rules may be given)"
+            f"no rule proposes some pairs, and at most {estimate.most:,} (rules may be given)",
+            left_out=left_out,
         )
     return _cheapest(chosen, estimate.rows * PAIRS_OF_ALL)
 
