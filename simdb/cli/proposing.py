@@ -31,6 +31,7 @@ from simdb.kinds.records.proposal import (
     propose_record,
     sampled,
 )
+from simdb.kinds.records.rules import rule_of
 from simdb.kinds.whole import told_of_whole_rows, whole_rows
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
@@ -238,6 +239,7 @@ def proposed(sides: Sequence[Side], choices: RuleChoices, telling: Working) -> P
                 f"--rule {text} means {' and '.join(text.split('+'))}; the one column of this name "
                 f"is {json.dumps(text, ensure_ascii=False)}, quotation marks included"
             )
+    _require_no_keys(sides, choices)
 
     def known(left_out: Mapping[str, str]) -> dict[str, str]:
         """Leave out keys, and columns that are in both tables, but not in the rows drawn."""
@@ -260,6 +262,19 @@ def proposed(sides: Sequence[Side], choices: RuleChoices, telling: Working) -> P
         _tell_left_out(telling, left_out)
         raise NothingAlikeError(error.problem, left_out=left_out) from error
     return dataclasses.replace(proposal, left_out=known(proposal.left_out))
+
+
+def _require_no_keys(sides: Sequence[Side], choices: RuleChoices) -> None:
+    """Raise UsageError if a rule or a comparison names the column of the keys of a table."""
+    parts = (part for rule in choices.rules() for part in rule_of(rule))
+    named = {field.name for field in choices.fields()}.union(*(part.names for part in parts))
+    for side in sides:
+        if side.key in named:
+            option = "--id-field" if side.key == sides[0].key else "--right-id-field"
+            raise UsageError(
+                f"{side.name}: column {side.key!r} has the keys, which are not compared; "
+                f"{option} names another"
+            )
 
 
 def tell_choice(telling: Working, sides: Sequence[Side], proposal: Proposal | None) -> None:

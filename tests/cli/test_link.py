@@ -525,3 +525,14 @@ def test_names_that_differ_in_their_case_are_told_and_what_counts_where_nothing_
     assert "the right one has 'name'" in refused.stderr
     assert "the right one has 'name'" in done("link", *asked, "--rule", "country",
                                               "--threshold", 1).stderr  # fmt: skip
+
+
+@pytest.mark.parametrize("named", [["--compare", "{}=exact"], ["--rule", "{}"]])
+def test_keys_are_told_to_be_no_field(tmp_path, named):
+    (tmp_path / "l.csv").write_text("id,name\n1,ann\n2,bob\n")
+    (tmp_path / "r.csv").write_text("ref,name\n1,ann\n2,bob\n")
+    for column, option in (("id", "--id-field"), ("ref", "--right-id-field")):
+        told = failed("link", tmp_path / "l.csv", tmp_path / "r.csv", "--threshold", 1, "-o", "-",
+                      *(one.format(column) for one in named))  # fmt: skip
+        problem = f"column '{column}' has the keys, which are not compared; {option} names another"
+        assert problem in told
