@@ -333,6 +333,10 @@ def test_tables_of_which_nothing_looks_alike_are_copied_and_linked_to_nothing(tm
     told = run("link", one, other, "-o", output)
     assert (told.exit_code, output.read_text()) == (0, "left,right,similarity\n")
     assert "warning: no two rows agree in any column" in told.stderr
+    one.write_text("id,name,town\n1,ann smith,york\n")
+    other.write_text("id,name,town\n2,xx,york\n")
+    told = run("link", one, other, "-o", output)
+    assert "that both have ('name', 'town'), left out or not, count as the same" in told.stderr
 
 
 @pytest.mark.parametrize("name", ["none.csv", "empty.csv", "none.jsonl", "none.parquet"])
