@@ -3835,6 +3835,41 @@ FAULTS = (
         "self._then.pop().run()",
         "tests/test_threads.py -k follows_a_task",
     ),
+    Fault(
+        "cli",
+        "cli/output.py",
+        "        if not makes_folders:\n            require_folders(*named)\n",
+        "",
+        "tests/cli/test_extras.py -k folder_of_an_output",
+    ),
+    Fault(
+        "files",
+        "files/writing.py",
+        "    if promised in TABLES:\n        require(",
+        "    if False:\n        require(",
+        "tests/cli/test_extras.py -k table_as_output",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        "_Table) else (0, 1)",
+        "_Table) else (1, 0)",
+        "tests/frames/test_one_call.py -k collection_on_the_right",
+    ),
+    Fault(
+        "kinds/records",
+        "kinds/records/proposal.py",
+        "            left_out=left_out,\n",
+        "",
+        "tests/cli/test_link.py -k differ_in_their_case",
+    ),
+    Fault(
+        "cli",
+        "cli/proposing.py",
+        "        if side.key in named:",
+        "        if False:",
+        "tests/cli/test_link.py -k told_to_be_no_field",
+    ),
 )
 
 
