@@ -3819,7 +3819,7 @@ FAULTS = (
         "storage/file/environment.py",
         "            self.close_if_free()\n",
         "            self.close()\n",
-        "tests/storage/test_environment_processes.py -k outlives_its_store",
+        "tests/storage/test_environment_processes.py -k outlives_all_users",
     ),
     Fault(
         "storage",

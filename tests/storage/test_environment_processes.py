@@ -570,3 +570,15 @@ def test_an_iterator_that_outlives_its_store_ends_while_others_open_one_or_fork(
         assert environment.is_held
     environments.require_not_held(tmp_path / "s.simdb")  # which closes what nobody uses
     assert environment.is_finished
+
+
+def test_a_snapshot_that_outlives_all_users_ends_while_another_thread_opens_or_reads(environment):
+    snapshot = environment.read()
+    environments.give_up(environment, None)
+    with environment.gate:
+        ending = Call(snapshot.close)
+        ending.join(10)
+        assert not ending.is_alive()
+        assert environment.is_held
+    environments.require_not_held(environment.path)
+    assert environment.is_finished
