@@ -546,6 +546,9 @@ def open_database(
         NotADatabaseError: the file is not a store.
         FormatVersionError: the file has another format.
         CorruptionError: the file is damaged.
+        StorageError: it may not be read here; or, with ``untrusted``, not be verified: for want of
+            memory, say.
+        MissingExtraError: with ``untrusted``: a kind in it needs a library that is not installed.
         DatabaseBusyError: without ``read_only``: another writer held the store for longer than
             ``busy_timeout``.
     """

@@ -17,38 +17,57 @@ import sys
 from pathlib import Path
 
 from simdb import kinds
-from simdb.errors import CorruptionError, FormatVersionError, NotADatabaseError, StorageError
+from simdb.errors import (
+    CorruptionError,
+    FormatVersionError,
+    MissingExtraError,
+    NotADatabaseError,
+    SimdbError,
+    StorageError,
+)
 from simdb.storage.file.creation import structure_problems
 
-# Exit codes of the child.
-_UNKNOWN = 7
-_NO_STORE: dict[int, type[StorageError]] = {8: FormatVersionError, 9: NotADatabaseError}
+# Exit codes of the child, where what it says is no damage.
+_UNKNOWN, _NOT_READ = 7, 10
+_PASSED_ON: dict[int, type[SimdbError]] = {
+    8: FormatVersionError,
+    9: NotADatabaseError,
+    11: MissingExtraError,
+}
 _PROGRAM = f"""
 import contextlib
 import importlib
 import sys
 import simdb
+from simdb.extras import is_for_want_of_memory
 path, word, *modules = sys.argv[1:]
 for module in modules:
     with contextlib.suppress(Exception):
         importlib.import_module(module)
 try:
-    opened = simdb.open(path, read_only=True, threads=1)
-except (simdb.FormatVersionError, simdb.NotADatabaseError) as error:
+    with simdb.open(path, read_only=True, threads=1) as database:
+        report = database.check(deep=True)
+        for problem in reversed(report.problems[:3]):  # of what is told, the last line is shown
+            print(f"{{problem.table}}, {{problem.record}}: {{problem.problem}}", file=sys.stderr)
+        for name in {{problem.record for problem in report.problems if problem.table == "meta"}}:
+            try:
+                database[name]
+            except simdb.UnknownKindError as error:
+                print(error, file=sys.stderr)
+                raise SystemExit({_UNKNOWN})
+            except simdb.SimdbError:
+                pass
+except simdb.CorruptionError:
+    raise
+except (simdb.StorageError, simdb.MissingExtraError) as error:
     print(error, file=sys.stderr)
-    raise SystemExit(8 if isinstance(error, simdb.FormatVersionError) else 9)
-with opened as database:
-    report = database.check(deep=True)
-    for problem in reversed(report.problems[:3]):  # of what is told, the last line is shown
-        print(f"{{problem.table}}, {{problem.record}}: {{problem.problem}}", file=sys.stderr)
-    for name in {{problem.record for problem in report.problems if problem.table == "meta"}}:
-        try:
-            database[name]
-        except simdb.UnknownKindError as error:
-            print(error, file=sys.stderr)
-            raise SystemExit({_UNKNOWN})
-        except simdb.SimdbError:
-            pass
+    codes = {{{", ".join(f"simdb.{kind.__name__}: {code}" for code, kind in _PASSED_ON.items())}}}
+    raise SystemExit(codes.get(type(error), {_NOT_READ}))
+except (MemoryError, ImportError) as error:
+    if isinstance(error, ImportError) and not is_for_want_of_memory(error):
+        raise
+    print("out of memory", file=sys.stderr)
+    raise SystemExit({_NOT_READ})
 if report.sound:
     print(word)
 """
@@ -59,8 +78,9 @@ def require_sound(path: Path) -> None:
     """Refuse a file that LMDB, or simdb, could not read safely, or that contradicts itself.
 
     CorruptionError says what was found first. StorageError: a lock file lies beside it that no
-    store has, it is no store of this format, no child process could be started, or the child does
-    not know a kind or a tokeniser in the store.
+    store has, it is no store of this format, no child process could be started, or the child could
+    not read it for want of memory or of a permission, say, or does not know a kind or a tokeniser
+    in the store. MissingExtraError: a kind in the store needs a library that is not installed.
     """
     _require_usual_lock_files(path)
     problems = structure_problems(path)
@@ -88,8 +108,10 @@ def require_sound(path: Path) -> None:
                 f"{path} cannot be verified: {end}. A child process verifies it, which imports the "
                 "modules that define what is registered here, but not the program that is run"
             )
-        if child.returncode in _NO_STORE:
-            raise _NO_STORE[child.returncode](end)
+        if child.returncode in _PASSED_ON:
+            raise _PASSED_ON[child.returncode](end)
+        if child.returncode == _NOT_READ:
+            raise StorageError(f"{path} cannot be verified: {end.removeprefix(f'{path}: ')}")
         if child.returncode < 0:
             end = f"reading it ended the process ({signal.Signals(-child.returncode).name})"
         raise CorruptionError(f"{path} is damaged: {end}; not opened")

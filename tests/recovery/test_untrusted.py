@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import lmdb
@@ -16,6 +18,7 @@ from simdb.batches.signer import Signer
 from simdb.errors import (
     CorruptionError,
     FormatVersionError,
+    MissingExtraError,
     NotADatabaseError,
     StorageError,
 )
@@ -212,3 +215,54 @@ def test_a_record_of_another_form_is_a_problem_and_no_fault(
     assert any("a record has another form" in one.problem for one in told), told
     with pytest.raises(CorruptionError, match="a record has another form"):
         simdb.open(store, untrusted=True)
+
+
+def test_a_library_that_verifying_needs_is_told_as_everywhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forked_reader: None
+) -> None:
+    monkeypatch.setitem(sys.modules, "jellyfish", SimpleNamespace(soundex=str.upper))
+    path = tmp_path / "s.simdb"
+    sounding = simdb.Field("name", prepare=["soundex"])
+    with simdb.open(path, threads=1) as database:
+        database.collection("c", simdb.Record([sounding])).add(1, {"name": "Ann"})
+    simdb.open(path, untrusted=True).close()
+    monkeypatch.setitem(sys.modules, "jellyfish", None)
+    with pytest.raises(MissingExtraError, match=r"^'soundex' needs the phonetics extra"):
+        simdb.open(path, untrusted=True)
+
+
+def test_a_store_that_cannot_be_read_here_is_not_called_damaged(
+    store: Path, monkeypatch: pytest.MonkeyPatch, forked_reader: None
+) -> None:
+    monkeypatch.setattr(creation, "address_space", lambda: (2**30, 2**26))
+    told = f"^{re.escape(str(store))} cannot be verified: the limit on address space leaves 64 MiB"
+    with pytest.raises(StorageError, match=told) as raised:
+        simdb.open(store, untrusted=True)
+    assert type(raised.value) is StorageError
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (MemoryError(), "cannot be verified: out of memory"),
+        (ImportError("a.so: failed to map segment"), "cannot be verified: out of memory"),
+        (CorruptionError("a block is wrong"), "is damaged: .*a block is wrong; not opened"),
+        (ImportError("no such name"), "is damaged: ImportError: no such name; not opened"),
+        (RuntimeError("nobody knows"), "is damaged: RuntimeError: nobody knows; not opened"),
+    ],
+    ids=repr,
+)
+def test_what_nobody_foresaw_is_damage_and_want_of_memory_is_none(
+    store: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    forked_reader: None,
+    raised: Exception,
+    told: str,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise raised
+
+    monkeypatch.setattr(simdb.Database, "check", fail)
+    with pytest.raises(StorageError, match=told) as error:
+        simdb.open(store, untrusted=True)
+    assert isinstance(error.value, CorruptionError) == ("damaged" in told)
