@@ -34,9 +34,12 @@ Where to look:
 
 from __future__ import annotations
 
+from simdb import starting  # before all others: from here on Ctrl-C is quiet in the command
+
+# isort: split
 from typing import TYPE_CHECKING, Any
 
-from simdb import late, starting
+from simdb import late
 
 if TYPE_CHECKING:
     from simdb.collection import Collection, CollectionView
@@ -288,6 +291,7 @@ _PARTS = ("errors", "evidence", "kernels", "kinds", "lsh", "results")
 if not TYPE_CHECKING:  # a type checker would take every name for one of these
 
     def __getattr__(name: str) -> Any:
+        starting.finish()  # whoever asks is no command that starts, even if it is called simdb
         if name in _MODULES:
             module = late.module(_MODULES[name])
             value = getattr(module, "open_database" if name == "open" else name)
@@ -302,6 +306,3 @@ if not TYPE_CHECKING:  # a type checker would take every name for one of these
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "__version__"})
-
-
-starting.finish()

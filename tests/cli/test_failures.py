@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import simdb
+from simdb import starting
 from simdb.cli import main, search
 from simdb.cli.failures import told_when_interrupted
 from tests.support import cli_stores
@@ -349,14 +350,56 @@ main()
     assert time.monotonic() - began < 50
 
 
-def test_the_usual_report_of_errors_is_back_when_simdb_is_imported():
+@pytest.mark.parametrize("name", ["simdb.late", "msgspec", "simdb.cli", "simdb.cli.collector"])
+def test_an_interruption_while_the_command_loads_is_quiet(name):
+    code = f"""
+import signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["/usr/bin/simdb", "--version"]
+from simdb.cli import main
+main()
+"""
+    ended = interpreted(code, code=130)
+    assert (ended.stdout, ended.stderr) == ("", "")
+
+
+def test_an_interruption_is_told_as_usual_once_simdb_is_used_or_its_command_begins():
     code = """
 import sys
 usual, sys.argv = sys.excepthook, ["simdb"]
 import simdb
-print(sys.excepthook is usual, simdb.starting.is_command())
+print(sys.excepthook is usual)
+simdb.SimdbError
+print(sys.excepthook is usual)
+sys.excepthook = simdb.starting._quiet_hook
+from simdb import cli
+cli.collector.rest = lambda: sys.exit(sys.excepthook is not usual)
+cli.main()
 """
-    assert interpreted(code).stdout == "True True\n"
+    assert interpreted(code).stdout == "False\nTrue\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "began", "is_command"),
+    [
+        ("/usr/bin/simdb", ["python", "/usr/bin/simdb"], True),
+        ("-m", ["python", "-X", "dev", "-m", "simdb"], True),
+        ("-m", ["python", "-msimdb"], True),
+        ("-m", ["python", "-m", "pytest"], False),
+        ("simdb.py", ["python", "simdb.py"], False),
+        ("-c", ["python", "-c", "import simdb"], False),
+        ("", ["python"], False),
+    ],
+)
+def test_only_the_own_process_of_the_command_is_quiet(monkeypatch, program, began, is_command):
+    for arguments in ([], ["list", "-m", "simdb"]):
+        monkeypatch.setattr(sys, "argv", [program, *arguments])
+        monkeypatch.setattr(sys, "orig_argv", [*began, *arguments])
+        assert starting.is_command() == is_command
 
 
 def test_a_damaged_store_names_the_repair_that_takes_it(tmp_path):
