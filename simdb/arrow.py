@@ -29,8 +29,8 @@ from msgspec import Struct
 
 from simdb.arguments import can_be_iterated, require_once, short
 from simdb.arrays import Int64s, UInt8s
-from simdb.errors import BadItemError, MissingExtraError, Remedy, UsageError, WrongTypeError
-from simdb.extras import of_extra
+from simdb.errors import BadItemError, Remedy, UsageError, WrongTypeError
+from simdb.extras import of_extra, optional
 from simdb.ragged import ByteStrings, Column
 
 BATCH_ROWS = 10_000
@@ -72,7 +72,7 @@ def library() -> Any:
     """Return pyarrow.
 
     Raises:
-        MissingExtraError: it is not installed.
+        MissingExtraError: it is not installed, or cannot be loaded.
     """
     with of_extra("arrow", "Arrow tables need"):
         import pyarrow
@@ -80,27 +80,22 @@ def library() -> Any:
 
 
 def parquet() -> Any:
-    """Return pyarrow's module for Parquet files; MissingExtraError if it is not installed."""
-    library()
-    import pyarrow.parquet
-
+    """Return pyarrow's module for Parquet files; MissingExtraError as of ``library``."""
+    with of_extra("arrow", "Arrow tables need"):
+        import pyarrow.parquet
     return pyarrow.parquet
 
 
 def require_pandas() -> None:
-    """Raise MissingExtraError if pandas is not installed."""
-    try:
+    """Raise MissingExtraError if pandas is not installed, or cannot be loaded."""
+    with optional("to_pandas needs pandas", "pandas"):
         import_module("pandas")
-    except ImportError as error:
-        raise MissingExtraError("to_pandas needs pandas: pip install pandas") from error
 
 
 def polars() -> Any:
-    """Return polars; MissingExtraError if it is not installed."""
-    try:
+    """Return polars; MissingExtraError if it is not installed, or cannot be loaded."""
+    with optional("to_polars needs polars", "polars"):
         import polars
-    except ImportError as error:
-        raise MissingExtraError("to_polars needs polars: pip install polars") from error
     return polars
 
 

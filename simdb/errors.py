@@ -247,7 +247,7 @@ class UnknownTokeniserError(UnknownKindError):
 
 
 class MissingExtraError(UsageError, ImportError):
-    """An optional library is not installed; the message names the extra that installs it."""
+    """An optional library is not installed, or cannot be loaded; the message names its extra."""
 
 
 class OperationInterruptedError(UsageError):

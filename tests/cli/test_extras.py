@@ -13,7 +13,7 @@ import pytest
 import simdb
 from simdb.cli import failures
 from simdb.errors import MissingExtraError
-from simdb.extras import of_extra
+from simdb.extras import of_extra, optional, require
 from tests.support.commands import failed, run, write_rows
 
 ROWS = [{"id": "a", "text": "one two three four"}, {"id": "b", "text": "one two three four!"}]
@@ -140,6 +140,74 @@ def test_a_fault_of_simdb_is_no_missing_extra():
     told = pytest.raises(MissingExtraError, match=r'b the a extra: pip install "simdb-store\[a\]"')
     with told, of_extra("a", "b"):
         __import__("nothing_of_that_name")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ImportError("numpy.core.multiarray failed to import"),
+        AttributeError("_ARRAY_API not found"),
+        ModuleNotFoundError("No module named 'broken.part'", name="broken.part"),
+        OSError(2, "libbroken.so: cannot open"),
+    ],
+    ids=repr,
+)
+def test_a_library_that_cannot_be_loaded_is_not_called_missing(tmp_path, monkeypatch, fault):
+    source = f"raise {type(fault).__name__}(*{fault.args!r})"
+    if isinstance(fault, ModuleNotFoundError):
+        source = "import broken.part"
+    write_package(tmp_path, monkeypatch, source)
+    with pytest.raises(MissingExtraError) as raised:
+        require("a", "a thing needs", "broken")
+    told = "a thing needs the a extra, which is installed but cannot be loaded: "
+    assert str(raised.value) == f"{told}{type(fault).__name__}: {fault}"
+    assert type(raised.value.__cause__) is type(fault)
+    refused = pytest.raises(MissingExtraError, match=r"^b needs c, which is installed but")
+    with refused, optional("b needs c", "c"):
+        __import__("broken")
+
+
+def write_package(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """Make a library that is found, and does what a source says when it is imported."""
+    (folder / "broken").mkdir()
+    (folder / "broken" / "__init__.py").write_text(source)
+    monkeypatch.syspath_prepend(folder)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("raise KeyboardInterrupt", KeyboardInterrupt),
+        ("raise MemoryError", MemoryError),
+        ("raise TimeoutError('of a handler')", TimeoutError),
+        ("class Told(Exception): pass\nraise Told", Exception),
+        ("__name__ = 'simdb.part'\nprint(absent)", NameError),  # as a module of ours with a fault
+    ],
+)
+def test_what_is_no_fault_of_a_library_goes_through(tmp_path, monkeypatch, source, expected):
+    write_package(tmp_path, monkeypatch, source)
+    with pytest.raises(expected) as raised:
+        require("a", "a thing needs", "broken")
+    assert not isinstance(raised.value, MissingExtraError)
+
+
+def test_a_broken_library_is_told_by_commands_that_need_it(tmp_path, monkeypatch):
+    faults = {
+        "scipy": "ImportError: numpy.core.multiarray failed to import",
+        "pyarrow": "AttributeError: the interface of arrays is another",
+    }
+    for library, fault in faults.items():
+        kind, _, told = fault.partition(": ")
+        (tmp_path / f"{library}.py").write_text(f"raise {kind}({told!r})")
+        monkeypatch.delitem(sys.modules, library, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    rows = write_rows(tmp_path / "rows.jsonl", ROWS)
+    table = tmp_path / "rows.parquet"
+    table.touch()
+    said = failed("tune", rows, "--text-field", "text", "--ask", "3")
+    assert said.endswith(f"which is installed but cannot be loaded: {faults['scipy']}")
+    said = failed("dedupe", table, "-o", tmp_path / "out.parquet", "--id-field", "id")
+    assert said.endswith(f"which is installed but cannot be loaded: {faults['pyarrow']}")
 
 
 def test_want_of_memory_is_no_missing_extra(tmp_path):

@@ -291,7 +291,7 @@ def test_without_java_or_pyspark_the_error_says_what_to_install(monkeypatch, tmp
         sessions.require_java()
 
     def missing(name: str) -> ModuleType:
-        raise ImportError(name)
+        raise ModuleNotFoundError(name=name.partition(".")[0])
 
     monkeypatch.setattr(sessions, "import_module", missing)
     with pytest.raises(MissingExtraError, match=r"simdb-store\[spark\]"):
