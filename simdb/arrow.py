@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from simdb.arguments import can_be_iterated, require_once, short
+from simdb.arguments import can_be_iterated, require_once, several, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, Remedy, UsageError, WrongTypeError
 from simdb.extras import of_extra, optional
@@ -140,6 +140,38 @@ def is_table(data: object) -> bool:
 def _is_data_set(data: object) -> bool:
     """Whether an object is a data set of Hugging Face; nothing is imported to tell."""
     return hasattr(data, "with_format") and hasattr(data, "column_names")
+
+
+def require_no_table(name: str, given: object, of: str, column: str) -> None:
+    """Raise WrongTypeError for a table, which a loop would take the columns of, or their names.
+
+    Args:
+        name, of: of the argument, and what it is to have one by one.
+        column: an example of one that has them.
+    """
+    # Asked of the type: a row of a Series may be named "columns".
+    has_columns = any(hasattr(type(given), one) for one in ("columns", "column_names", "schema"))
+    if has_columns and (is_table(given) or is_pandas(given)):
+        listed = ".to_pylist()" if hasattr(given, "to_pylist") else ""
+        raise WrongTypeError(
+            f"{name} must be an iterable of {of}, not {type(given).__name__}: "
+            f"give one column of it, as frame[{column!r}]{listed}"
+        )
+
+
+def one_by_one(name: str, given: Any, of: str, column: str) -> Iterable[Any]:
+    """Return items that can be iterated; WrongTypeError for a table, and for what names them."""
+    require_no_table(name, given, of, column)
+    _require_no_mapping(name, given, of)
+    return several(name, given, of)
+
+
+def _require_no_mapping(name: str, given: object, of: str) -> None:
+    if isinstance(given, Mapping):
+        raise WrongTypeError(
+            f"{name} must be an iterable of {of}, not {type(given).__name__}, of which a loop "
+            "takes the keys: give its values(), or one of them"
+        )
 
 
 def batches(data: Any) -> tuple[Any, Iterator[Any]]:
@@ -550,12 +582,14 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
 
     Raises:
         UsageError: as ``rows_of``; or an item is null.
-        WrongTypeError: it is a single text, or bytes.
+        WrongTypeError: it is a single text, or bytes, or a mapping.
     """
     if isinstance(data, str | bytes):
         raise WrongTypeError(f"several items are searched for, not one {type(data).__name__}")
     if item is not None and isinstance(data, list) and not isinstance(next(iter(data), None), dict):
         raise UsageError("item names a column of a table, but the items are a list: leave it out")
+    if not is_table(data):
+        _require_no_mapping("items", data, "items")
     rows = rows_of(data, None, item, ())
     return _items_of_rows(rows) if is_table(data) else rows
 

@@ -282,6 +282,7 @@ class CollectionView(Tabular):
             KeyNotFoundError: one of the keys is not stored.
             ConfigurationError: there is no probable index.
         """
+        arrow.require_no_table("keys", keys, "keys", "id")
         wanted = list(several("keys", keys))
         with self._opened() as opened:
             numbers = [opened.reader.find(encode_user_key(key)) for key in wanted]
@@ -2009,6 +2010,7 @@ class Collection(CollectionView):
         """
         require_choice("missing", missing, "error", "skip")
         at_once = require_truth("at_once", at_once)
+        arrow.require_no_table("keys", keys, "keys", "id")
         deleted = 0
         for batch in _distinct_batches(keys, sys.maxsize if at_once else DELETED_AT_ONCE):
             with self._handle.writing() as access:

@@ -12,6 +12,7 @@ import numpy as np
 from simdb import kernels
 from simdb.arguments import several
 from simdb.arrays import UInt16s
+from simdb.arrow import one_by_one
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.exact.thresholds import Threshold, ThresholdLike
 from simdb.kinds import Items, Kind, require
@@ -127,6 +128,7 @@ def plan_exact(
 
     Raises:
         ConfigurationError: the floor is out of range, or the kind has no exact index.
+        WrongTypeError: the sample is a table or a mapping.
         BadItemError: an item cannot be stored; ``row`` says which, from 0.
 
     >>> import simdb
@@ -138,7 +140,7 @@ def plan_exact(
     floor, items = _floor(kind, exact_floor), kind.make_items(b"")
     count = item_bytes = symbols = postings = largest = 0
     nothing = np.empty(0, np.uint64)
-    remaining = iter(several("sample", sample, "items"))
+    remaining = iter(one_by_one("sample", sample, "items", "text"))
     while part := list(islice(remaining, SAMPLED_AT_ONCE)):
         encoded = list(_encoded(items, part, count))
         sets = items.symbols(encoded)

@@ -26,10 +26,10 @@ from simdb.arguments import (
     number_within,
     require_function,
     require_whole,
-    several,
     short,
 )
 from simdb.arrays import Float64s, Int64s
+from simdb.arrow import one_by_one
 from simdb.database import open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
 from simdb.exact.thresholds import Threshold
@@ -196,7 +196,8 @@ def tune(
 
     Raises:
         ConfigurationError: there are no two texts, or a threshold is out of range.
-        WrongTypeError: ``tried`` is not pairs of a name and a ``simdb.Text``.
+        WrongTypeError: ``texts`` is a table or a mapping, or ``tried`` is not pairs of a name and
+            a ``simdb.Text``.
         BadItemError: an item is not a text.
     """
     require_function("progress", progress)
@@ -208,7 +209,7 @@ def tune(
     if (least := min(thresholds)) <= LOWEST:
         raise ConfigurationError(f"thresholds must be above 0.5 and at most 1, not {short(least)}")
     settings = _settings(TRIED if tried is None else tried)
-    chosen = list(islice(several("texts", texts), min(sample, sys.maxsize)))
+    chosen = list(islice(one_by_one("texts", texts, "texts", "text"), min(sample, sys.maxsize)))
     if len(chosen) < 2:
         raise ConfigurationError(
             f"a sample needs at least two texts to compare, and there are {len(chosen)}"

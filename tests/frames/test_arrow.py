@@ -480,6 +480,55 @@ def test_without_pandas_it_is_named(texts, monkeypatch):
         texts.pairs().to_pandas()
 
 
+TWO_ROWS = {"id": ["a", "b"], "text": [A, B]}
+TABLES = {
+    "pandas": pd.DataFrame(TWO_ROWS),
+    "polars": pl.DataFrame(TWO_ROWS),
+    "pyarrow": pa.table(TWO_ROWS),
+    "batch": pa.record_batch(TWO_ROWS),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_where_no_column_is_named_a_table_is_not_taken_for_its_columns(texts, name):
+    table = TABLES[name]
+    texts.add_many(table, key="id", item="text")
+    listed = ".to_pylist()" if isinstance(table, (pa.Table, pa.RecordBatch)) else ""
+    calls: list[tuple[str, Callable[[Any], object]]] = [
+        ("text", simdb.tune),
+        ("text", lambda given: simdb.plan_exact(given, simdb.Text())),
+        ("id", texts.signatures),
+        ("id", lambda given: texts.delete_many(given, missing="skip")),
+    ]
+    for column, call in calls:
+        with pytest.raises(simdb.WrongTypeError) as raised:
+            call(table)
+        told = f", not {type(table).__name__}: give one column of it, as frame['{column}']{listed}"
+        assert str(raised.value).endswith(told)
+    assert len(texts) == 2
+
+
+@pytest.mark.parametrize("name", ["pandas", "polars"])
+def test_a_column_of_a_frame_is_taken_for_what_it_has(texts, name):
+    frame = TABLES[name]
+    words = ("words", simdb.Text(simdb.WordShingles(1)))
+    assert simdb.tune(frame["text"], tried=[words]).texts == (A, B)
+    assert simdb.plan_exact(pd.Series([A, B], ["columns", "b"]), simdb.Text()).items == 2
+    texts.add_many(frame, key="id", item="text")
+    assert texts.delete_many(frame["id"]) == 2
+
+
+def test_a_mapping_is_not_taken_for_its_keys(texts):
+    calls: list[Callable[[Any], object]] = [
+        simdb.tune,
+        lambda given: simdb.plan_exact(given, simdb.Text()),
+        texts.search_many,
+    ]
+    for call in calls:
+        with pytest.raises(simdb.WrongTypeError, match=r"not dict, of which .* its values\(\)"):
+            call({"a": A, "b": B})
+
+
 def test_a_path_is_no_table(tmp_path):
     with pytest.raises(simdb.UsageError, match="not str; read the file into one"):
         simdb.dedupe("rows.parquet", item="text")
