@@ -582,6 +582,11 @@ def open_database(
     return Database(handle)
 
 
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a file where a store may be; errors of the path as of ``open_database``."""
+    return parse_path(path).exists()
+
+
 def open_throwaway(path: Path, *, threads: int | None = None, memory: int = 2**30) -> Database:
     """Open a new store that is deleted before long: after a power cut it may be unreadable.
 

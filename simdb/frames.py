@@ -36,7 +36,7 @@ from simdb.collection import (
     OnExisting,
     has_number_keys,
 )
-from simdb.database import Database, open_database, open_throwaway
+from simdb.database import Database, is_there, open_database, open_throwaway
 from simdb.errors import ConfigurationError, KeyExistsError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import ThresholdLike, admits
 from simdb.extras import require
@@ -436,7 +436,7 @@ def _learnt(
 
 def _is_stored(store: str | os.PathLike[str] | None, collection: str) -> bool:
     """Whether a store has the collection already, whose settings then hold."""
-    if store is None or not Path(store).exists():
+    if store is None or not is_there(store):
         return False
     with open_database(store) as database:
         return collection in database

@@ -49,7 +49,7 @@ from simdb.cli.proposing import (
 from simdb.cli.report import as_given, require_page
 from simdb.cli.settings import KindOptions, Recall
 from simdb.cli.stores import Store, settings_of
-from simdb.database import open_throwaway
+from simdb.database import is_there, open_throwaway
 from simdb.errors import ConfigurationError, KeyNotFoundError, NothingAlikeError, UsageError
 from simdb.exact.thresholds import decimal
 from simdb.files import open_rows
@@ -420,7 +420,7 @@ def _of_policy(report: AddReport) -> dict[str, Any]:
 
 def _are_to_be_proposed(described: KindOptions, choices: RuleChoices, places: Places) -> bool:
     """Whether rows are records without given settings."""
-    stays = places.store is not None and Path(places.store).exists()
+    stays = places.store is not None and is_there(places.store)
     if stays:
         with places.opened() as database:
             stays = places.collection in database
@@ -577,7 +577,7 @@ class _Asked(Struct, frozen=True):
         self.places.require_apart_from_store([output, *others])
         require_there(*self.inputs)
         store = self.places.store
-        if store is None or not Path(store).exists():
+        if store is None or not is_there(store):
             kind = self.wanted.settings()["kind"]
             self.reading.sources(self.inputs, self.reading.of(kind))
         require_no_input([output, *others], self.inputs, self.reading.pattern)

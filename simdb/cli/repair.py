@@ -21,9 +21,15 @@ SHOWN_PROBLEMS = 20
 def repair(
     context: typer.Context,
     *,
-    damaged: Annotated[Path, typer.Argument(metavar="DAMAGED", help="The damaged store.")],
+    # What may not be read is told as of any store: the parser would call it wrong usage.
+    damaged: Annotated[
+        Path, typer.Argument(metavar="DAMAGED", help="The damaged store.", readable=False)
+    ],
     new: Annotated[
-        Path, typer.Argument(metavar="NEW", help="The store to write, which must not exist.")
+        Path,
+        typer.Argument(
+            metavar="NEW", help="The store to write, which must not exist.", readable=False
+        ),
     ],
     telling: Working,
 ) -> None:

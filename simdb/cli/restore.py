@@ -14,8 +14,13 @@ from simdb.cli.output import Working
 
 def restore(
     *,
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="The file to restore from.")],
-    store: Annotated[Path, typer.Argument(metavar="STORE", help="The store to replace.")],
+    # What may not be read is told as of any store: the parser would call it wrong usage.
+    backup: Annotated[
+        Path, typer.Argument(metavar="BACKUP", help="The file to restore from.", readable=False)
+    ],
+    store: Annotated[
+        Path, typer.Argument(metavar="STORE", help="The store to replace.", readable=False)
+    ],
     telling: Working,
 ) -> None:
     """Replace a store with a copy of a backup.

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 import simdb
 from simdb.cli.failures import COLLECTION, STORE
-from simdb.errors import CollectionNotFoundError, DatabaseNotFoundError, UsageError
+from simdb.errors import CollectionNotFoundError, DatabaseNotFoundError, StorageError, UsageError
 
 
 class Settings(Struct, frozen=True):
@@ -68,6 +68,8 @@ class Store(Struct, frozen=True):
                 raise DatabaseNotFoundError(
                     f"{self.path}: there is no such store; 'simdb create' makes one"
                 ) from None
+            except OSError as error:  # a folder on the way to it may not be searched, say
+                raise StorageError(f"{self.path}: {error.strerror}") from error
         with simdb.open(
             self.path,
             read_only=read_only,

@@ -62,6 +62,8 @@ def serve(
     except (FileNotFoundError, NotADirectoryError):
         told = f"{path}: there is no such store; simdb create makes one"
         raise DatabaseNotFoundError(told) from None
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}") from error
     settings = Settings(
         path,
         writes,

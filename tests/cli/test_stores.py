@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -343,6 +344,62 @@ def test_errors_about_collections_and_keys_are_exit_code_2(store, tmp_path):
         assert result.exit_code == 2, result.exception
         assert result.stderr.count("\n") == 1
     assert "there are: 'news'" in run("pairs", store, "absent").stderr
+
+
+def shut_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of a store in a folder that may not be searched, as who is root may all."""
+    shut, look = folder / "shut" / "s.simdb", os.stat
+
+    def refusing(name: Any, *rest: Any, **options: Any) -> os.stat_result:
+        if str(name).startswith(str(shut)):
+            raise PermissionError(13, "Permission denied", str(name))
+        return look(name, *rest, **options)
+
+    monkeypatch.setattr(os, "stat", refusing)
+    return shut
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "stats SHUT",
+        "check SHUT",
+        "--untrusted list SHUT",
+        "backup SHUT copy.simdb",
+        "join STORE news news --right-store SHUT",
+        "create SHUT c",
+        "restore SHUT new.simdb",
+        "restore STORE SHUT",
+        "repair SHUT new.simdb",
+        "repair STORE SHUT",
+        "serve SHUT",
+        "dedupe ROWS -o out.jsonl --id-field id --store SHUT",
+    ],
+)
+def test_a_store_in_a_folder_that_may_not_be_searched_is_exit_code_3(
+    store, rows_file, tmp_path, monkeypatch, line
+):
+    shut = shut_away(tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    places = {"SHUT": shut, "STORE": store, "ROWS": rows_file}
+    ran = run(*(places.get(word, word) for word in line.split()))
+    assert ran.exit_code == 3, ran.stderr
+    assert ran.stderr.splitlines()[-1] == f"simdb: {shut}: Permission denied"
+
+
+def test_a_call_that_keeps_a_store_tells_the_same_of_its_folder(tmp_path, monkeypatch):
+    shut = shut_away(tmp_path, monkeypatch)
+    rows = [{"id": 1, "name": "Ann", "city": "York"}]
+    with pytest.raises(simdb.StorageError, match=r"s\.simdb: Permission denied"):
+        simdb.dedupe(rows, key="id", item=["name", "city"], threshold=0.8, store=shut)
+
+
+def test_the_parser_does_not_judge_which_store_may_be_read(store, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    done("restore", store, tmp_path / "new.simdb")
+    done("restore", store, tmp_path / "new.simdb")
+    done("repair", store, tmp_path / "repaired.simdb")
+    assert "already exists" in run("repair", store, tmp_path / "repaired.simdb").stderr
 
 
 def test_the_only_collection_of_a_store_need_not_be_named(store):
