@@ -192,22 +192,18 @@ def test_what_is_no_fault_of_a_library_goes_through(tmp_path, monkeypatch, sourc
 
 
 def test_a_broken_library_is_told_by_commands_that_need_it(tmp_path, monkeypatch):
-    faults = {
-        "scipy": "ImportError: numpy.core.multiarray failed to import",
-        "pyarrow": "AttributeError: the interface of arrays is another",
-    }
-    for library, fault in faults.items():
-        kind, _, told = fault.partition(": ")
-        (tmp_path / f"{library}.py").write_text(f"raise {kind}({told!r})")
+    faults = {"scipy": "import scipy.part", "pyarrow": "raise AttributeError('array')"}
+    for library, source in faults.items():
+        (tmp_path / f"{library}.py").write_text(source)
         monkeypatch.delitem(sys.modules, library, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     rows = write_rows(tmp_path / "rows.jsonl", ROWS)
     table = tmp_path / "rows.parquet"
     table.touch()
     said = failed("tune", rows, "--text-field", "text", "--ask", "3")
-    assert said.endswith(f"which is installed but cannot be loaded: {faults['scipy']}")
+    assert "which is installed but cannot be loaded: ModuleNotFoundError: No module" in said
     said = failed("dedupe", table, "-o", tmp_path / "out.parquet", "--id-field", "id")
-    assert said.endswith(f"which is installed but cannot be loaded: {faults['pyarrow']}")
+    assert said.endswith("which is installed but cannot be loaded: AttributeError: array")
 
 
 def test_want_of_memory_is_no_missing_extra(tmp_path):
