@@ -3887,14 +3887,15 @@ FAULTS = (
     Fault(
         "",
         "__init__.py",
-        "from simdb import starting  # before all others: from here on Ctrl-C is quiet in the command\n\n# isort: split\nfrom typing import TYPE_CHECKING, Any\n\nfrom simdb import late\n",
+        "from simdb import starting  # before all others: from here on Ctrl-C is quiet in the command\n"
+        "\n# isort: split\nfrom typing import TYPE_CHECKING, Any\n\nfrom simdb import late\n",
         "from typing import TYPE_CHECKING, Any\n\nfrom simdb import late, starting\n",
         "tests/cli/test_failures.py -k command_loads_is_quiet",
     ),
     Fault(
         "",
         "extras.py",
-        " and \".\" not in name",
+        ' and "." not in name',
         "",
         "tests/cli/test_extras.py -k commands_that_need_it",
     ),
@@ -3908,7 +3909,7 @@ FAULTS = (
     Fault(
         "",
         "arrow.py",
-        "        _require_no_mapping(\"items\", data, \"items\")\n",
+        '        _require_no_mapping("items", data, "items")\n',
         "        pass\n",
         "tests/frames/test_arrow.py -k taken_for_its_keys",
     ),
@@ -3922,8 +3923,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/restore.py",
-        "help=\"The store to replace.\", readable=False",
-        "help=\"The store to replace.\"",
+        'help="The store to replace.", readable=False',
+        'help="The store to replace."',
         "tests/cli/test_stores.py -k parser_does_not_judge",
     ),
 )
