@@ -27,6 +27,7 @@ from simdb.work import Work
 CHUNK_BITS = 15  # of a chunk to sort by: a word, with the marker of ``sampled_bits``
 SAMPLED_WORDS = 8_192  # by which bits are told that are set in half of the vectors
 ROOM = 131_072  # pairs found at a time
+WORDS_AT_ONCE = 2**27  # looked at, however few pairs are found: a tenth of a second or two
 
 
 class Near(NamedTuple):
@@ -112,6 +113,16 @@ def _near_in_chunk(
     while state[0] < stops.size:
         left, right, distances = (np.empty(ROOM, np.int64) for _ in range(3))
         count = kernels.bits.near_pairs(
-            ones, others, starts, stops, earlier, most, state, left, right, distances
+            ones,
+            others,
+            starts,
+            stops,
+            earlier,
+            most,
+            WORDS_AT_ONCE,
+            state,
+            left,
+            right,
+            distances,
         )
         yield Near(orders[0][left[:count]], orders[-1][right[:count]], distances[:count].copy())

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 MOST_SEGMENTS = 17  # of a string, so at most 16 edits
 ROOM = 65_536  # pairs found at a time
 PROBES_AT_ONCE = 4_096
+STEPS_AT_ONCE = 2**24  # of the kernel, however few it finds: a tenth of a second or two
 _MOST_LENGTH = 2**31  # characters of a string and more, so that products stay within 64 bits
 _LARGEST_DENOMINATOR = 2**20
 KEYS_A_PART = 2  # of the directory of keys, on average
@@ -113,23 +114,43 @@ def near_pairs(
     limits = cut.limits
     entries = _entries(strings, limits, how.secrets)
     count = ones.bags.size
-    join = partial(
+    step = partial(
         kernels.strings.near_pairs,
-        *(ones, strings, entries, limits, how.secrets, how.measure, others is None),
+        *(ones, strings, entries, limits, how.secrets, how.measure, others is None, STEPS_AT_ONCE),
     )
+    join = _Join(step, work.budget, work.looked_at, workers.pool is None)
     probes = (
         _Probes(join, np.array([begin, min(begin + PROBES_AT_ONCE, count), 0]))
         for begin in range(0, count, PROBES_AT_ONCE)
     )
-    for looked_at, parts in in_order(probes, workers):
+    for looked_at, parts in in_order(probes, workers, join.stop):
         work.note(looked_at)
         yield from parts
+
+
+class _Join(Struct):
+    """A join under way."""
+
+    step: Callable[..., int]
+    budget: int | None
+    looked_at: int  # by all threads, about: ahead of what is noted
+    by_steps: bool
+
+    def stop(self) -> None:
+        """Let threads end after the step that each is at, when nobody waits for more."""
+        self.by_steps = True
+
+    def note(self, looked_at: int) -> None:
+        """Count what a thread has looked at; where the budget ends, probes are joined by steps."""
+        self.looked_at += looked_at
+        if self.budget is not None and self.looked_at > self.budget:
+            self.by_steps = True
 
 
 class _Probes(Struct):
     """Some probes of a join, and how far they are joined: a ``Portion`` of it."""
 
-    join: Callable[..., int]
+    join: _Join
     state: Int64s  # of the kernel: the next probe, where to stop, entries looked at
     room: int = ROOM
 
@@ -141,10 +162,13 @@ class _Probes(Struct):
         """Join on; return how many entries were looked at, and what was found."""
         parts: list[Found] = []
         found = 0
-        while found < most and not self.done:
-            row = self.state[0]
+        begun = False
+        while found < most and not self.done and not (begun and self.join.by_steps):
+            begun = True
+            row, before = self.state[0], int(self.state[2])
             columns = [np.empty(self.room, np.int64) for _ in range(3)]
-            written = self.join(self.state, *columns)
+            written = self.join.step(self.state, *columns)
+            self.join.note(int(self.state[2]) - before)
             if self.state[0] == row and not written:
                 self.room *= 4  # one probe has more pairs than that
                 continue

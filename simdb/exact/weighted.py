@@ -26,7 +26,8 @@ from simdb.work import Work
 if TYPE_CHECKING:
     from simdb.kernels.weighted import Weighed
 
-PROBES_AT_ONCE = 1_024
+ROOM = 65_536  # candidates found at a time
+STEPS_AT_ONCE = 2**22  # of the kernel, however few it finds: a tenth of a second or two
 _SLACK = 1 - 2.0**-20  # sums of a few million floats are off by less than 2^-30
 
 
@@ -59,6 +60,7 @@ class PostedSets:
     ) -> Iterator[tuple[Int64s, Int64s]]:
         """Yield which probes and which of these sets may be so similar; of their own, each once.
 
+        Some at a time, in the order of the probes, and none where none are found for long.
         Without probes, of each pair the later set comes first.
         """
         if probes is None:
@@ -66,20 +68,25 @@ class PostedSets:
         else:
             weighed = _weighed(probes, self._ranks_of(probes.values))
         ends = _prefix_ends(weighed, least)
-        for first in range(0, ends.size, PROBES_AT_ONCE):
-            last = min(first + PROBES_AT_ONCE, ends.size)
-            left, right, met = kernels.weighted.near_candidates(
+        state, seen = np.zeros(4, np.int64), np.full(len(self.sets), -1)
+        left, right = np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)
+        while state[0] < ends.size:
+            count = kernels.weighted.near_candidates(
                 weighed,
                 ends,
                 self._posted,
                 self.weighed,
                 least * _SLACK,
                 probes is None,
-                first,
-                last,
+                STEPS_AT_ONCE,
+                state,
+                seen,
+                left,
+                right,
             )
-            work.spend(met)
-            yield left, right
+            met, state[3] = int(state[3]), 0
+            work.note(met)
+            yield left[:count].copy(), right[:count].copy()
 
     def _ranks_of(self, symbols: UInt64s) -> Int64s:
         """Return the ranks of symbols; -1, before all others, of those that no set has."""

@@ -245,6 +245,7 @@ def near_pairs(
     stops: Int64s,
     earlier: UInt64s,
     limit: int,
+    most: int,
     state: Int64s,
     left: Int64s,
     right: Int64s,
@@ -252,11 +253,16 @@ def near_pairs(
 ) -> int:
     """List near pairs of vectors that are equal in one chunk of their bits, and in none before.
 
+    Until the room is full, or so many words are looked at, and those of the last row, however few
+    are near.
+
     Args:
         ones, others: vectors of both sides, (n, words), sorted by the chunk; may be one array.
         starts, stops: of each of ``ones`` which of the others are looked at.
         earlier: (chunks, words), a mask of the bits of each chunk before.
         limit: the largest distance.
+        most: words of the others after which this call goes on with no further row, and compares
+            no further pair in full.
         state: row of ``ones`` and of the others to go on at; zeros at first, ``len(ones)`` and any
             when all is done.
         left, right, distances: room for rows of both sides and in how many bits they differ.
@@ -267,10 +273,11 @@ def near_pairs(
     # First words lie side by side, and tell of most pairs: the loop over them reads nothing else.
     heads, other_heads = ones[:, 0].copy(), others[:, 0].copy()
     row, place = state[0], state[1]
-    count = 0
-    while row < heads.size:
+    count = looked_at = 0
+    while row < heads.size and looked_at < most:
         head, stop = heads[row], stops[row]
         place = max(place, starts[row])
+        begun = place
         while place < stop:
             if stop - place >= _LANES:
                 # Without a branch in it this is compiled to vector instructions, and says of most
@@ -285,6 +292,10 @@ def near_pairs(
                 place += 1
             if place >= stop:
                 break
+            if count == left.size or looked_at >= most:
+                state[0], state[1] = row, place
+                return count
+            looked_at += (1 + earlier.shape[0]) * ones.shape[1]
             distance = np.int64(0)
             for word in range(ones.shape[1]):
                 distance += set_bit_count(ones[row, word] ^ others[place, word])
@@ -296,12 +307,10 @@ def near_pairs(
                     apart |= (ones[row, word] ^ others[place, word]) & earlier[chunk, word]
                 is_first = is_first and apart != np.uint64(0)
             if is_first:
-                if count == left.size:
-                    state[0], state[1] = row, place
-                    return count
                 left[count], right[count], distances[count] = row, place, distance
                 count += 1
             place += 1
+        looked_at += max(stop - begun, 0)
         row += 1
         place = 0
     state[0], state[1] = row, place

@@ -157,7 +157,12 @@ ENTRIES = (
     Entry("weighted.compare_pairs", "symbols of all pairs", "3.1.1, of weights"),
     Entry("weighted.tails", "symbols"),
     Entry("weighted.prefix_ends", "symbols of prefixes", "3.9.4, of weights"),
-    Entry("weighted.near_candidates", "postings of prefixes, symbols of what fits", "3.9.4"),
+    Entry(
+        "weighted.near_candidates",
+        "postings of prefixes, symbols of what fits",
+        "3.9.4",
+        writes="state seen left right",
+    ),
 )
 
 BY_NAME = {entry.name: entry for entry in ENTRIES}

@@ -452,6 +452,7 @@ def near_pairs(
     secrets: UInt64s,
     measure: int,
     is_own: bool,
+    most: int,
     state: Int64s,
     left: Int64s,
     right: Int64s,
@@ -460,21 +461,22 @@ def near_pairs(
     """Find near pairs of probes, from row ``state[0]`` to ``state[1]``, and strings, each once.
 
     Of strings with shorter ones, and those of their length before them, if ``is_own``. Stops at
-    the first probe whose pairs do not fit into what is left of the room; ``state[0]`` is then its
-    row, and how many entries were looked at is added to ``state[2]``.
+    the first probe whose pairs do not fit into what is left of the room, and after the one with
+    which so many steps are done, of entries and of characters, however few are found; ``state[0]``
+    is then the next row, and how many entries were looked at is added to ``state[2]``.
 
     Returns:
         how many were written: rows of probes on the left, of strings on the right.
     """
     written = 0
-    looked_at = 0
+    looked_at = steps = 0
     nothing = np.int64(0)
     room = room_for(8, np.empty(0, np.int64))
     places, noted = places_of(probes.characters[:0]), np.int64(-1)
     passed = np.empty(_PASSED, np.int64)
     characters, offsets, _ = strings
     lengths = entries.lengths  # a wide bound allows far more than those that are there
-    while state[0] < state[1]:
+    while state[0] < state[1] and steps < most:
         row = state[0]
         begin, stop = probes.offsets[row], probes.offsets[row + 1]
         probe, bag = probes.characters[begin:stop], probes.bags[row]
@@ -512,6 +514,7 @@ def near_pairs(
                         key = _key(probe, nothing, nothing, whole, _WHOLE, secrets)
                     at, past = _entries_of(entries, key, first_row)
                     looked_at += past - at
+                    steps += past - at + size + 1
                     while at < past:
                         count, at = _passing(entries, at, past, bag, limit, passed)
                         for found in passed[:count]:
@@ -529,10 +532,12 @@ def near_pairs(
                                 if quicker and noted != row:
                                     places, noted = places_of(probe), row
                                 if quicker and places.bits.shape[0]:
+                                    steps += stored.size * places.bits.shape[1]
                                     distance = distance_by_bits(
                                         places, stored, own_limit, measure == ALIGNMENT
                                     )
                                 else:
+                                    steps += own_limit * own_limit + stored.size
                                     room = room_for(own_limit, room)
                                     distance = distance_along_diagonals(
                                         stored, probe, own_limit, measure == ALIGNMENT, room

@@ -195,10 +195,15 @@ def near_candidates(
     others: Weighed,
     least: float,
     is_own: bool,
-    first: int,
-    last: int,
-) -> tuple[Int64s, Int64s, int]:
-    """Find for some probes the other items that may be at least so similar.
+    most: int,
+    state: Int64s,
+    seen: Int64s,
+    left: Int64s,
+    right: Int64s,
+) -> int:
+    """Find for probes the other items that may be at least so similar, until the room is full.
+
+    Or until so many steps are done, and those of the last bucket, however few are found.
 
     Args:
         probes: items.
@@ -207,40 +212,50 @@ def near_candidates(
         others: items, in the same order of symbols.
         least: the similarity, a little lower than asked for: sums are rounded.
         is_own: both are the same items, of which the pair is taken with the later one as probe.
-        first, last: the probes.
+        most: steps, of postings and of symbols, after which no further pair is begun.
+        state: the probe, the place of its symbol and the posting to go on at, zeros at first;
+            ``state[0] == ends.size`` when all is done. How many pairs were met is added to the
+            last, ``state[3]``.
+        seen: of each other item the last probe that met it, -1 at first.
+        left, right: room for the probe and the other item of each pair.
 
     Returns:
-        the probe and the other item of each pair, and how many pairs were met.
+        how many pairs were written.
     """
     ranks, weights, summed, offsets = probes
     other_ranks, other_weights, other_summed, other_offsets = others
     starts, items, places = posted
-    room = 1024
-    left, right = np.empty(room, np.int64), np.empty(room, np.int64)
-    found, met = 0, 0
-    seen = np.full(other_offsets.size - 1, -1, np.int64)
-    for probe in range(first, last):
+    probe, place, posting = state[0], state[1], state[2]
+    found, met, steps = 0, 0, 0
+    while probe < ends.size:
         begin, end = offsets[probe], offsets[probe + 1]
-        if begin == end:
-            continue
-        total = summed[begin]
-        for place in range(begin, ends[probe]):
+        place = max(place, begin)
+        while place < ends[probe]:
             rank = ranks[place]
-            if rank < 0:  # no other item has the symbol
-                continue
-            for posting in range(starts[rank], starts[rank + 1]):
+            first = stop = posting
+            if rank >= 0:  # else no other item has the symbol
+                first = posting = max(posting, starts[rank])
+                stop = starts[rank + 1]
+            while posting < stop:
                 other = items[posting]
                 if is_own and other >= probe:
                     break
                 if seen[other] == probe:
+                    posting += 1
                     continue
+                if found == left.size or steps >= most:
+                    state[0], state[1], state[2] = probe, place, posting
+                    state[3] += met
+                    return found
                 seen[other] = probe
                 met += 1
-                other_total = other_summed[other_offsets[other]]
+                one, two, other_end = place, places[posting], other_offsets[other + 1]
+                posting += 1
+                total, other_total = summed[begin], other_summed[other_offsets[other]]
                 if min(total, other_total) < least * max(total, other_total):
                     continue
                 needed = least / (1 + least) * (total + other_total)
-                one, two, other_end = place, places[posting], other_offsets[other + 1]
+                steps -= one + two
                 shared = 0.0
                 while one < end and two < other_end:
                     if shared + min(summed[one], other_summed[two]) < needed:
@@ -253,12 +268,14 @@ def near_candidates(
                         shared += min(weights[one], other_weights[two])
                         one += 1
                         two += 1
+                steps += one + two
                 if shared >= needed:
-                    if found == room:
-                        room *= 2
-                        more = np.empty((2, room), np.int64)
-                        more[0, :found], more[1, :found] = left, right
-                        left, right = more[0], more[1]
                     left[found], right[found] = probe, other
                     found += 1
-    return left[:found].copy(), right[:found].copy(), met
+            steps += posting - first
+            place += 1
+            posting = 0
+        probe += 1
+    state[0], state[1], state[2] = probe, place, posting
+    state[3] += met
+    return found

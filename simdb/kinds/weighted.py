@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -26,7 +26,7 @@ from simdb.evidence import Evidence, facets_of_amounts
 from simdb.exact.joins import ALONE, Workers
 from simdb.exact.pigeonhole import Near
 from simdb.exact.thresholds import Bound
-from simdb.exact.weighted import PostedSets
+from simdb.exact.weighted import ROOM, PostedSets
 from simdb.kinds.base import (
     Compared,
     Examples,
@@ -301,16 +301,26 @@ class _WeightedFinder:
         self.looked_at = 0
 
     def __call__(self, features: WeightedSets | PostedSets) -> tuple[Int64s, Compared]:
-        if isinstance(features, PostedSets):
-            work, least = Work(), float(self._bound.fraction)
-            ((_, places),) = features.candidates(self._probe, least, work)
-            places.sort()
-            self.looked_at += work.looked_at
-            features = features.sets
-        else:
-            places = np.arange(len(features))
-            self.looked_at += len(features)
-        owners = np.zeros_like(places)
-        compared = self._measure.compare_between(self._probe, features, owners, places)
-        met = self._bound.meets_many(*compared)
-        return places[met], Compared(compared.numerators[met], compared.denominators[met])
+        if not isinstance(features, PostedSets):
+            count = len(features)
+            self.looked_at += count
+            all_places = np.arange(count)
+            return self._met(features, (all_places[at : at + ROOM] for at in range(0, count, ROOM)))
+        work, least = Work(), float(self._bound.fraction)
+        found = features.candidates(self._probe, least, work)
+        places, compared = self._met(features.sets, (some for _, some in found))
+        self.looked_at += work.looked_at
+        order = np.argsort(places)
+        numerators, denominators = compared.numerators[order], compared.denominators[order]
+        return places[order], Compared(numerators, denominators)
+
+    def _met(self, sets: WeightedSets, parts: Iterable[Int64s]) -> tuple[Int64s, Compared]:
+        """Compare with sets at some places, some at a time; keep those within the bound."""
+        places = [np.empty(0, np.int64)]
+        kept = []
+        for part in parts:
+            compared = self._measure.compare_between(self._probe, sets, np.zeros_like(part), part)
+            met = self._bound.meets_many(*compared)
+            places.append(part[met])
+            kept.append(Compared(compared.numerators[met], compared.denominators[met]))
+        return np.concatenate(places), Compared.together(kept)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simdb import kernels
 from simdb.errors import OperationInterruptedError
 from simdb.exact import pigeonhole
 from simdb.exact.pigeonhole import near_pairs, share_looked_at
@@ -111,6 +112,32 @@ def test_a_budget_ends_before_more_pairs_are_looked_at():
     assert work.looked_at == 0
     assert found_by(np.empty((0, 1), np.uint64), None, 1) == []
     assert found_by(ones, np.empty((0, 1), np.uint64), 1) == []
+
+
+@pytest.mark.parametrize("most", [3, 60])
+def test_a_call_looks_at_few_pairs_however_few_are_near(monkeypatch, most):
+    generator = np.random.default_rng(3)
+    ones = generator.integers(0, 2**6, (200, 1), dtype=np.uint64) << np.uint64(most > 3)
+    passed: list[int] = []
+    step = kernels.bits.near_pairs
+
+    def counted(*arguments: Any) -> int:
+        starts, stops, state = arguments[2], arguments[3], arguments[-4]
+        sizes = np.maximum(stops - starts, 0)
+        before = sizes[: state[0]].sum()
+        count = step(*arguments)
+        passed.append(int(sizes[: state[0]].sum() - before))
+        return count
+
+    monkeypatch.setattr(kernels.bits, "near_pairs", counted)
+    whole = found_by(ones, None, most)
+    assert max(passed) > 1_000
+    seen = sum(passed)
+    passed.clear()
+    monkeypatch.setattr(pigeonhole, "WORDS_AT_ONCE", 10)
+    assert found_by(ones, None, most) == whole
+    assert max(passed) < 10 + 2 * len(ones)  # of the row that was begun before, and of the last
+    assert sum(passed) == seen
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from functools import cache, partial
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,6 +177,58 @@ def test_threads_change_neither_the_pairs_nor_their_order(tmp_path, monkeypatch)
                 list(words.pairs(max_distance=2, budget=20))
     expected = near_of(simdb.String(), 2, dict(enumerate(names)))
     assert sorted(found[0]) == sorted(expected)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_step_looks_at_few_entries_however_few_are_near(tmp_path, monkeypatch, threads):
+    """Random words: all have the key of their length, and nearly none are near."""
+    generator = random.Random(4)
+    names = ["".join(generator.choices("abcdefgh", k=12)) for _ in range(60)]
+    kind = simdb.String(normalised=True)
+    steps: list[int] = []
+    advance = segments._Probes.advance
+
+    def counted(self: Any, most: int) -> Any:
+        found = advance(self, 2**62)  # as many pairs as there are
+        steps.append(found[0])
+        return found
+
+    monkeypatch.setattr(segments._Probes, "advance", counted)
+    with simdb.open(tmp_path / "a.simdb", sync="batch", threads=threads) as db:
+        words = db.collection("c", kind, threshold=None)
+        words.add_many(enumerate(names))
+        whole = words.pairs(0.1)
+        expected = [(pair.left, pair.right, pair.value) for pair in whole]
+        assert steps == [whole.looked_at]
+        assert whole.looked_at > 1_000
+        monkeypatch.setattr(segments, "STEPS_AT_ONCE", 1)
+        steps.clear()
+        assert [(pair.left, pair.right, pair.value) for pair in words.pairs(0.1)] == expected
+        assert sum(steps) == whole.looked_at
+        if threads == 1:  # else a thread goes on by itself
+            assert max(steps) < len(names)
+        steps.clear()
+        with pytest.raises(simdb.OperationInterruptedError):
+            list(words.pairs(0.1, budget=100))
+        assert sum(steps) <= 100 + 2 * len(names)
+
+
+def test_threads_end_after_the_step_that_each_is_at(monkeypatch):
+    """When nobody waits for more, not when all of their probes are joined."""
+    calls: list[int] = []
+
+    def step(state: Any, *room: Any) -> int:
+        calls.append(int(state[0]))
+        state[0] += 1
+        if len(calls) == 3:
+            join.stop()
+        return 0
+
+    join = segments._Join(step, None, 0, by_steps=False)
+    probes = segments._Probes(join, np.array([0, 100, 0]))
+    probes.advance(2**62)
+    assert calls == [0, 1, 2]
+    assert not probes.done
 
 
 def test_new_items_are_joined_with_all(collection, rows, case):

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 import simdb
 from simdb.errors import BadItemError, CorruptionError
+from simdb.exact import weighted
 from simdb.exact.thresholds import Threshold
 from simdb.exact.weighted import PostedSets
+from simdb.kinds import weighted as kinds_weighted
 from simdb.kinds.weighted import WeightedMeasure, WeightedSetItems
 from simdb.lsh.family import DartMinHash, poisson_counts
 from simdb.ragged import WeightedSets
@@ -144,6 +146,51 @@ def test_exact_pairs_and_searches_are_those_of_every_comparison(left, right, dat
             places, compared = MEASURE.finder(features_of(item), bound)(features)
             assert places.tolist() == [two for first, two in across if first == one]
             assert compared.values().size == places.size
+
+
+@pytest.mark.parametrize("limit", ["ROOM", "STEPS_AT_ONCE"])
+def test_few_candidates_are_held_at_once_however_many_there_are(monkeypatch, limit):
+    """In the same order as all at once; so are those of one probe."""
+    ones = features_of(*({1: 1.0, 2: 1 + place / 1000} for place in range(40)))
+    posted = PostedSets(ones)
+    bound = Threshold(Fraction(9, 10))
+    compare = WeightedMeasure.compare_between
+    noted: list[int] = []
+    held: list[int] = []
+    note = Work.note
+
+    def compared(self: Any, *sides: Any) -> Any:
+        held.append(sides[-1].size)
+        return compare(self, *sides)
+
+    def counted(self: Work, pairs: int) -> None:
+        noted.append(pairs)
+        note(self, pairs)
+
+    def asked() -> list[Any]:
+        held.clear()
+        noted.clear()
+        sides: tuple[WeightedSets | None, ...] = (None, ones)
+        pairs = [[*MEASURE.near_pairs(ones, other, bound, Work())] for other in sides]
+        answers = [
+            np.array([np.concatenate(one) for one in zip(*each, strict=True)]) for each in pairs
+        ]
+        for features in (ones, posted):
+            places, values = MEASURE.finder(features_of({1: 1.0, 2: 1.02}), bound)(features)
+            answers.append(np.array([places, values.values()]))
+        return [answer.tolist() for answer in answers]
+
+    monkeypatch.setattr(WeightedMeasure, "compare_between", compared)
+    monkeypatch.setattr(Work, "note", counted)
+    whole, seen = asked(), sum(noted)
+    assert [len(one[0]) for one in whole] == [780, 1_600, 40, 40]
+    assert max(held) == max(noted) == 1_600
+    for module in (weighted, kinds_weighted):
+        monkeypatch.setattr(module, limit, 7, raising=False)
+    assert asked() == whole
+    assert sum(noted) == seen
+    assert max(noted) <= 7
+    assert max(held) <= (7 if limit == "ROOM" else 40)
 
 
 def test_rows_agree_as_often_as_sets_are_similar_and_by_themselves():

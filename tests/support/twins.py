@@ -342,8 +342,14 @@ def near_pairs_of_bits(random: np.random.Generator) -> None:
                 expected.append((one, other, apart))
     found: list[tuple[int, int, int]] = []
     state, room = np.zeros(2, np.int64), [np.empty(7, np.int64) for _ in range(3)]
+    most = int(random.integers(1, 200))
     while state[0] < 40:
-        count = kernels.bits.near_pairs(ones, others, starts, stops, masks, limit, state, *room)
+        row = int(state[0])
+        count = kernels.bits.near_pairs(
+            ones, others, starts, stops, masks, limit, most, state, *room
+        )
+        passed = np.maximum(stops - starts, 0)[row + 1 : state[0] - 1].sum()
+        assert passed < most  # of the rows between that of the call's begin and that of its end
         found += zip(*(column[:count].tolist() for column in room), strict=True)
     assert found == expected
 
@@ -1467,7 +1473,8 @@ def joined_strings(
     starts = np.append(starts, keys.size)
     lengths = np.unique(np.diff(strings.offsets))
     entries = kernels.strings.Entries(keys, rows, strings.bags[rows], starts, 62, lengths)
-    sides = (probes, strings, entries, limits, secrets, measure, is_own)
+    most = len(strings.bags)
+    sides = (probes, strings, entries, limits, secrets, measure, is_own, most)
     found: list[tuple[int, int, int]] = []
     state = np.array([0, probes.bags.size, 0])
     room = [np.empty(len(strings.bags) + 5, np.int64) for _ in range(3)]
@@ -1539,12 +1546,29 @@ def weighted_prefixes(random: np.random.Generator) -> None:
         if least and least >= Fraction("0.6") * most:
             similar.add((left, right))
     for is_own in (False, True):
-        *columns, met = kernels.weighted.near_candidates(
-            weighed, ends, posted, weighed, 0.6 * (1 - 1e-9), is_own, 0, len(sets)
-        )
-        found = list(zip(*(column.tolist() for column in columns), strict=True))
-        assert set(found) == {pair for pair in similar if not is_own or pair[0] > pair[1]}
-        assert len(found) == len(set(found)) <= met
+        sides = (weighed, ends, posted, weighed, 0.6 * (1 - 1e-9), is_own)
+        whole, met = weighted_candidates(sides, 2**40, 1_000)
+        assert set(whole) == {pair for pair in similar if not is_own or pair[0] > pair[1]}
+        assert len(whole) == len(set(whole)) <= met
+        # In portions of any size all is met in the same order.
+        steps, room = random.integers(1, (200, 9)).tolist()
+        assert weighted_candidates(sides, steps, room) == (whole, met)
+
+
+def weighted_candidates(
+    sides: tuple[Any, ...], most: int, room: int
+) -> tuple[list[tuple[int, int]], int]:
+    """What calls find, each of so many steps at most and in such a room; the pairs met."""
+    ends, others = sides[1], sides[3]
+    state, seen = np.zeros(4, np.int64), np.full(others.offsets.size - 1, -1)
+    columns = np.empty(room, np.int64), np.empty(room, np.int64)
+    found: list[tuple[int, int]] = []
+    while state[0] < ends.size:
+        before = int(state[3])
+        count = kernels.weighted.near_candidates(*sides, most, state, seen, *columns)
+        assert state[3] - before <= most  # each pair that is met takes a step at least
+        found += zip(*(column[:count].tolist() for column in columns), strict=True)
+    return found, int(state[3])
 
 
 @twin_of("weighted.dart_sketches")
