@@ -71,14 +71,26 @@ class ContainedSets:
             most = met[begin] + MET_AT_ONCE
             end = max(begin + 1, int(np.searchsorted(met, most, side="right")) - 1)
             some = slice(others.offsets[begin], others.offsets[end])
-            rows = np.repeat(np.arange(begin, end), np.diff(met[begin : end + 1]))
-            places = np.repeat(starts[some] - np.cumsum(counts[some]) + counts[some], counts[some])
-            owners = self._owners[places + np.arange(rows.size)]
-            pairs = np.unique(rows * len(self._sets) + owners)
-            outer, inner = np.divmod(pairs, max(1, len(self._sets)))
+            count = int(met[end] - met[begin])
+            if count > MET_AT_ONCE:  # of one set, which may meet any number
+                inner = self._met_in(starts[some], counts[some])
+                outer = np.full(inner.size, begin)
+            else:
+                rows = np.repeat(np.arange(begin, end), np.diff(met[begin : end + 1]))
+                firsts = starts[some] - np.cumsum(counts[some]) + counts[some]
+                owners = self._owners[np.repeat(firsts, counts[some]) + np.arange(count)]
+                pairs = np.unique(rows * len(self._sets) + owners)
+                outer, inner = np.divmod(pairs, max(1, len(self._sets)))
             large = others.sizes[outer] >= self._needed[inner]
-            yield self._compared(others, outer[large], inner[large], rows.size)
+            yield self._compared(others, outer[large], inner[large], count)
             begin = end
+
+    def _met_in(self, starts: Int64s, counts: Int64s) -> Int64s:
+        """Return the sets that have postings in some ranges, without a list of the postings."""
+        is_met = np.zeros(len(self._sets), np.bool_)
+        for begin, count in zip(starts.tolist(), counts.tolist(), strict=True):
+            is_met[self._owners[begin : begin + count]] = True
+        return np.flatnonzero(is_met)
 
     def _compared(self, others: ArrangedSets, outer: Int64s, inner: Int64s, met: int) -> Contained:
         overlaps = _overlaps(self._sets, others, inner, outer, self._needed[inner])

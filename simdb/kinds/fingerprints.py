@@ -83,6 +83,7 @@ _NUMBERS_OF_MINUTIA = (3, 4)  # on a line: x, y, direction, and maybe a quality
 Minutia: TypeAlias = tuple[float, float, float]
 
 MOST_PRINTS = 16_384  # looked at for statistics
+PRINTS_AT_ONCE = 4_096  # pairs of them matched by a call of the kernel: some tenths of a second
 UNFINDABLE_SHARE = 0.02  # of all prints, above which it is a warning
 _WORDS = 4  # a signature is a whole number of 64-bit words
 
@@ -586,9 +587,12 @@ class FingerprintMeasure(PairedMeasure):
             minutiae = np.concatenate((minutiae, ones.minutiae))
             offsets = np.append(offsets, ones.offsets[1:] + offsets[-1])
             left = left + len(others)
-        matched = kernels.fingerprints.matched_minutiae(
-            minutiae, offsets, left, right, self._settings
-        )
+        matched = np.zeros(left.size, np.int64)
+        for begin in range(0, left.size, PRINTS_AT_ONCE):
+            some = slice(begin, begin + PRINTS_AT_ONCE)
+            matched[some] = kernels.fingerprints.matched_minutiae(
+                minutiae, offsets, left[some], right[some], self._settings
+            )
         sizes = np.diff(offsets)
         return Compared(matched, sizes[left] + sizes[right] - matched)
 

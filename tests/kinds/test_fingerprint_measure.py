@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from simdb.kinds import Fingerprint
+from simdb import kernels
+from simdb.kinds import Fingerprint, fingerprints
 from simdb.kinds.fingerprints import FingerprintItems, FingerprintMeasure
 from tests.support import fingerprint_oracle as oracle
 
@@ -209,3 +211,25 @@ def test_few_minutiae_are_found_on_a_large_plate_whatever_the_turn(
         other = list(zip(across + middle + 9, down + middle - 7, turned, strict=True))
         ((matched, _),) = compared(kind, one, other)
         assert matched >= count - 1
+
+
+def test_a_call_matches_few_prints_however_many_there_are(monkeypatch):
+    generator = np.random.default_rng(6)
+    drawn = [
+        [tuple(row) for row in generator.uniform(0, (299, 299, 359), (8, 3)).tolist()]
+        for _ in range(12)
+    ]
+    matched = kernels.fingerprints.matched_minutiae
+    held: list[int] = []
+
+    def counted(*arguments: Any) -> Any:
+        held.append(arguments[2].size)
+        return matched(*arguments)
+
+    monkeypatch.setattr(kernels.fingerprints, "matched_minutiae", counted)
+    whole = compared(KIND, *drawn)
+    assert max(held) == 11
+    monkeypatch.setattr(fingerprints, "PRINTS_AT_ONCE", 4)
+    held.clear()
+    assert compared(KIND, *drawn) == whole
+    assert held == [4, 4, 3] * (len(held) // 3)
