@@ -158,7 +158,7 @@ class Settled:
 
 def _give_up(task: Task[Any]) -> None:
     """Note that this thread waits no longer for a task, until that has ended."""
-    given_up = _here.given_up
+    given_up = here.given_up
     given_up.add(task)
     if not task.then(partial(given_up.discard, task)):
         given_up.discard(task)
@@ -166,7 +166,7 @@ def _give_up(task: Task[Any]) -> None:
 
 def after_given_up(call: Callable[[], object]) -> None:
     """Make a call when the tasks have ended that this thread has given up; at once without any."""
-    _after([*_here.given_up], call)
+    _after([*here.given_up], call)
 
 
 def _after(tasks: list[Task[Any]], call: Callable[[], object]) -> None:
@@ -273,13 +273,13 @@ class Pool:
 
 
 class _Here(threading.local):
-    """What a thread has given up waiting for."""
+    """The tasks that a thread has given up, and that have not ended."""
 
     def __init__(self) -> None:
         self.given_up: set[Task[Any]] = set()
 
 
-_here = _Here()
+here = _Here()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _is_over: list[bool] = []  # True in it, once Python ends
 
@@ -300,7 +300,7 @@ def _close_all() -> None:
 
 def _forget_given_up() -> None:
     """Begin anew in a child of a fork: what threads of the parent's make does not end here."""
-    _here.given_up.clear()
+    here.given_up.clear()
 
 
 os.register_at_fork(after_in_child=_forget_given_up)

@@ -3747,8 +3747,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "            after_given_up(self.close)\n",
-        "            self.close()\n",
+        "                after_given_up(self.close)\n",
+        "                self.close()\n",
         "tests/test_threads.py -k works_ahead",
     ),
     Fault(
@@ -3775,7 +3775,7 @@ FAULTS = (
     Fault(
         "threads",
         "threads.py",
-        "    _here.given_up.clear()\n",
+        "    here.given_up.clear()\n",
         "    pass\n",
         "tests/test_threads.py -k held_no_longer",
     ),
@@ -3887,7 +3887,8 @@ FAULTS = (
     Fault(
         "",
         "__init__.py",
-        "from simdb import starting  # before all others: from here on Ctrl-C is quiet in the command\n"
+        "from simdb import starting  # before all others: from here on Ctrl-C is "
+        "quiet in the command\n"
         "\n# isort: split\nfrom typing import TYPE_CHECKING, Any\n\nfrom simdb import late\n",
         "from typing import TYPE_CHECKING, Any\n\nfrom simdb import late, starting\n",
         "tests/cli/test_failures.py -k command_loads_is_quiet",
@@ -3926,6 +3927,55 @@ FAULTS = (
         'help="The store to replace.", readable=False',
         'help="The store to replace."',
         "tests/cli/test_stores.py -k parser_does_not_judge",
+    ),
+    Fault(
+        "exact",
+        "exact/weighted.py",
+        "                STEPS_AT_ONCE,\n",
+        "                2**62,\n",
+        "tests/kinds/test_weighted_sets.py -k few_candidates",
+    ),
+    Fault(
+        "exact",
+        "exact/weighted.py",
+        "np.empty(ROOM, np.int64), np.empty(ROOM, np.int64)",
+        "np.empty(65_536, np.int64), np.empty(65_536, np.int64)",
+        "tests/kinds/test_weighted_sets.py -k few_candidates",
+    ),
+    Fault(
+        "exact",
+        "exact/segments.py",
+        "is None, STEPS_AT_ONCE)",
+        "is None, 2**62)",
+        "tests/kinds/test_string.py -k few_entries",
+    ),
+    Fault(
+        "exact",
+        "exact/segments.py",
+        " and not (begun and self.join.by_steps)",
+        "",
+        "tests/kinds/test_string.py -k threads_end",
+    ),
+    Fault(
+        "exact",
+        "exact/pigeonhole.py",
+        "            WORDS_AT_ONCE,\n",
+        "            2**62,\n",
+        "tests/exact/test_pigeonhole.py -k call_looks_at_few_pairs",
+    ),
+    Fault(
+        "exact",
+        "exact/containment.py",
+        "if count > MET_AT_ONCE:",
+        "if count > 2**62:",
+        "tests/exact/test_containment.py",
+    ),
+    Fault(
+        "kinds",
+        "kinds/fingerprints.py",
+        "left.size, PRINTS_AT_ONCE):",
+        "left.size, max(1, left.size)):",
+        "tests/kinds/test_fingerprint_measure.py -k few_prints",
     ),
 )
 

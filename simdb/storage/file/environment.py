@@ -68,7 +68,7 @@ from simdb.storage.file.locks import LOOKED_EVERY, Reservation, User, Users, Wri
 from simdb.storage.file.log import Changed, Log
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool, after_given_up
+from simdb.threads import Pool, after_given_up, here
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -324,7 +324,10 @@ class ReadTransaction:
             if error is not None:
                 self.environment.raise_translated(error)
         finally:
-            after_given_up(self.close)
+            if here.given_up:  # looked at without a call, since every search ends here
+                after_given_up(self.close)
+            else:
+                self.close()
 
     def __del__(self) -> None:
         if not getattr(self, "_left", True):  # else it was not made, or is closed
