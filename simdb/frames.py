@@ -282,7 +282,8 @@ def link(
             given.append(data if isinstance(data, CollectionView) else _Table(data, own))
     place, other = (1, 0) if isinstance(given[1], _Table) else (0, 1)
     renamed = given[place]
-    if isinstance(renamed, _Table) and not isinstance(columns[other].item, str):
+    are_several = not any(isinstance(one.item, str) for one in (columns[other], columns[0]))
+    if isinstance(renamed, _Table) and are_several:
         given[place] = renamed.called(columns[other].item_names(), is_right=place == 1)
     if stored and kind is stored[0].kind:
         naming = "item" if place == 1 or right_item is None else "right_item"

@@ -16,18 +16,28 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from queue import SimpleQueue
 from typing import Any, Generic, Self, TypeVar
+
+from simdb.errors import DatabaseClosedError
 
 T = TypeVar("T")
 
 PATIENCE = 1.0  # seconds for tasks whose results nobody asks for any more
 
+moments = count()  # at which tasks are made, and snapshots begin
+# By moments, the tasks that nobody has waited for to the end.
+given_up: dict[int, weakref.ref[Task[Any]]] = {}
+
 
 class Task(Generic[T]):
     """A call that one thread makes once, or none if it is cancelled before that begins."""
 
-    __slots__ = ("_call", "_error", "_fate", "_result", "_running", "_then")
+    __slots__ = (
+        *("__weakref__", "_call", "_error", "_fate", "_process", "_result", "_running", "_then"),
+        "moment",
+    )
 
     def __init__(self, call: Callable[..., T], *arguments: Any) -> None:
         self._call: tuple[Callable[..., T], tuple[Any, ...]] | None = call, arguments
@@ -37,6 +47,8 @@ class Task(Generic[T]):
         self._running = threading.Lock()  # until the call has ended
         self._running.acquire()
         self._then: list[Task[object]] = []  # made by who makes this one, in their order
+        self._process = os.getpid()
+        self.moment = next(moments)
 
     def run(self) -> None:
         """Make the call, unless it was cancelled, or somebody else has begun to."""
@@ -72,11 +84,11 @@ class Task(Generic[T]):
     def wait(self, seconds: float = -1) -> bool:
         """Wait for its end, at most so long if that is not negative; return whether it came.
 
-        That of what was cancelled has come.
+        That of what was cancelled has come, and of what a thread of a parent's makes.
         """
-        if self._is_awaited and self._running.acquire(timeout=seconds):
+        if self.is_awaited and self._running.acquire(timeout=seconds):
             self._running.release()  # after an interrupt before this nobody else may wait any more
-        return not self._is_awaited
+        return not self.is_awaited
 
     def then(self, call: Callable[[], object]) -> bool:
         """Let the thread that makes it make another call at its end, whose errors harm nobody.
@@ -85,7 +97,7 @@ class Task(Generic[T]):
         """
         following = Task(call)
         self._then.append(following)
-        if self._is_awaited:  # it looks for what follows after this has changed
+        if self.is_awaited:  # it looks for what follows after this has changed
             return True
         try:
             self._then.remove(following)
@@ -96,15 +108,22 @@ class Task(Generic[T]):
     @property
     def is_made_here(self) -> bool:
         """Whether this thread makes it now, and would wait for itself."""
-        return self._is_awaited and self._fate.get("made") == (threading.get_ident(),)
+        return self.is_awaited and self._fate.get("made") == (threading.get_ident(),)
 
     @property
-    def _is_awaited(self) -> bool:
-        return self._call is not None and self._fate.get("made", self) is not None
+    def is_awaited(self) -> bool:
+        """Whether it has not ended, was not cancelled, and is of this process, not a parent."""
+        is_begun_or_given = self._call is not None and self._fate.get("made", self) is not None
+        return is_begun_or_given and self._process == os.getpid()
 
     def result(self) -> T:
-        """Wait for its end, and return what the call did, or raise what it raised."""
+        """Wait for its end, and return what the call did, or raise what it raised.
+
+        DatabaseClosedError: it had not ended when the process forked, and no thread makes it here.
+        """
         self.wait()
+        if self._call is not None and self._process != os.getpid():
+            raise DatabaseClosedError("an iterator does not outlive a fork; take another one here")
         if self._error is not None:
             try:
                 raise self._error
@@ -146,7 +165,7 @@ class Settled:
                 most = -1.0 if patience is None else max(0.0, since + patience - time.monotonic())
                 task = left[-1]
                 if not (task.cancel() or (not task.is_made_here and task.wait(most))):
-                    _give_up(task)
+                    given_up[task.moment] = weakref.ref(task)  # who makes it holds it
                 left.pop()
 
         try:
@@ -156,24 +175,25 @@ class Settled:
             to_its_end(settle_all)
 
 
-def _give_up(task: Task[Any]) -> None:
-    """Note that this thread waits no longer for a task, until that has ended."""
-    given_up = here.given_up
-    given_up.add(task)
-    if not task.then(partial(given_up.discard, task)):
-        given_up.discard(task)
+def after_given_up(since: int, call: Callable[[], object]) -> None:
+    """Make a call when the tasks have ended that were given up and made since a moment, if any.
 
-
-def after_given_up(call: Callable[[], object]) -> None:
-    """Make a call when the tasks have ended that this thread has given up; at once without any."""
-    _after([*here.given_up], call)
+    What is read of a snapshot is read by tasks that are made after it.
+    """
+    tasks = []
+    for moment, known in [*given_up.items()]:
+        task = known()
+        if task is None or not task.is_awaited:
+            given_up.pop(moment, None)
+        elif moment > since:
+            tasks.append(task)
+    _after(tasks, call)
 
 
 def _after(tasks: list[Task[Any]], call: Callable[[], object]) -> None:
     while tasks:
-        if tasks[-1].then(partial(_after, tasks, call)):
+        if tasks.pop().then(partial(_after, tasks, call)):
             return
-        tasks.pop()
     call()
 
 
@@ -272,14 +292,6 @@ class Pool:
         to_its_end(self.close)
 
 
-class _Here(threading.local):
-    """The tasks that a thread has given up, and that have not ended."""
-
-    def __init__(self) -> None:
-        self.given_up: set[Task[Any]] = set()
-
-
-here = _Here()
 _pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 _is_over: list[bool] = []  # True in it, once Python ends
 
@@ -296,14 +308,6 @@ def _close_all() -> None:
             interrupt = error
     if interrupt is not None:
         raise interrupt
-
-
-def _forget_given_up() -> None:
-    """Begin anew in a child of a fork: what threads of the parent's make does not end here."""
-    here.given_up.clear()
-
-
-os.register_at_fork(after_in_child=_forget_given_up)
 
 
 def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:

@@ -35,7 +35,7 @@ ALLOWED_IMPORTS = {
     "arrays": set(),
     "late": {"errors"},
     "metadata": set(),
-    "threads": set(),
+    "threads": {"errors"},
     "differences": set(),
     "notebooks": set(),
     "unfinished": set(),

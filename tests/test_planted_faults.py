@@ -3747,7 +3747,7 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "                after_given_up(self.close)\n",
+        "                after_given_up(self._moment, self.close)\n",
         "                self.close()\n",
         "tests/test_threads.py -k works_ahead",
     ),
@@ -3775,8 +3775,8 @@ FAULTS = (
     Fault(
         "threads",
         "threads.py",
-        "    here.given_up.clear()\n",
-        "    pass\n",
+        "is_begun_or_given and self._process == os.getpid()",
+        "is_begun_or_given",
         "tests/test_threads.py -k held_no_longer",
     ),
     Fault(
@@ -3838,8 +3838,8 @@ FAULTS = (
     Fault(
         "cli",
         "cli/output.py",
-        "        if not makes_folders:\n            require_folders(*named)\n",
-        "",
+        "made is None or not _is_made(name, made)",
+        "False",
         "tests/cli/test_extras.py -k folder_of_an_output",
     ),
     Fault(

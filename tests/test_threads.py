@@ -17,6 +17,7 @@ import pytest
 import simdb
 from simdb import threads
 from simdb.answers.ahead import done_ahead
+from simdb.errors import DatabaseClosedError
 from simdb.opened.opened import Handle
 from simdb.storage.file.environment import ReadTransaction
 from simdb.threads import Pool, Settled, Task, after_given_up
@@ -329,7 +330,7 @@ def test_settling_goes_on_after_interrupts_and_not_after_what_would_come_again()
         settle([Odd(RecursionError, 10**9)])
 
 
-def given_up(task: Task[None]) -> None:
+def give_up(task: Task[Any]) -> None:
     """End a block as of an iterator that is given up, with a task that goes on."""
     with pytest.raises(GeneratorExit), Settled(lambda: [task]):
         raise GeneratorExit
@@ -368,6 +369,31 @@ def test_an_iterator_that_is_given_up_does_not_wait_for_who_waits_for_its_thread
     assert database._handle._environment.is_finished
 
 
+def test_a_snapshot_waits_for_tasks_that_were_given_up_in_any_thread_and_made_after_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(threads, "PATIENCE", 0)
+    may_end, has_begun = threading.Event(), threading.Event()
+
+    def work() -> None:
+        has_begun.set()
+        assert may_end.wait(10)
+
+    with simdb.open(tmp_path / "s.simdb", threads=2) as database:
+        handle, pool = database._handle, database._handle.pool()
+        assert pool is not None
+        with handle.read() as earlier:
+            task = pool.submit(work)
+            with handle.read() as later:
+                assert has_begun.wait(10)
+                Call(lambda: give_up(task)).join(10)
+        assert (earlier.closed, later.closed) == (False, True)
+        may_end.set()
+        pool.close()
+        assert earlier.closed
+    assert handle._environment.is_finished
+
+
 def test_what_is_put_off_is_held_no_longer_and_by_no_child_of_a_fork(monkeypatch):
     monkeypatch.setattr(threads, "PATIENCE", 0)
     done: list[str] = []
@@ -379,26 +405,45 @@ def test_what_is_put_off_is_held_no_longer_and_by_no_child_of_a_fork(monkeypatch
     def put_off() -> None:
         held = Held()
         known.append(weakref.ref(held))
-        after_given_up(held.call)
+        after_given_up(0, held.call)
         assert not done
 
     def forked() -> list[str]:
-        after_given_up(partial(done.append, "at once"))
+        after_given_up(0, partial(done.append, "at once"))
+        with pytest.raises(DatabaseClosedError, match="outlive a fork"):
+            task.result()
+        give_up(task)
         return done
 
     known: list[weakref.ref[Held]] = []
-    may_end = threading.Event()
+    may_end, has_begun = threading.Event(), threading.Event()
+
+    def work() -> None:
+        has_begun.set()
+        assert may_end.wait(10)
+
     with Pool(1, "one") as pool:
         try:
-            task: Task[Any] = pool.submit(may_end.wait, 10)
-            while task.cancel():
-                task = pool.submit(may_end.wait, 10)
-            given_up(task)
+            task = pool.submit(work)
+            assert has_begun.wait(10)
+            give_up(task)
             put_off()
             assert answer_of(forked) == "['at once']"
         finally:
             may_end.set()
     assert done == ["later"]
     assert known[0]() is None
-    after_given_up(partial(done.append, "at once"))
+    after_given_up(0, partial(done.append, "at once"))
     assert done == ["later", "at once"]
+    assert not threads.given_up
+
+
+def test_a_task_that_was_interrupted_at_its_end_and_that_nobody_holds_is_waited_for_no_longer():
+    done: list[str] = []
+    task: Task[Any] = Task(int)
+    task._fate["made"] = (threading.get_ident(),)  # as after an interrupt before it is noted
+    give_up(task)
+    after_given_up(0, partial(done.append, "never"))
+    del task
+    after_given_up(0, partial(done.append, "at once"))
+    assert done == ["at once"]

@@ -178,7 +178,8 @@ class Places(Struct, frozen=True):
     def required(self, telling: Working, bad: str | None) -> list[str]:
         """Return all outputs, that of the kept rows first; see ``Telling.require_files``."""
         named = (self.output, self.removed, bad, self.report)
-        return telling.require_files(*named, makes_folders=_is_for_shards(self.output))
+        made = self.output if _is_for_shards(self.output) else None
+        return telling.require_files(*named, made=made)
 
     def require_apart_from_store(self, outputs: Sequence[str]) -> None:
         """Raise if an output would be the store, or a file beside it, there or not yet."""

@@ -8,11 +8,13 @@ error when that is a terminal. ``NO_COLOR`` is honoured by rich.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isnan
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -86,10 +88,10 @@ class Telling(Struct, frozen=True):
         if not self.quiet:
             note(text)
 
-    def require_files(self, *outputs: str | None, makes_folders: bool = False) -> list[str]:
+    def require_files(self, *outputs: str | None, made: str | None = None) -> list[str]:
         """Return the named outputs, each another; with --json none may be standard output.
 
-        Their folders are there, unless the command makes them.
+        Their folders are there, but for one that the command makes, if it is given as an output.
         """
         named = [name for name in outputs if name is not None]
         if "" in named:  # which would be the present folder
@@ -97,9 +99,14 @@ class Telling(Struct, frozen=True):
         if self.as_json and STANDARD_STREAM in named:
             raise UsageError("--json and an output cannot both go to standard output")
         require_distinct(*named)
-        if not makes_folders:
-            require_folders(*named)
+        require_folders(*[name for name in named if made is None or not _is_made(name, made)])
         return named
+
+
+def _is_made(name: str, folder: str) -> bool:
+    """Whether an output is a folder that is made, or a file in it."""
+    place, made = (Path(os.path.realpath(one)) for one in (name, folder))
+    return made in (place, place.parent)
 
 
 class Working(Telling, frozen=True):

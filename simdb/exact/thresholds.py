@@ -274,7 +274,8 @@ def _refused(name: str, value: object, wanted: str) -> ConfigurationError:
         if len(str(value)) > _LONGEST_TEXT:
             why = f"; it may have {_LONGEST_TEXT} characters"
     if isinstance(value, int | Fraction) and _has_too_many_bits(value):
-        why = f"; its parts may have {_MOST_BITS:,} bits"
+        parts = "it" if isinstance(value, int) else "its parts"
+        why = f"; {parts} may have {_MOST_BITS:,} bits"
     return ConfigurationError(f"{name} must be {wanted}, not {short(value)}{why}")
 
 

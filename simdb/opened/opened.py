@@ -31,7 +31,7 @@ from simdb.storage.file.environment import (
 )
 from simdb.storage.file.locks import User
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool, after_given_up
+from simdb.threads import Pool, after_given_up, moments
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30
@@ -203,6 +203,7 @@ class Reading(AbstractContextManager["ReadTransaction"]):
         self._handle = handle
 
     def __enter__(self) -> ReadTransaction:
+        self._moment = next(moments)
         self._handle.begin_use(self)
         try:
             self._transaction = self._handle.environment.read(self._handle.busy_timeout)
@@ -215,7 +216,7 @@ class Reading(AbstractContextManager["ReadTransaction"]):
         try:
             self._transaction.__exit__(*raised)
         finally:
-            _end_use(self._handle, self, raised[0])
+            _end_use(self._handle, self, self._moment, raised[0])
 
 
 class Lent(AbstractContextManager[T]):
@@ -226,6 +227,7 @@ class Lent(AbstractContextManager[T]):
         self._begin = begin
 
     def __enter__(self) -> T:
+        self._moment = next(moments)
         self._handle.begin_use(self)
         try:
             return self._begin()
@@ -234,16 +236,16 @@ class Lent(AbstractContextManager[T]):
             raise
 
     def __exit__(self, *raised: Any) -> None:
-        _end_use(self._handle, self, raised[0])
+        _end_use(self._handle, self, self._moment, raised[0])
 
 
-def _end_use(handle: Handle, use: object, raised: Any) -> None:
+def _end_use(handle: Handle, use: object, since: int, raised: Any) -> None:
     """End a use where its block ends; that of an iterator that is given up, when nothing reads.
 
     That waits for nobody: Python's collector may end iterators amid anything.
     """
     if raised is GeneratorExit:
-        after_given_up(partial(handle.end_use, use, waits=False))
+        after_given_up(since, partial(handle.end_use, use, waits=False))
     else:
         handle.end_use(use)
 

@@ -224,12 +224,13 @@ def test_the_plan_without_inputs_shows_prefixes(tmp_path):
     plot = ["--plot", tmp_path / "curve.svg"]
     assert "leave out --exact" in failed("plan", "--exact", *plot)
     for unused in (["--bands", 3], ["--recall", 0.5]):
-        assert "for a probable index without inputs" in failed("plan", "--exact", *unused)
+        told = f"{unused[0]} is for a probable index, not for an exact one"
+        assert told in failed("plan", "--exact", *unused)
     records = tmp_path / "records.json"
     records.write_text(json.dumps(simdb.Record([simdb.Field("name")]).describe()))
     for unused in (["--max-distance", 3], plot):
         told = failed("plan", records, "--kind", "record", "--settings", records, *unused)
-        assert "for a probable index without inputs" in told
+        assert f"{unused[0]} is for a probable index, not for rules of records" in told
     (tmp_path / "bad.jsonl").write_text('{"set": [1]}\n\n{"set": [1, "x"]}\n')
     refused = run("plan", "--exact", "--kind", "set", tmp_path / "bad.jsonl")
     assert refused.exit_code == 2

@@ -61,6 +61,7 @@ WITHOUT_FOLDERS = [
     ("tune", "no.jsonl", "--report", "none/out.html"),
     ("link", "no.csv", "no.csv", "-o", "out.csv", "--save-settings", "none/out.json"),
     ("dedupe", "no.csv", "--kind", "record", "-o", "out.csv", "--removed", "none/out.jsonl"),
+    ("dedupe", "no.csv", "-o", ".", "--removed", "none/out.jsonl"),
 ]
 
 

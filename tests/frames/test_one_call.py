@@ -613,6 +613,10 @@ def test_fields_of_a_collection_on_the_right_may_have_other_names(tmp_path):
             simdb.link(table, people, item=["nom", "ville"], right_item=["name"])
         with pytest.raises(simdb.UsageError, match="'name', which item= does not name"):
             simdb.link(table, people, item=["nom", "ville"])
+        texts = database.collection("texts", simdb.Text(simdb.WordShingles(1)))
+        texts.add("t", "ann lee")
+        (pair,) = simdb.link(table, texts, item="nom", right_item=["name"], key="id")
+        assert pair == {"left": "a", "right": "t", "similarity": 1}
 
 
 @pytest.mark.parametrize(("pair", "table"), [((99, 1), "left"), ((1, 99), "right")])

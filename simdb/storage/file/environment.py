@@ -68,7 +68,7 @@ from simdb.storage.file.locks import LOOKED_EVERY, Reservation, User, Users, Wri
 from simdb.storage.file.log import Changed, Log
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool, after_given_up, here
+from simdb.threads import Pool, after_given_up, given_up, moments
 
 READERS_CHECKED_EVERY = 128  # writes: the snapshot of a killed reader keeps pages from being reused
 GROWTH_PATIENCE = 10.0  # seconds that growth waits for this process's own transactions
@@ -106,8 +106,8 @@ class ReadTransaction:
 
     may_remember: ClassVar[bool] = True  # what is made of the commit that it sees
     __slots__ = (
-        *("__weakref__", "_handles", "_left", "_log", "_process", "_remembered", "_transaction"),
-        "environment",
+        *("__weakref__", "_handles", "_left", "_log", "_moment", "_process", "_remembered"),
+        *("_transaction", "environment"),
     )
 
     def __init__(self, environment: Environment) -> None:
@@ -115,6 +115,7 @@ class ReadTransaction:
         self._log: Log | None = None
         self._remembered: dict[Hashable, Any] | None = None
         self._process = _process
+        self._moment = next(moments)
         self._transaction: Any = _ENDED
         self._left = False
 
@@ -324,8 +325,8 @@ class ReadTransaction:
             if error is not None:
                 self.environment.raise_translated(error)
         finally:
-            if here.given_up:  # looked at without a call, since every search ends here
-                after_given_up(self.close)
+            if given_up:  # looked at without a call, since every search ends here
+                after_given_up(self._moment, self.close)
             else:
                 self.close()
 
