@@ -34,7 +34,7 @@ Where to look:
 
 from __future__ import annotations
 
-from simdb import starting  # before all others: from here on Ctrl-C is quiet in the command
+from simdb import starting  # before all others: from here on Ctrl-C ends the command quietly
 
 # isort: split
 from typing import TYPE_CHECKING, Any
@@ -291,8 +291,8 @@ _PARTS = ("errors", "evidence", "kernels", "kinds", "lsh", "results")
 if not TYPE_CHECKING:  # a type checker would take every name for one of these
 
     def __getattr__(name: str) -> Any:
-        starting.finish()  # whoever asks is no command that starts, even if it is called simdb
         if name in _MODULES:
+            starting.finish()  # who asks is no command that loads, even if it is called simdb
             module = late.module(_MODULES[name])
             value = getattr(module, "open_database" if name == "open" else name)
             globals()[name] = value

@@ -142,6 +142,14 @@ def _is_data_set(data: object) -> bool:
     return hasattr(data, "with_format") and hasattr(data, "column_names")
 
 
+def has_columns(data: object) -> bool:
+    """Whether an object has columns, or fields, by name; a single column of a table has none.
+
+    Asked of the type: a row of a Series may be named "columns".
+    """
+    return any(hasattr(type(data), one) for one in ("columns", "column_names", "schema"))
+
+
 def require_no_table(name: str, given: object, of: str, column: str) -> None:
     """Raise WrongTypeError for a table, which a loop would take the columns of, or their names.
 
@@ -149,9 +157,7 @@ def require_no_table(name: str, given: object, of: str, column: str) -> None:
         name, of: of the argument, and what it is to have one by one.
         column: an example of one that has them.
     """
-    # Asked of the type: a row of a Series may be named "columns".
-    has_columns = any(hasattr(type(given), one) for one in ("columns", "column_names", "schema"))
-    if has_columns and (is_table(given) or is_pandas(given)):
+    if has_columns(given) and (is_table(given) or is_pandas(given)):
         listed = ".to_pylist()" if hasattr(given, "to_pylist") else ""
         raise WrongTypeError(
             f"{name} must be an iterable of {of}, not {type(given).__name__}: "
@@ -578,7 +584,7 @@ def rows_of_dicts(rows: Iterable[Mapping[str, Any]], columns: Columns) -> Iterat
 
 
 def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
-    """Return the items that are given, or the column of a table that is named.
+    """Return the items that are given, be it as one column, or the column of a table that is named.
 
     Raises:
         UsageError: as ``rows_of``; or an item is null.
@@ -588,6 +594,11 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
         raise WrongTypeError(f"several items are searched for, not one {type(data).__name__}")
     if item is not None and isinstance(data, list) and not isinstance(next(iter(data), None), dict):
         raise UsageError("item names a column of a table, but the items are a list: leave it out")
+    if is_table(data) and item is None and not has_columns(data):
+        for name in ("to_pylist", "to_list"):  # of Arrow, and of pandas and polars
+            if hasattr(data, name):
+                listed: list[Any] = getattr(data, name)()
+                return listed
     if not is_table(data):
         _require_no_mapping("items", data, "items")
     rows = rows_of(data, None, item, ())

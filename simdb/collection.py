@@ -490,7 +490,8 @@ class CollectionView(Tabular):
         limit = require_whole("limit", limit, 1)
         among = _Among.read(where, metadata=metadata)
         with self._opened() as opened:
-            return _searched(opened, [item], limit, asked, among)[0]
+            items = opened.signer.items.encode_many([item])
+            return _searched(opened, items, limit, asked, among)[0]
 
     def search_many(
         self,
@@ -509,7 +510,11 @@ class CollectionView(Tabular):
         """Search for each of several items in one snapshot; see ``search``.
 
         Args:
-            items: the items to search for; in a table, the column named by ``item``.
+            items: the items to search for, also as a column (a Series, an array of Arrow); in a
+                table, the column named by ``item``.
+
+        Raises:
+            BadItemError: one of them can be no item; its position, from 0, is ``row``.
         """
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall, measure)
         given = arrow.items_of(_rows("items", items), item)
@@ -517,7 +522,7 @@ class CollectionView(Tabular):
         among = _Among.read(where, metadata=metadata)
         with self._opened() as opened:
             return Answers(
-                _searched(opened, given, limit, asked, among),
+                _searched(opened, _encoded(opened, list(given)), limit, asked, among),
                 is_distance=opened.settings.kind.is_distance,
                 with_metadata=metadata,
                 of_numbers=opened.has_number_keys,
@@ -2230,13 +2235,25 @@ def _method(
 
 
 def _searched(
-    whole: Opened, items: Iterable[object], limit: int | None, asked: Asked, among: _Among
+    whole: Opened, items: Sequence[bytes], limit: int | None, asked: Asked, among: _Among
 ) -> list[Matches]:
-    """Search for each of several items."""
+    """Search for each of several items, as they are stored."""
     opened = among.of(whole)
-    method = _method(opened, "search", asked)
-    encoded = opened.signer.items.encode_many(list(items))
-    return method.search_many(opened, encoded, limit)
+    return _method(opened, "search", asked).search_many(opened, items, limit)
+
+
+def _encoded(opened: Opened, items: list[object]) -> Sequence[bytes]:
+    """Return items as they are stored; BadItemError says which of them cannot be."""
+    forms = opened.signer.items
+    try:
+        return forms.encode_many(items)
+    except BadItemError:
+        for row, item in enumerate(items):
+            try:
+                forms.encode(item)
+            except BadItemError as error:
+                raise BadItemError(f"row {row}: {error}", row=row) from error.__cause__
+        raise
 
 
 def _duplicate_bound(

@@ -1,34 +1,30 @@
 """What the command ``simdb`` needs of the package before and below its own modules.
 
-Ctrl-C while it starts ends it without a traceback. ``simdb.cli.main`` sees to that once it runs.
-Before it, Python imports the packages ``simdb`` and ``simdb.cli``; so they are quiet for as long,
-and only in the command's own process. For that this module comes before all others, and imports
+Ctrl-C while it loads ends it at once, without a traceback: nothing has begun, and a library that is
+amid its own loading may not bear the exception. ``simdb.cli`` ends that where a command begins. It
+is so in the command's own process alone. For that this module comes before all others, and imports
 nothing that takes time. And whoever waits for kernels to be compiled is told.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False  # that of ``typing``
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
+    from types import FrameType
 
 INTERRUPTED = 130  # the exit code: 128 and the number of SIGINT
 
 before_compiling: list[Callable[[], None]] = []  # each is called once, and taken out
 
-_usual_hook = sys.excepthook
 
-
-def _quiet_hook(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None
-) -> None:
-    if issubclass(kind, KeyboardInterrupt):
-        os._exit(INTERRUPTED)
-    _usual_hook(kind, error, trace)
+def _end(number: int, frame: object) -> None:
+    os._exit(INTERRUPTED)
 
 
 def is_command() -> bool:
@@ -40,10 +36,18 @@ def is_command() -> bool:
 
 
 def finish() -> None:
-    """Let an interruption be told as usual: what the command imports is there, or it is none."""
-    if sys.excepthook is _quiet_hook:
-        sys.excepthook = _usual_hook
+    """Let Ctrl-C raise KeyboardInterrupt again: what the command imports is there, or it is none.
+
+    Python lets the main thread alone say so; of another one this does nothing.
+    """
+    _hand_over(_end, signal.default_int_handler)
+
+
+def _hand_over(present: object, following: Callable[[int, FrameType | None], object]) -> None:
+    if signal.getsignal(signal.SIGINT) is present:
+        with suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGINT, following)
 
 
 if is_command():
-    sys.excepthook = _quiet_hook
+    _hand_over(signal.default_int_handler, _end)

@@ -28,7 +28,6 @@ def _complete_streams() -> None:
 def main() -> None:
     """Run the command line, and exit with the code of the result."""
     try:
-        starting.finish()
         # Arrow's own allocator gives pages back that the next batch of a table takes again.
         os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
         # numpy's threads spin for 0.1 s before they sleep, once at the start, too: 2^28 cycles.

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from simdb import starting
 from simdb.cli.coercion import make_adapters_late, refusing_repetition
 from simdb.cli.failures import CommandGroup
 from simdb.cli.help import Command, write_options
@@ -58,6 +59,7 @@ class _OnDemand(UserDict[str, Any]):
             told = None if function.__doc__ else documented(name)
             alone.command(name, cls=Command, help=told)(grouped(function))
             self.data[name] = typer.main.get_command(alone)
+            starting.finish()
         return self.data[name]
 
 

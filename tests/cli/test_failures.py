@@ -367,20 +367,56 @@ main()
     assert (ended.stdout, ended.stderr) == ("", "")
 
 
-def test_an_interruption_is_told_as_usual_once_simdb_is_used_or_its_command_begins():
-    code = """
-import sys
-usual, sys.argv = sys.excepthook, ["simdb"]
-import simdb
-print(sys.excepthook is usual)
-simdb.SimdbError
-print(sys.excepthook is usual)
-sys.excepthook = simdb.starting._quiet_hook
-from simdb import cli
-cli.collector.rest = lambda: sys.exit(sys.excepthook is not usual)
-cli.main()
+@pytest.mark.parametrize("begin", ["simdb.SimdbError", "simdb.cli.app.app(['plan', '--help'])"])
+def test_an_interruption_is_told_as_usual_once_simdb_is_used_or_its_command_begins(begin):
+    code = f"""
+import signal, sys
+sys.argv = ["simdb"]
+import simdb.cli.app
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+try:
+    {begin}
+except SystemExit:
+    pass
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
 """
-    assert interpreted(code).stdout == "False\nTrue\n"
+    told = interpreted(code).stdout.splitlines()
+    assert told[0] == "False"
+    assert told[-1] == "True"
+
+
+def test_a_library_that_catches_an_interruption_while_the_command_loads_does_not_go_on():
+    code = """
+import signal, sys
+class Catching:
+    def find_spec(self, name, path=None, target=None):
+        if name == "simdb.cli.plan":
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except BaseException:
+                print("went on")
+sys.meta_path.insert(0, Catching())
+sys.argv = ["simdb", "plan", "--threshold", "0.8"]
+from simdb.cli import main
+main()
+"""
+    assert interpreted(code, code=130).stdout == ""
+
+
+def test_only_the_main_thread_takes_interruptions_back_and_an_ignored_one_stays_ignored():
+    code = """
+import signal, sys, threading
+sys.argv = ["simdb"]
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from simdb import starting
+print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+signal.signal(signal.SIGINT, starting._end)
+thread = threading.Thread(target=starting.finish)
+thread.start()
+thread.join()
+print(signal.getsignal(signal.SIGINT) is starting._end)
+"""
+    assert interpreted(code).stdout == "True\nTrue\n"
 
 
 @pytest.mark.parametrize(

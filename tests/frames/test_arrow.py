@@ -444,6 +444,20 @@ def test_matches_and_groups_are_columns_too(texts):
     ]
 
 
+@pytest.mark.parametrize(
+    "column",
+    [list, pd.Series, pl.Series, pa.array, lambda items: pa.chunked_array([items[:1], items[1:]])],
+)
+def test_one_column_is_the_items_to_search_for(texts, column):
+    texts.add_many([("a", A), ("c", B)])
+    answers = texts.search_many(column([B, A]))
+    assert [[match.key for match in found] for found in answers] == [["c"], ["a"]]
+    with pytest.raises(simdb.UsageError):
+        texts.search_many(column([B, A]), item="text")
+    with pytest.raises(simdb.BadItemError, match="row 1: a text must be a str"):
+        texts.search_many(column([A, None]))
+
+
 def test_answers_without_rows_have_columns(texts):
     assert pa.table(texts.pairs()).column_names == ["left", "right", "similarity"]
     assert pa.table(texts.search(A)).column_names == ["key", "similarity"]
