@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/writing.py",
+        "        if Path(target).is_dir():\n            raise IsADirectoryError",
+        "        if False:\n            raise IsADirectoryError",
+        "tests/cli/test_extras.py -k that_is_a_folder",
+    ),
+    Fault(
         "cli",
         "cli/app.py",
         "            starting.finish()\n",

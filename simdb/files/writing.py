@@ -187,16 +187,25 @@ def named_by(target: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        require_folders(target)
+        _require_folder(target)
         raise OSError(error.errno, error.strerror, target) from None
 
 
 def require_folders(*targets: str) -> None:
-    """Raise FileNotFoundError if an output has no folder, before long work that would be lost."""
+    """Raise before long work that would be lost if an output is a folder, or has none.
+
+    IsADirectoryError, FileNotFoundError.
+    """
     for target in targets:
-        folder = None if target == STANDARD_STREAM else Path(os.path.realpath(target)).parent
-        if folder is not None and not folder.is_dir():
-            raise FileNotFoundError(2, "no such folder", str(folder)) from None
+        if Path(target).is_dir():
+            raise IsADirectoryError(21, "is a folder", target)
+        _require_folder(target)
+
+
+def _require_folder(target: str) -> None:
+    folder = None if target == STANDARD_STREAM else Path(os.path.realpath(target)).parent
+    if folder is not None and not folder.is_dir():
+        raise FileNotFoundError(2, "no such folder", str(folder)) from None
 
 
 def promised_form(target: str) -> str | None:

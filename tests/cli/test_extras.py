@@ -97,6 +97,13 @@ def test_the_folder_of_an_output_is_looked_for_before_anything_is_read(tmp_path,
     assert failed(*_within(tmp_path, words)) == f"simdb: {tmp_path / 'none'}: no such folder"
 
 
+@pytest.mark.parametrize("words", WITHOUT_FOLDERS, ids=lambda words: words[0])
+def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path, words):
+    folder = tmp_path / words[-1]
+    folder.mkdir(parents=True)
+    assert failed(*_within(tmp_path, words)) == f"simdb: {folder}: is a folder"
+
+
 def test_inputs_of_duckdb_name_the_extra_that_brings_all_they_need(tmp_path, monkeypatch):
     for library in ("pyarrow", "duckdb"):
         monkeypatch.setitem(sys.modules, library, None)
