@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/scan.py",
+        "                        numbers, values = numbers[alive], values[alive]\n",
+        "",
+        "tests/answers/test_scans.py -k only_the_best",
+    ),
+    Fault(
+        "answers",
+        "answers/scan.py",
+        " and len(items) * live > HELD:\n",
+        " and False:\n",
+        "tests/answers/test_scans.py -k only_the_best",
+    ),
+    Fault(
         "files",
         "files/writing.py",
         "        if Path(target).is_dir():\n            raise IsADirectoryError",

@@ -18,6 +18,7 @@ from simdb.answers.method import Batches, Method
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.batches.signer import Signer
 from simdb.kinds import Compared, Measure
+from simdb.kinds.base import Finder
 from simdb.opened.opened import Opened
 from simdb.ragged import Ragged
 from simdb.results import Matches, PairBatch
@@ -27,6 +28,7 @@ WORTH_ARRANGING = 8  # probes that are compared with the same items
 SHARE_OF_MEMORY = 8  # for items that are kept arranged
 _BEFORE_FILTER, _AGAIN = 16, 32  # how many times as many of the nearest a filter looks at
 _BYTES_A_MATCH = 40  # while it is ranked
+HELD = 2**18  # matches of several items
 BYTES_AT_ONCE = 2**26  # of the map, which are looked at before an interruption is
 
 
@@ -58,9 +60,11 @@ class Scan(Method, frozen=True):
     ) -> list[Matches]:
         """Search for several items; of what a filter accepts is too little, among more again."""
         live = opened.reader.manifest.live
-        if limit is not None and opened.signer.measure.finds_nearest:  # what is found is held
+        if limit is not None and not most and len(items) * live > HELD:
+            return self._best(opened, items, limit)
+        if most:  # what is found is held
             room = opened.resources.memory // SHARE_OF_MEMORY
-            at_once = max(1, room // (_BYTES_A_MATCH * max(1, most or live)))
+            at_once = max(1, room // (_BYTES_A_MATCH * most))
             if len(items) > at_once:
                 parts = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
                 return [one for part in parts for one in self._searched(opened, part, limit, most)]
@@ -83,15 +87,38 @@ class Scan(Method, frozen=True):
                 answers[place] = answer
         return answers
 
+    def _best(self, opened: Opened, items: Sequence[bytes], limit: int) -> list[Matches]:
+        """Search for several items, holding only the best of what is within the bound."""
+        finders = self._finders(opened, items, 0)
+        looked_at = [0] * len(items)
+
+        def found() -> Iterator[tuple[Int64s, UInt32s, Float64s]]:
+            for portion in _portions(opened, len(items)):
+                for probe, within in enumerate(finders):
+                    places, compared = within(portion.features)
+                    if places.size:
+                        numbers, values = portion.numbers_at(places), compared.values()
+                        alive = opened.reader.alive(numbers)
+                        numbers, values = numbers[alive], values[alive]
+                        yield np.full(numbers.size, probe), numbers, values
+            opened.reader.transaction.require_open()  # as in ``_found``
+            looked_at[:] = _looked_at(opened, finders)
+
+        return self.matches_of_many(opened, found(), looked_at, limit)
+
+    def _finders(self, opened: Opened, items: Sequence[bytes], most: int) -> list[Finder]:
+        """Make what finds the features near each item, or so many of the nearest, if not 0."""
+        measure = opened.signer.measure
+        told = (most,) if most else ()  # which others need not know
+        probes = (opened.signer.features([item]) for item in items)
+        return [measure.finder(probe, self.bound, *told) for probe in probes]
+
     def _found(self, opened: Opened, items: Sequence[bytes], most: int) -> list[tuple[Ranked, int]]:
         """Find what is within the bound of each item, or so many of the nearest, if not 0.
 
         With each, how many stored items it was compared with.
         """
-        measure = opened.signer.measure
-        told = (most,) if most else ()  # which others need not know
-        probes = (opened.signer.features([item]) for item in items)
-        finders = [measure.finder(probe, self.bound, *told) for probe in probes]
+        finders = self._finders(opened, items, most)
         numbers = [[np.empty(0, np.uint32)] for _ in items]
         found: list[list[Compared]] = [[] for _ in items]
         for portion in _portions(opened, len(items)):
@@ -101,9 +128,7 @@ class Scan(Method, frozen=True):
                     own_numbers.append(portion.numbers_at(places))
                     own_found.append(compared)
         opened.reader.transaction.require_open()  # nobody has written over what was read in place
-        live = opened.reader.manifest.live
-        looked_at = [getattr(finder, "looked_at", live) for finder in finders]
-        opened.work.looked_at += sum(looked_at)
+        looked_at = _looked_at(opened, finders)
         answers = []
         for own_numbers, own_found, count in zip(numbers, found, looked_at, strict=True):
             of_all, values = np.concatenate(own_numbers), Compared.together(own_found).values()
@@ -156,6 +181,14 @@ class Scan(Method, frozen=True):
                 found = map(np.concatenate, zip(*columns, strict=True))
                 yield PairBatch.of(*found, is_distance=signer.kind.is_distance), None
                 columns, size = [], 0
+
+
+def _looked_at(opened: Opened, finders: Sequence[Finder]) -> list[int]:
+    """Return how many items each finder has looked at, which are counted as work."""
+    live = opened.reader.manifest.live
+    looked_at = [getattr(finder, "looked_at", live) for finder in finders]
+    opened.work.looked_at += sum(looked_at)
+    return looked_at
 
 
 class _Portion(Struct, frozen=True, eq=False):

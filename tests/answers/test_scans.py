@@ -151,3 +151,30 @@ def test_pairs_of_a_scan_come_in_batches_of_a_size(tmp_path, monkeypatch):
             sizes = [len(batch) for batch in found.batches()]
             assert sum(sizes) == expected == found.count()
             assert max(sizes) < 50 + 40
+
+
+@pytest.mark.parametrize("where", [None, {"odd": True}])
+def test_of_what_is_near_many_probes_only_the_best_is_held(path, monkeypatch, where):
+    """Here all that is stored; in the order and the counts of what holds all of it."""
+    generator = np.random.default_rng(3)
+    sets = [
+        {f"s{symbol}": 1 + int(symbol) % 3 for symbol in some}
+        for some in generator.integers(0, 9, (300, 5))
+    ]
+    with simdb.open(path, sync="batch") as database:
+        collection = database.collection("sets", simdb.WeightedSet(), max_distance=None)
+        collection.add_many(
+            (number, one, {"odd": number % 2 == 1}) for number, one in enumerate(sets)
+        )
+        collection.delete_many(range(0, 300, 7))
+        asked = {"threshold": 0.01, "limit": 4, "where": where}
+
+        def answers() -> list[Any]:
+            return [
+                (list(one), one.candidates) for one in collection.search_many(sets[:20], **asked)
+            ]
+
+        held = answers()
+        monkeypatch.setattr(scan, "HELD", 1_000)
+        monkeypatch.setattr(scan.Scan, "_found", None)
+        assert answers() == held
