@@ -46,7 +46,7 @@ FAULTS = (
         "answers/scan.py",
         "                        numbers, values = numbers[alive], values[alive]\n",
         "",
-        "tests/answers/test_scans.py -k only_the_best",
+        "tests/answers/test_scans.py -k few_that",
     ),
     Fault(
         "answers",

@@ -178,3 +178,16 @@ def test_of_what_is_near_many_probes_only_the_best_is_held(path, monkeypatch, wh
         monkeypatch.setattr(scan, "HELD", 1_000)
         monkeypatch.setattr(scan.Scan, "_found", None)
         assert answers() == held
+
+
+def test_of_few_that_a_filter_accepts_the_deleted_are_not_found(scanned, monkeypatch):
+    monkeypatch.setattr(scan, "HELD", 0)
+    collection, (made, apart, _) = scanned
+    items = made(np.random.default_rng(5), 400)
+    collection.add_many((key, item, {"few": key % 100 < 2}) for key, item in enumerate(items))
+    collection.delete_many([0, 101])
+    few = [1, 100, 200, 201, 300, 301]
+    found = collection.search_many(items[:3], limit=5, where={"few": True}, max_distance=150)
+    for item, answer in zip(items, found, strict=False):
+        nearest = sorted(few, key=lambda key: apart(item, items[key]))
+        assert [match.key for match in answer] == nearest[:5]
