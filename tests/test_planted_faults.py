@@ -3945,8 +3945,8 @@ FAULTS = (
     Fault(
         "",
         "arrow.py",
-        "    if has_columns and (is_table(given) or is_pandas(given)):\n",
-        "    if has_columns and is_polars(given):\n",
+        "    if has_columns(given) and (is_table(given) or is_pandas(given)):\n",
+        "    if has_columns(given) and is_polars(given):\n",
         "tests/frames/test_arrow.py -k taken_for_its_columns",
     ),
     Fault(
