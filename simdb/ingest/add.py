@@ -108,6 +108,9 @@ class _Told(NamedTuple):
     estimated: bool
 
 
+_NAMED = np.array(ACTIONS, object)
+
+
 @cache
 def _wanted(actions: tuple[Action, ...]) -> Bools:
     """Tell of the code of each action whether it is one of some."""
@@ -130,7 +133,8 @@ class Fates:
     @property
     def actions(self) -> list[Action]:
         """The action of each row."""
-        return [ACTIONS[code] for code in self.codes.tolist()]
+        named: list[Action] = _NAMED.take(self.codes).tolist()
+        return named
 
     def action(self, row: int) -> Action:
         """The action of a row."""
