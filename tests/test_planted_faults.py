@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/inputs.py",
+        "if not _is_empty(match, options)]",
+        "if True]",
+        "tests/cli/test_shards.py -k nothing_to_read",
+    ),
+    Fault(
         "answers",
         "answers/scan.py",
         "                        numbers, values = numbers[alive], values[alive]\n",

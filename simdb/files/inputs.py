@@ -239,7 +239,9 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
     if not source:  # as of a variable of the shell that is not set
         raise ConfigurationError("the name of an input is empty; . is the current folder")
     if is_pattern(source):
-        names = [one for match in _matches(source) for one in inputs_of(match, options)]
+        matches = _matches(source)
+        filled = [match for match in matches if not _is_empty(match, options)]
+        names = [one for match in filled or matches for one in inputs_of(match, options)]
         return {name: str(Path(name).relative_to(_fixed(source))) for name in names}
     if not is_folder(source) or options.format == "text":
         return {source: Path(source).name}
@@ -263,6 +265,11 @@ def inputs_of(source: str, options: ReadingOptions) -> dict[str, str]:
         if leads_out(Path(source), Path(name)):
             raise ConfigurationError(f"{name} is a link to a file outside the folder")
     return files
+
+
+def _is_empty(source: str, options: ReadingOptions) -> bool:
+    """Whether an input is a folder of rows in which there is no file of them."""
+    return is_folder(source) and not any(_rows_below(Path(source), options.pattern))
 
 
 def told_format(source: str, options: ReadingOptions) -> Format:

@@ -186,6 +186,11 @@ def test_a_folder_in_which_there_is_nothing_to_read_is_told_as_such(folder, tmp_
     assert "none: no file in this folder" in failed("dedupe", tmp_path / "none", *output)
     told = failed("dedupe", folder, *output, "--pattern", "*.csv")
     assert "shards: no file in this folder that matches *.csv" in told
+    # A pattern passes over it, unless there is nothing else.
+    assert "none: no file in this folder" in failed("dedupe", tmp_path / "n*", *output)
+    given = folder, tmp_path / "[ns]*"
+    one, other = (json.loads(done("dedupe", some, *output, "--json").stdout) for some in given)
+    assert one["kept"] == other["kept"] > 0
 
 
 def test_shards_appear_all_or_not_at_all(folder, tmp_path, monkeypatch):
