@@ -1486,8 +1486,7 @@ class CollectionView(Tabular):
 
     @contextmanager
     def _in_snapshot(self, snapshot: ReadTransaction) -> Iterator[ReadTransaction]:
-        self._require_open()
-        with snapshot.translated():
+        with self._handle.read_in(snapshot), snapshot.translated():
             yield snapshot
 
     def _opened(

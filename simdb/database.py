@@ -60,7 +60,8 @@ OWNER_MAY = 0o600  # read and write: else not even who made a store could open i
 class Snapshot:
     """One state of a database, for several reads that must agree with each other.
 
-    An open snapshot prevents the pages of its state from being reused, so close it soon.
+    An open snapshot prevents the pages of its state from being reused, so close it soon. Several
+    threads may read in it; what calls read that have begun stays until they return or raise.
     """
 
     def __init__(self, handle: Handle, transaction: ReadTransaction) -> None:
@@ -69,7 +70,7 @@ class Snapshot:
 
     def collection_names(self) -> list[str]:
         """Return the names of all collections, sorted."""
-        with self._transaction.translated():
+        with self._handle.read_in(self._transaction), self._transaction.translated():
             return catalogue.names(self._transaction)
 
     def __getitem__(self, name: str) -> CollectionView:

@@ -181,8 +181,10 @@ def after_given_up(since: int, call: Callable[[], object]) -> None:
     What is read of a snapshot is read by tasks that are made after it.
     """
     tasks = []
-    for moment, known in [*given_up.items()]:
-        task = known()
+    # By numbers: pairs would be objects, at which Python's collector may end another iterator.
+    for moment in [*given_up]:
+        known = given_up.get(moment)
+        task = None if known is None else known()
         if task is None or not task.is_awaited:
             given_up.pop(moment, None)
         elif moment > since:

@@ -42,6 +42,55 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "threads.py",
+        "    for moment in [*given_up]:\n        known = given_up.get(moment)\n",
+        "    for moment, known in [*given_up.items()]:\n",
+        "tests/test_threads.py -k looked_through",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "        with self._handle.read_in(snapshot), snapshot.translated():\n",
+        "        with snapshot.translated():\n",
+        "tests/database/test_snapshot.py -k whoever_ends",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "    for known in [*_registry.values()]:  # Python",
+        "    for known in _registry.values():  # Python",
+        "tests/storage/test_environment.py -k gives_up_while",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "    for environment in [*_registry.values()]:  # Python",
+        "    for environment in _registry.values():  # Python",
+        "tests/storage/test_environment.py -k gives_up_while",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        self.__class__ = self.ended\n",
+        "",
+        "tests/storage/test_environment.py -k without_a_finaliser",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        if self._transaction is _ENDED:\n            self.close()\n",
+        "",
+        "tests/storage/test_environment.py -k last_use",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        '        if self._used.get("uses"):\n            return\n',
+        "",
+        "tests/storage/test_environment.py -k last_use",
+    ),
+    Fault(
         "files",
         "files/inputs.py",
         "if not _is_empty(match, options)]",

@@ -447,3 +447,30 @@ def test_a_task_that_was_interrupted_at_its_end_and_that_nobody_holds_is_waited_
     del task
     after_given_up(0, partial(done.append, "at once"))
     assert done == ["at once"]
+
+
+def test_a_task_that_the_collector_gives_up_while_others_are_looked_through_harms_nobody(
+    monkeypatch,
+):
+    """Python 3.11 collects at any new object, and has some 2,000 old ones to give out."""
+    tasks = [Task(int) for _ in range(5_000)]
+    known = {task.moment: weakref.ref(task) for task in tasks}
+    monkeypatch.setattr(threads, "given_up", known)
+
+    def give_up(_phase: str, _told: object) -> None:
+        task = Task(int)
+        known[task.moment] = weakref.ref(task)
+
+    called: list[int] = []
+    thresholds, is_enabled = gc.get_threshold(), gc.isenabled()
+    gc.callbacks.append(give_up)
+    gc.set_threshold(100, 10**6, 10**6)
+    gc.enable()
+    try:
+        threads.after_given_up(next(threads.moments), lambda: called.append(1))
+    finally:
+        gc.set_threshold(*thresholds)
+        if not is_enabled:
+            gc.disable()
+        gc.callbacks.remove(give_up)
+    assert called == [1]

@@ -219,6 +219,37 @@ class Reading(AbstractContextManager["ReadTransaction"]):
             _end_use(self._handle, self, self._moment, raised[0])
 
 
+class ReadingIn(AbstractContextManager["ReadTransaction"]):
+    """The block in which a call reads in a snapshot, which stays until then, whoever ends it."""
+
+    def __init__(self, handle: Handle, snapshot: ReadTransaction) -> None:
+        self._handle = handle
+        self._snapshot = snapshot
+
+    def __enter__(self) -> ReadTransaction:
+        self._moment = next(moments)
+        self._handle.require_open()
+        self._handle.begin_use(self)
+        try:
+            self._snapshot.begin_use(self)
+        except BaseException:
+            self._end()
+            raise
+        return self._snapshot
+
+    def _end(self, *, waits: bool = True) -> None:
+        try:
+            self._snapshot.end_use(self)
+        finally:
+            self._handle.end_use(self, waits=waits)
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is GeneratorExit:  # as for ``_end_use``
+            after_given_up(self._moment, partial(self._end, waits=False))
+        else:
+            self._end()
+
+
 class Lent(AbstractContextManager[T]):
     """The block in which the open file is lent: it stays mapped until its end, closed or not."""
 
@@ -314,6 +345,10 @@ class Handle:
     def read(self) -> Reading:
         """Hold a snapshot of the last commit."""
         return Reading(self)
+
+    def read_in(self, snapshot: ReadTransaction) -> ReadingIn:
+        """Read in a snapshot that others may read in, or end, meanwhile."""
+        return ReadingIn(self, snapshot)
 
     def begin_use(self, use: object) -> None:
         """Keep the file mapped until ``end_use`` of the same object, which must be kept, too."""

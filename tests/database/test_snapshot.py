@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import simdb
 from simdb.storage.file.environment import ReadTransaction
 from tests.support.processes import Child
 from tests.support.strategies import SURE, found_groups, found_pairs, set_text
+from tests.support.threads import Call
 
 WORDS = simdb.Text(simdb.WordShingles(1))
 TEXT = set_text(range(10))
@@ -36,6 +38,38 @@ def everything(view: Any) -> Any:
         view.self_audit(),
         view.check(deep=True),
     )
+
+
+def test_what_a_call_reads_in_a_snapshot_stays_until_it_ends_whoever_ends_the_snapshot(tmp_path):
+    begun, is_closed = threading.Event(), threading.Event()
+    finished: list[bool] = []
+
+    def waiting(_: object) -> bool:
+        begun.set()
+        is_closed.wait(20)
+        finished.append(environment.is_finished)
+        return True
+
+    with simdb.open(tmp_path / "s.simdb") as database:
+        database.collection("c", WORDS, **SURE).add(0, TEXT)
+    with simdb.open(tmp_path / "s.simdb", threads=1) as database, database.snapshot() as state:
+        environment, view = database._handle.environment, state["c"]
+        reader = Call(lambda: view.search(TEXT, where=waiting))
+        assert begun.wait(20)
+    is_closed.set()
+    reader.join(20)
+    assert finished == [False]
+    assert environment.is_finished
+
+
+def test_an_iterator_in_a_snapshot_that_was_closed_ends_with_an_error(database):
+    with database.snapshot() as state:
+        items = state["c"].items()
+        next(items)
+    database["c"].add(9, TEXT)
+    with pytest.raises(simdb.DatabaseClosedError):
+        list(items)
+    assert not database._handle.environment._live
 
 
 def test_a_snapshot_sees_one_state(database):

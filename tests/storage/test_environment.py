@@ -22,6 +22,8 @@ import simdb
 from simdb.errors import ConfigurationError, DatabaseClosedError, DatabaseFullError, ReadOnlyError
 from simdb.storage.file import environment as environments
 from simdb.storage.file import preflight
+from simdb.storage.file.environment import ReadTransaction, WriteTransaction
+from simdb.storage.file.locks import User
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table
 from tests.support.environments import acquire, get, put
@@ -262,6 +264,82 @@ def test_the_map_outlives_the_closing_until_the_last_snapshot_has_ended(path):
     assert not environment.is_finished
     transaction.close()
     assert environment.is_finished
+
+
+def test_what_is_read_in_a_snapshot_stays_until_the_last_use_of_it_ends(path):
+    environment = acquire(path)
+    put(environment, b"a", b"x" * 100_000)
+    transaction = environment.read()
+    uses = User(), User()
+    for use in uses:
+        transaction.begin_use(use)
+    view = transaction.get(Table.KEYS, b"a")
+    assert view is not None
+    transaction.close()
+    environments.release(environment)
+    with pytest.raises(DatabaseClosedError):
+        transaction.get(Table.KEYS, b"a")
+    with pytest.raises(DatabaseClosedError):
+        transaction.begin_use(late := User())
+    for use in (late, uses[0]):
+        transaction.end_use(use)
+        assert bytes(view) == b"x" * 100_000  # would end the process if it were unmapped
+        assert not environment.is_finished
+    transaction.end_use(uses[1])
+    assert environment.is_finished
+    transaction.close()
+
+
+def test_the_uses_of_a_snapshot_that_is_forgotten_keep_nothing(path):
+    environment = acquire(path)
+    transaction = environment.read()
+    transaction.begin_use(use := User())
+    transaction.close()
+    environments.release(environment)
+    del use
+    assert not environment.is_finished
+    del transaction
+    assert environment.is_finished
+
+
+@pytest.mark.parametrize("begin", ["read", "write"])
+def test_what_has_ended_goes_without_a_finaliser(environment, begin):
+    """In which Python passes over what the handler of a signal raises."""
+    transaction = environment.read() if begin == "read" else environment.write(1)
+    assert hasattr(transaction, "__del__")
+    with transaction:
+        pass
+    assert isinstance(transaction, ReadTransaction if begin == "read" else WriteTransaction)
+    assert not hasattr(transaction, "__del__")
+
+
+def test_what_the_collector_gives_up_while_others_are_looked_through_harms_nobody(
+    environment, monkeypatch
+):
+    class GivenUp:
+        is_finished = False
+        gate = threading.RLock()
+
+        @property
+        def path(self) -> str:
+            environments._registry.pop((0, 0), None)
+            return "elsewhere"
+
+        def before_fork(self) -> None:
+            pass
+
+        def after_fork(self) -> None:
+            _ = self.path
+
+    registry = {(0, 0): GivenUp(), **environments._registry}
+    monkeypatch.setattr(environments, "_registry", registry)
+    environments._require_not_replaced(environment.path)
+    assert (0, 0) not in registry
+    registry = {(0, 0): GivenUp(), **registry}
+    monkeypatch.setattr(environments, "_registry", registry)
+    transaction = environment.read()
+    assert answer_of(lambda: (*environment._live,)) == "()"
+    transaction.close()
 
 
 def test_a_store_closed_while_it_is_iterated_can_be_opened_again(path):

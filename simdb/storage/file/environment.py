@@ -84,6 +84,7 @@ AnySync: TypeAlias = Sync | Literal["never"]  # the last is of stores that are t
 
 
 T = TypeVar("T")
+AnyTransaction = TypeVar("AnyTransaction", bound="ReadTransaction")
 
 _NO_LOG = Log()
 
@@ -101,13 +102,15 @@ _ENDED = _Ended()
 class ReadTransaction:
     """One snapshot of the file, of one thread at a time. Views that it returns end with it.
 
-    Its tables are what is stored in them, changed as the log says (``log``).
+    Its tables are what is stored in them, changed as the log says (``log``). Where calls of several
+    threads read in it (``begin_use``), what they read stays until they return or raise.
     """
 
     may_remember: ClassVar[bool] = True  # what is made of the commit that it sees
+    ended: ClassVar[type[ReadTransaction]]  # its class from its end on; see ``_closed_when_gone``
     __slots__ = (
         *("__weakref__", "_handles", "_left", "_log", "_moment", "_process", "_remembered"),
-        *("_transaction", "environment"),
+        *("_transaction", "_used", "environment"),
     )
 
     def __init__(self, environment: Environment) -> None:
@@ -117,6 +120,8 @@ class ReadTransaction:
         self._process = _process
         self._moment = next(moments)
         self._transaction: Any = _ENDED
+        # Its uses, if there are others than its thread's; LMDB's transaction, once it is to end.
+        self._used: dict[str, Any] = {}
         self._left = False
 
     def begin(self, transaction: Any) -> None:
@@ -304,18 +309,41 @@ class ReadTransaction:
                 "another in the child"
             )
 
+    def begin_use(self, use: object) -> None:
+        """Let what is read stay until ``end_use`` of the same object, which must be kept, too."""
+        self._used.setdefault("uses", weakref.WeakSet()).add(use)
+        self.require_open()
+
+    def end_use(self, use: object) -> None:
+        """Note that a use has ended; of a snapshot that was closed meanwhile maybe the last."""
+        uses = self._used.get("uses")
+        if uses is not None:
+            uses.discard(use)
+        if self._transaction is _ENDED:
+            self.close()
+
     def close(self) -> None:
-        """End the snapshot, and views into it. A second call completes what an interrupt left."""
+        """End the snapshot, and views into it. A second call completes what an interrupt left.
+
+        Where it is used (``begin_use``), what is read stays until the last use ends.
+        """
         if self._left or self._process is not _process:
             self._transaction = _ENDED
             self._log = self._remembered = None
             return
-        transaction, self._transaction = self._transaction, _ENDED
+        # Who begins a use says so, and then looks for the end; here it is the reverse.
+        if self._transaction is not _ENDED:
+            self._used["transaction"] = self._transaction
+            self._transaction = _ENDED
+        if self._used.get("uses"):
+            return
         self._log = self._remembered = None
-        if transaction is not _ENDED:
+        transaction = self._used.pop("transaction", None)  # one of several threads gets it
+        if transaction is not None:
             transaction.abort()
         self.environment.leave(self)
         self._left = True
+        self.__class__ = self.ended
 
     def __enter__(self) -> Self:
         return self
@@ -329,10 +357,6 @@ class ReadTransaction:
                 after_given_up(self._moment, self.close)
             else:
                 self.close()
-
-    def __del__(self) -> None:
-        if not getattr(self, "_left", True):  # else it was not made, or is closed
-            self.close()
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -660,6 +684,33 @@ class WriteTransaction(ReadTransaction):
                 transaction.abort()
 
 
+class _Unclosed:
+    """Closes a transaction that goes without that, as where an interrupt came before its block."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        if not getattr(self, "_left", True):  # else it was not made
+            self.close()  # type: ignore[attr-defined]
+
+
+def _closed_when_gone(kind: type[AnyTransaction]) -> type[AnyTransaction]:
+    """Return the class of a sort of transactions until they end.
+
+    From then on they are of the sort itself, which has no finaliser: what the handler of a signal
+    raises amid one, as KeyboardInterrupt, Python passes over, and most that go have ended.
+    """
+    kind.ended = kind
+    return type(kind.__name__, (_Unclosed, kind), {"__slots__": ()})
+
+
+_Reading, _ReadingUnprotected, _Writing = (
+    _closed_when_gone(ReadTransaction),
+    _closed_when_gone(_UnprotectedSnapshot),
+    _closed_when_gone(WriteTransaction),
+)
+
+
 class _FailuresNoted:
     """The block of ``failures_noted``: a class, since every commit enters one."""
 
@@ -962,7 +1013,7 @@ class Environment:
         return _begun_after_wait(begin, timeout, since, is_open, queue)
 
     def _read(self, queue: WriterQueue | None = None) -> ReadTransaction:
-        transaction = ReadTransaction(self) if self.has_lock else _UnprotectedSnapshot(self)
+        transaction = _Reading(self) if self.has_lock else _ReadingUnprotected(self)
         thread = self._give_way()
         try:
             with self._gate:
@@ -1031,7 +1082,7 @@ class Environment:
                 queue = self._queue
                 assert queue is not None
                 member = Member() if shares else None
-                transaction = WriteTransaction(self, member)
+                transaction = _Writing(self, member)
                 self._writers.add(transaction)
                 self._waiting.add(member or transaction.lock_owner)
             if member is None:
@@ -1542,13 +1593,13 @@ def _give_back() -> None:
 
 def _after_fork_in_child() -> None:
     global _process, _registry_lock
+    _process, _registry_lock = object(), threading.RLock()
     _held.clear()
-    for environment in _registry.values():
+    for environment in [*_registry.values()]:  # Python's collector may give one up meanwhile
         environment.after_fork()
     # Locks of those who opened a file: their threads are not here, and would never release them.
     for queue in list(_awaited):
         queue.close()
-    _process, _registry_lock = object(), threading.RLock()
 
 
 # Those before a fork run in the other order.
@@ -1652,7 +1703,7 @@ def _require_not_replaced(path: Path) -> None:
     except OSError as error:
         if not is_of_storage(error):  # raised by the handler of a signal, as TimeoutError
             raise
-    for known in _registry.values():
+    for known in [*_registry.values()]:  # Python's collector may give one up meanwhile
         if known.path == path and known.identity != present and not known.is_finished:
             raise StorageError(
                 f"{path} was removed or replaced while it was open in this process: "
