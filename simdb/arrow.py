@@ -31,6 +31,7 @@ from simdb.arguments import can_be_iterated, require_once, several, short
 from simdb.arrays import Int64s, UInt8s
 from simdb.errors import BadItemError, Remedy, UsageError, WrongTypeError
 from simdb.extras import of_extra, optional
+from simdb.metadata import json_text
 from simdb.ragged import ByteStrings, Column
 
 BATCH_ROWS = 10_000
@@ -1687,8 +1688,8 @@ def keys_column(keys: Sequence[Key | None], *, of_numbers: bool = False) -> Any:
 
 
 def json_column(values: Sequence[Any]) -> Any:
-    """Return values as a column of JSON text; None is null."""
-    texts = [None if value is None else json.dumps(value, default=str) for value in values]
+    """Return metadata as a column of JSON text; None is null."""
+    texts = [None if value is None else json_text(value) for value in values]
     return column(texts, library().string())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -45,6 +44,7 @@ from simdb.kinds import Kind, SketchScheme
 from simdb.kinds.base import plan_request
 from simdb.lsh.amplification import Construction
 from simdb.lsh.planning import Plan
+from simdb.metadata import json_text
 from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings, GroupMethod
 from simdb.opened.opened import Handle, Known, Opened, Resources, require_kind
@@ -349,7 +349,8 @@ class CollectionView(Tabular):
 
         Rows are in order of insertion. Items have the form of JSON: texts, lists of elements or
         minutiae, bits as text, records as structs; vectors and signatures are lists of one size, of
-        the numbers that are stored, weighted sets are maps. Metadata are JSON text, or null.
+        the numbers that are stored, weighted sets are maps. Metadata are JSON text, or null; NaN,
+        infinities and bytes (as hexadecimal) in them, which earlier versions took, are text.
 
         Raises:
             MissingExtraError: pyarrow is not installed.
@@ -377,7 +378,7 @@ class CollectionView(Tabular):
             for document in opened.reader.live_documents():
                 _require_open(opened)
                 entry = self._record(document)
-                metadata = None if entry.metadata is None else json.dumps(entry.metadata)
+                metadata = None if entry.metadata is None else json_text(entry.metadata)
                 yield {"key": entry.key, "item": item_of(entry.item), "metadata": metadata}
 
         with self._opened() as opened:

@@ -443,7 +443,8 @@ class Database:
 
         The folder holds items, metadata, labels and settings, but no indexes; a store loaded from
         it gives the same answers. It shows one state of the store, while others read and write. It
-        contains the secrets of the collections, so only its owner may read it.
+        contains the secrets of the collections, so only its owner may read it. NaN, infinities and
+        bytes (as hexadecimal) in metadata, which earlier versions took, are written as text.
 
         Args:
             folder: a folder that does not exist yet; it appears when it is complete.

@@ -1,8 +1,10 @@
-"""Values of metadata, compared as JSON has them: what a filter asks for, and what an item has."""
+"""Values of metadata as JSON has them: compared by a filter with what an item has, and written."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Hashable, Mapping
+from math import isfinite
 from typing import Any
 
 _OF_OTHER_KINDS = bool, list, dict  # which are equal in Python where they are not in JSON
@@ -46,3 +48,25 @@ def are_equal(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(are_equal(one[name], other[name]) for name in one)
     return bool(one == other)
+
+
+def json_text(metadata: Any) -> str:
+    """Return metadata as JSON, in which ``expressible`` values stand for the others."""
+    try:
+        return json.dumps(metadata, allow_nan=False)
+    except (TypeError, ValueError):
+        return json.dumps(expressible(metadata))
+
+
+def expressible(value: Any) -> Any:
+    """Return a value with text for what JSON cannot express: NaN, infinities, bytes as hexadecimal.
+
+    Earlier versions took such metadata, and they are read as they were stored.
+    """
+    if isinstance(value, Mapping):
+        return {name: expressible(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [expressible(part) for part in value]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value.hex() if isinstance(value, bytes) else value

@@ -29,7 +29,7 @@ ALLOWED_IMPORTS = {
     "errors": set(),
     "arguments": {"errors"},
     "extras": {"errors", "late"},
-    "arrow": {"arguments", "arrays", "errors", "extras", "ragged"},
+    "arrow": {"arguments", "arrays", "errors", "extras", "metadata", "ragged"},
     "policies": {"errors", "results"},
     "work": {"errors"},
     "arrays": set(),

@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "metadata.py",
+        "return value.hex() if isinstance(value, bytes) else value",
+        "return value",
+        "tests/cli/test_outputs.py -k only_earlier",
+    ),
+    Fault(
+        "recovery",
+        "recovery/repair.py",
+        "yield (*row, *noted)",
+        "yield (*row, *map(layout.unpack, noted))",
+        "tests/recovery/test_repair.py -k only_earlier",
+    ),
+    Fault(
+        "recovery",
+        "recovery/dump.py",
+        "None if row.metadata is None else json_text(row.metadata)",
+        "None if row.metadata is None else json.dumps(row.metadata)",
+        "tests/recovery/test_dump.py -k only_earlier",
+    ),
+    Fault(
         "",
         "threads.py",
         "    for moment in [*given_up]:\n        known = given_up.get(moment)\n",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -15,6 +14,7 @@ from simdb.cli.output import Answering, counted
 from simdb.cli.stores import StoredCollection
 from simdb.errors import Remedy, UsageError
 from simdb.files.compression import STANDARD_STREAM
+from simdb.metadata import json_text
 from simdb.results import Entry
 
 
@@ -83,7 +83,7 @@ def export(
                 if metadata_field is not None:
                     told: Any = record.metadata
                     if of_table and told is not None:  # objects of one column have the same fields
-                        told = json.dumps(told, default=str)
+                        told = json_text(told)
                     others = {metadata_field: told}
                 plain = item_of(record.item)
                 # Of a row without any of the fields one cannot tell that it is a record.

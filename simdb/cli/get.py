@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from math import isfinite
 from typing import Annotated, Any
 
 import typer
 
 from simdb.cli.options import IntegerKeys, key_from
-from simdb.cli.output import AsJson, note, shown_key, with_leaves
+from simdb.cli.output import AsJson, note, shown_key
 from simdb.cli.stores import NamedCollection
 from simdb.files.writing import json_line, printable
+from simdb.metadata import expressible
 from simdb.results import Key
 
 
@@ -54,10 +54,4 @@ def stored_line(key: Key, fields: Mapping[str, Any]) -> bytes:
         return json_line(fields)
     except (TypeError, ValueError):
         note(f"the metadata of {key!r} is not all JSON: NaN, infinities and bytes are text here")
-        return json_line(with_leaves(fields, _expressible))
-
-
-def _expressible(value: Any) -> Any:
-    if isinstance(value, float) and not isfinite(value):
-        return str(value)
-    return value.hex() if isinstance(value, bytes) else value
+        return json_line(expressible(fields))

@@ -23,6 +23,7 @@ from simdb.cli.output import (
 from simdb.cli.stores import StoredCollection
 from simdb.errors import UsageError
 from simdb.files.writing import written_together
+from simdb.metadata import expressible
 from simdb.results import Group
 
 
@@ -110,4 +111,4 @@ def groups(
 def _told(group: Group) -> dict[str, Any]:
     """Return a group as JSON has it."""
     told = {"representative": group.representative, "keys": list(group.keys)}
-    return told | ({"metadata": list(group.metadata)} if group.metadata else {})
+    return told | ({"metadata": expressible(group.metadata)} if group.metadata else {})

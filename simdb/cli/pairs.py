@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -28,6 +27,7 @@ from simdb.cli.stores import StoredCollection
 from simdb.evidence import PairExplanation
 from simdb.files.writing import printable
 from simdb.kinds import Kind
+from simdb.metadata import expressible, json_text
 from simdb.results import Key, Pair, Pairs
 
 Why: TypeAlias = Callable[[Key, Key], PairExplanation]
@@ -143,7 +143,8 @@ def _print_pairs(found: Pairs, telling: Answering, bar: ProgressBar, why: Why | 
 def _told(pair: Pair, why: Why | None = None) -> dict[str, Any]:
     """Return a pair as JSON has it."""
     told: dict[str, Any] = {"left": pair.left, "right": pair.right, **measured(pair)}
-    beside = {name: getattr(pair, name) for name in ("sides", "left_metadata", "right_metadata")}
+    names = ("sides", "left_metadata", "right_metadata")
+    beside = {name: expressible(getattr(pair, name)) for name in names}
     reasons = {} if why is None else {"evidence": why(pair.left, pair.right).to_dict(FACETS_TOLD)}
     return told | {name: value for name, value in beside.items() if value is not None} | reasons
 
@@ -154,7 +155,7 @@ def _in_words(pair: Pair) -> list[str]:
     if pair.sides is not None:
         fields.append(pair.sides)
     if pair.left_metadata is not None or pair.right_metadata is not None:
-        fields += [printable(json.dumps(one)) for one in (pair.left_metadata, pair.right_metadata)]
+        fields += [printable(json_text(one)) for one in (pair.left_metadata, pair.right_metadata)]
     return fields
 
 

@@ -44,6 +44,7 @@ from simdb.files.inputs import format_of_name, inputs_of
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import ReadingOptions, Row
 from simdb.kinds import Kind
+from simdb.metadata import expressible
 from simdb.results import Key
 
 Probe: TypeAlias = tuple[Key | None, Any]
@@ -302,7 +303,7 @@ def _told(match: simdb.Match, why: PairExplanation | None) -> dict[str, Any]:
     """Return a match without its key, as JSON has it."""
     told: dict[str, Any] = dict(measured(match))
     if match.metadata is not None:
-        told["metadata"] = match.metadata
+        told["metadata"] = expressible(match.metadata)
     return told if why is None else {**told, "evidence": why.to_dict(FACETS_TOLD)}
 
 

@@ -324,6 +324,10 @@ def _plain_key(key: Key) -> Key:
     return str.__str__(key) if isinstance(key, str) else operator.index(key)
 
 
+class PackedMetadata(bytes):
+    """Metadata as a store has them, maybe of an earlier version, to be stored as they are."""
+
+
 def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
     """Return packed metadata, a dict; empty for None.
 
@@ -333,6 +337,8 @@ def encode_metadata(metadata: Any, *, as_json: bool = True) -> bytes:
     if metadata is None:
         return b""
     if not isinstance(metadata, dict):
+        if isinstance(metadata, PackedMetadata):
+            return metadata
         raise BadItemError(f"metadata must be a dict or None, not {type(metadata).__name__}")
     try:
         if not _is_flat(metadata):

@@ -10,8 +10,9 @@ N.parquet      the items of one collection in order of insertion: key, item, met
 
 Items are as ``simdb export`` has them: texts and what else is written as text in a column of
 texts, everything else as JSON. Keys are int64 or texts, and JSON where a collection has both.
-Metadata is JSON, null where there is none. A column of signatures comes beside them by choice;
-simdb.json then has the fingerprint of the recipe that they were made by.
+Metadata is JSON, null where there is none; NaN, infinities and bytes, which earlier versions took,
+are text. A column of signatures comes beside them by choice; simdb.json then has the fingerprint of
+the recipe that they were made by.
 
 simdb.json has digests (BLAKE2b) of itself and of all files, so that damage is not loaded. A folder
 that something else has written may do without.
@@ -44,6 +45,7 @@ from simdb.errors import (
     UsageError,
 )
 from simdb.ingest.given import GivenSignatures
+from simdb.metadata import json_text
 from simdb.opened.catalogue import CollectionSettings, check_name
 from simdb.opened.labels import Label
 from simdb.results import Entry, Key, Progress
@@ -241,7 +243,7 @@ def _write_items(
         return (
             row.key,
             plain if are_texts else json.dumps(plain),
-            None if row.metadata is None else json.dumps(row.metadata),
+            None if row.metadata is None else json_text(row.metadata),
         )
 
     key_type = arrow.string() if of_texts or keys == _JSON else arrow.int64()

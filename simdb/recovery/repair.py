@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from simdb.database import OWNER_MAY, Database, open_database
 from simdb.errors import (
+    BadItemError,
     ConfigurationError,
     CorruptionError,
     DatabaseNotFoundError,
@@ -32,6 +33,7 @@ from simdb.errors import (
     StorageError,
     ThresholdTooLowError,
 )
+from simdb.ingest.rows import PackedMetadata, encode_metadata
 from simdb.opened import catalogue, labels
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.labels import Label
@@ -145,8 +147,10 @@ def _copy(
         for document, certain in salvage.stored(number):
             try:
                 row = layout.decode_user_key(document.key), items.decode(document.item)
-                noted = (layout.unpack(document.metadata),) if document.metadata else ()
-            except CorruptionError:  # under a checksum that holds: whoever wrote it was no simdb
+                noted = (PackedMetadata(document.metadata),) if document.metadata else ()
+                for metadata in noted:
+                    encode_metadata(layout.unpack(metadata), as_json=False)
+            except (CorruptionError, BadItemError):  # whose checksum holds: of no simdb
                 continue
             missing.pop(document.key, None)
             uncertain += not certain

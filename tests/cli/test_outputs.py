@@ -409,6 +409,27 @@ def test_metadata_that_is_not_json_keeps_no_other_item_from_being_exported(tmp_p
     assert json.loads(done("get", path, "c", "b", "--json").stdout)["metadata"]["z"] == "-inf"
 
 
+def test_answers_carry_metadata_that_only_earlier_versions_took(tmp_path, monkeypatch):
+    path, table = tmp_path / "s.simdb", tmp_path / "t.parquet"
+    with simdb.open(path) as db, monkeypatch.context() as earlier:
+        earlier.setattr(rows_of, "encode_metadata", msgpack.packb)
+        sets = db.collection("c", simdb.Set(), threshold=0.5)
+        sets.add_many([(key, {1}, {"x": float("nan"), "y": b"\xff"}) for key in "ab"])
+    told = {"x": "nan", "y": "ff"}
+    pair = json.loads(done("pairs", path, "--metadata", "--json").stdout.splitlines()[0])
+    assert (pair["left_metadata"], pair["right_metadata"]) == (told, told)
+    assert done("pairs", path, "--metadata").stdout.count(json.dumps(told)) == 2
+    group = json.loads(done("groups", path, "--metadata", "--json").stdout.splitlines()[0])
+    assert group["metadata"] == [told, told]
+    match = json.loads(done("search", path, "--key", "a", "--json").stdout.splitlines()[0])
+    assert match["metadata"] == told
+    done("export", path, "--metadata-field", "metadata", "-o", table)
+    assert [json.loads(one) for one in pq.read_table(table)["metadata"].to_pylist()] == [told, told]
+    with simdb.open(path) as db:
+        columns = db["c"].pairs(metadata=True).to_arrow()
+    assert json.loads(columns["left_metadata"][0].as_py()) == told
+
+
 @pytest.mark.parametrize("folder", ["absent", "a file", "/proc"])
 def test_a_file_that_cannot_be_made_is_named_as_it_was_given(tmp_path, folder):
     """An output is usage, a store, copy or dump is storage: as docs/command-line.md says."""

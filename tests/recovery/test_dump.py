@@ -9,6 +9,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ import simdb
 from simdb import arrow
 from simdb.batches.signer import Signer, Signing
 from simdb.cli.app import app
+from simdb.ingest import rows
 from simdb.recovery import dump
 from tests.support.kind_cases import CASES
 
@@ -190,6 +192,23 @@ def test_texts_are_a_column_that_others_can_read(tmp_path):
     ]
     described = json.loads((tmp_path / "dump" / "simdb.json").read_text())
     assert [one["name"] for one in described["collections"]] == ["texts"]
+
+
+def test_metadata_that_only_earlier_versions_took_come_as_text(tmp_path, monkeypatch):
+    noted = {"x": [float("nan"), {"y": b"\xff"}], "z": -1e999}
+    with simdb.open(tmp_path / "s.simdb") as database:
+        sets = database.collection("c", simdb.Set(), threshold=0.5)
+        with monkeypatch.context() as earlier:
+            earlier.setattr(rows, "encode_metadata", partial(rows.encode_metadata, as_json=False))
+            sets.add_many([(1, {1}, noted), (2, {2}, {"n": 1})])
+        assert "b'\\xff'" in str(sets.get(1))
+        told = sets.to_arrow()["metadata"].to_pylist()
+        database.dump(tmp_path / "dump")
+    simdb.load(tmp_path / "dump", tmp_path / "new.simdb")
+    with simdb.open(tmp_path / "new.simdb") as database:
+        found = [entry.metadata for entry in database["c"].items()]
+    assert found == [{"x": ["nan", {"y": "ff"}], "z": "-inf"}, {"n": 1}]
+    assert list(map(json.loads, told)) == found
 
 
 @pytest.mark.parametrize("large", ["item", "metadata"])

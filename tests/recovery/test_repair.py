@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import stat
 from fractions import Fraction
+from functools import partial
 
 import lmdb
 import pytest
@@ -70,6 +71,19 @@ def test_metadata_that_is_none_under_a_sound_checksum_loses_its_item_and_no_othe
     report, found = repaired(path)
     assert found == {"s": {1: frozenset({1, 2})}}
     assert [(part.lost, part.lost_keys) for part in report.collections] == [(1, (2,))]
+
+
+def test_metadata_that_only_earlier_versions_took_are_repaired_as_they_are(path, monkeypatch):
+    noted = {"x": [-1e999, {"y": b"\xff"}], "z": 1}
+    with simdb.open(path, threads=1) as database:
+        collection = database.collection("s", simdb.Set(), threshold=None, exact_floor=0.5)
+        with monkeypatch.context() as earlier:
+            earlier.setattr(rows, "encode_metadata", partial(rows.encode_metadata, as_json=False))
+            collection.add_many([(1, {1, 2}, noted), (2, {3}), (3, {4}, {"n": 1})])
+    report, _ = repaired(path)
+    assert report.complete
+    with simdb.open(path.with_name("new.simdb")) as database:
+        assert [one.metadata for one in database["s"].items()] == [noted, None, {"n": 1}]
 
 
 @pytest.mark.parametrize("table", [Table.SIGNATURES, Table.BANDS, Table.POSTINGS])
