@@ -76,17 +76,22 @@ def _broken(needed: str, error: Exception) -> MissingExtraError:
 def _is_of_library(error: Exception) -> bool:
     """Whether a library that could not be loaded raised it; else simdb, or a handler of signals.
 
-    What a handler raises is an exception of the program's own, or a TimeoutError without a number.
+    What a handler raises is an exception of the program's own, or ``is_of_handler``.
     """
     if isinstance(error, MemoryError) or type(error).__module__ != "builtins":
         return False
-    if isinstance(error, TimeoutError) and error.errno is None:
+    if is_of_handler(error):
         return False
     # Below the two frames of ``optional``, and of the block, those that raised it.
     walked = late.module("traceback").walk_tb(error.__traceback__)
     frames = [frame for frame, _ in walked]
     raised_in = str(frames[-1].f_globals.get("__name__"))
     return raised_in.partition(".")[0] != __package__ or len(frames) <= 3
+
+
+def is_of_handler(error: BaseException | None) -> bool:
+    """Whether it is a TimeoutError of a handler of signals: those of the system have a number."""
+    return isinstance(error, TimeoutError) and error.errno is None
 
 
 def is_for_want_of_memory(error: BaseException) -> bool:

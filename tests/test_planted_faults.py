@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kernels",
+        "kernels/compiling.py",
+        "        if is_of_handler(error):\n            raise error\n",
+        "",
+        "tests/kernels/test_cache.py -k deadline",
+    ),
+    Fault(
+        "kernels",
+        "kernels/kept.py",
+        "return not is_of_handler(error) and super()",
+        "return super()",
+        "tests/kernels/test_kept.py -k deadline",
+    ),
+    Fault(
         "cli",
         "metadata.py",
         "return value.hex() if isinstance(value, bytes) else value",

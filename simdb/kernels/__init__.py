@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from simdb import late
 from simdb.errors import StorageError
+from simdb.extras import is_of_handler
 
 if TYPE_CHECKING:
     from simdb.kernels import (
@@ -64,6 +65,8 @@ def __getattr__(name: str) -> ModuleType:
         try:
             return late.module(f"simdb.kernels.{name}")
         except OSError as error:
+            if is_of_handler(error):
+                raise
             raise StorageError(
                 f"the compiled kernels cannot be loaded: {error}; if too many files are "
                 "open, allow this process "

@@ -25,6 +25,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from simdb import starting
+from simdb.extras import is_of_handler
 from simdb.kernels import kept, target
 from simdb.kernels.machine import NotPossibleError, library_of, parts_of
 from simdb.kernels.register import BY_NAME, Entry
@@ -67,6 +68,8 @@ class _Cache(FunctionCache):
             self._do_without(error)
 
     def _do_without(self, error: OSError) -> None:
+        if is_of_handler(error):
+            raise error
         self.disable()
         kept.tell_not_kept(Path(self.cache_path), error.strerror or str(error))
 

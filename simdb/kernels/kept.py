@@ -29,6 +29,8 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from simdb.extras import is_of_handler
+
 CALL, CONTEXT = "simdb_call", "simdb_context"
 # Places in the context: addresses that are known when the code is loaded.
 NOT_THESE, ARRAY, NEW_ARRAY, SET_BASE, FIRST_TYPE = range(5)
@@ -58,6 +60,13 @@ Loaded = Callable[..., Any]
 _loaded: list[object] = []  # what must live as long as the process
 
 
+class _PassedOver(suppress):
+    """Passes over errors of the system, but not over what the handler of a signal raises."""
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> bool:
+        return not is_of_handler(error) and super().__exit__(kind, error, traceback)
+
+
 class _Method(ctypes.Structure):
     """PyMethodDef."""
 
@@ -82,11 +91,10 @@ def fingerprint() -> str | None:
     if not all(is_known) or not _lies_as_expected():
         return None
     target = processors()
-    try:
+    with _PassedOver(OSError):
         sources = [path.read_bytes() for path in sorted(_SOURCES.glob("*.py"))]
-    except OSError:
-        return None
-    return None if target is None else f"{target}-{_name(sources)}"
+        return None if target is None else f"{target}-{_name(sources)}"
+    return None
 
 
 @cache
@@ -95,10 +103,10 @@ def processors() -> str | None:
 
     None if that is not known. What is chosen for numba counts only where there is numba.
     """
-    try:
-        with _CPU_INFO.open("rb") as file:
-            told = file.read(8192).split(b"\n\n")[0].split(b"\n")
-    except OSError:
+    told: list[bytes] = []
+    with _PassedOver(OSError), _CPU_INFO.open("rb") as file:
+        told = file.read(8192).split(b"\n\n")[0].split(b"\n")
+    if not told:
         return None
     features = [line for line in told if line.startswith((b"model name", b"flags"))]
     choices = [os.environ.get(name, "").encode() for name in _CHOICES]
@@ -143,7 +151,7 @@ def _folders() -> Iterator[Path]:
 
 @cache
 def _present(folder: Path) -> list[str]:
-    with suppress(OSError):
+    with _PassedOver(OSError):
         return sorted(file.name for file in folder.iterdir())
     return []
 
@@ -181,13 +189,15 @@ def keep(name: str, types: str, library: bytes, named: list[str]) -> list[Loaded
             folder.mkdir(parents=True, exist_ok=True)
             _write(folder / file, whole)
         except OSError as error:
+            if is_of_handler(error):
+                raise
             failed.append((folder, error))
             continue
         _present.cache_clear()
         beginning, own = f"{name}-{mark.rpartition('-')[0]}-", f"{name}-{mark}-"
         for other in _present(folder):
             if other.startswith(beginning) and not other.startswith(own):
-                with suppress(OSError):
+                with _PassedOver(OSError):
                     (folder / other).unlink()
         return _load(folder / file)
     for folder, met in failed:
@@ -217,26 +227,27 @@ def _write(path: Path, whole: bytes) -> None:
             os.fchmod(number, 0o644)  # as others may read what lies beside it
         Path(unfinished).replace(path)
     except BaseException:
-        with suppress(OSError):
+        with _PassedOver(OSError):
             Path(unfinished).unlink()
         raise
 
 
 def _load(path: Path) -> list[Loaded]:
     """Load a library; nothing where it is damaged, gone or cannot be run."""
-    try:
+    whole = b""
+    with _PassedOver(OSError):
         whole = path.read_bytes()
-    except OSError:
+    if not whole:
         return []
     name = path.name.partition("-")[0]
-    with suppress(OSError):
+    with _PassedOver(OSError):
         return _functions(name, whole, str(path))
     return _loaded_from_memory(name, whole)  # of a folder from which nothing may be run
 
 
 def _loaded_from_memory(name: str, whole: bytes) -> list[Loaded]:
     """Load a library that is in no file; nothing where that is not possible, either."""
-    with suppress(OSError):
+    with _PassedOver(OSError):
         number = os.memfd_create("simdb")
         try:
             with open(number, "wb", closefd=False) as file:

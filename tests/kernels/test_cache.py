@@ -9,7 +9,9 @@ import sys
 
 import numba
 import pytest
+from numba.core.caching import FunctionCache
 
+from simdb.kernels import compiling
 from tests.support.processes import CHECKOUT, ended, forked
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
@@ -67,3 +69,14 @@ def test_kernels_that_cannot_be_kept_are_compiled_in_memory_and_that_is_said(run
     assert out.startswith("42 ")
     assert "compiles them in memory" in told
     assert "NUMBA_CACHE_DIR" in told
+
+
+def test_the_deadline_of_a_signal_handler_is_no_error_of_the_cache(monkeypatch):
+    def over(*_):
+        raise TimeoutError("my deadline")
+
+    cache = compiling._Cache.__new__(compiling._Cache)
+    for name in ("load_overload", "save_overload"):
+        monkeypatch.setattr(FunctionCache, name, over)
+        with pytest.raises(TimeoutError, match="my deadline"):
+            getattr(cache, name)(None, None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
+import os
 import platform
 import shutil
 import sys
@@ -16,7 +18,7 @@ import numpy as np
 import pytest
 from xxhash import xxh3_64_intdigest
 
-from simdb import kernels
+from simdb import kernels, late
 from simdb.errors import MissingExtraError
 from simdb.kernels import kept
 from simdb.kernels.compiler import IS_INTERPRETED
@@ -126,7 +128,7 @@ import sys
 
 import numpy as np
 
-from simdb import kernels
+from simdb import kernels, late
 from simdb.kernels import kept
 
 kept._CPU_INFO = pathlib.Path(sys.argv[1])
@@ -302,3 +304,29 @@ def test_what_cannot_be_kept_or_run_where_it_is_kept_is_run_from_memory(monkeypa
     with pytest.warns(RuntimeWarning, match=f"cannot be kept in {file}/simdb .*NUMBA_CACHE_DIR"):
         (found,) = kept.keep("checksums.checksums", "types", library, names)
     assert found(*given).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("reading", "call"),
+    [
+        ((Path, "iterdir"), lambda: kept.find("checksums.checksums")),
+        ((Path, "read_bytes"), lambda: kept.find("checksums.checksums")),
+        ((ctypes, "CDLL"), lambda: kept.find("checksums.checksums")),
+        ((Path, "open"), kept.processors.__wrapped__),
+        ((Path, "read_bytes"), kept.fingerprint.__wrapped__),
+        ((Path, "mkdir"), lambda: kept.keep("checksums.checksums", "types", b"", [])),
+        ((os, "memfd_create"), lambda: kept._loaded_from_memory("", b"")),
+        ((late, "module"), lambda: kernels.__getattr__("bits")),
+    ],
+)
+def test_the_deadline_of_a_signal_handler_is_no_error_of_the_system(monkeypatch, reading, call):
+    def over(*_: object, **__: object) -> None:
+        raise TimeoutError("my deadline")
+
+    kernels.checksums.checksums(DATA, BEGINS, ENDS, SEEDS)  # is kept now
+    kept._present.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(*reading, over)
+        with pytest.raises(TimeoutError, match="my deadline"):
+            call()
+    assert kept.find("checksums.checksums")  # nothing remembers that

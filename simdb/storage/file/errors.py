@@ -22,6 +22,7 @@ from simdb.errors import (
     SimdbError,
     StorageError,
 )
+from simdb.extras import is_of_handler
 from simdb.storage.file import preflight
 
 CUT_SHORT = 2**21  # with less free space than this a failed write is one cut short by a full disk
@@ -81,8 +82,7 @@ def translated(path: Path) -> Iterator[None]:
             ) from error
         _raise_by_code(path, error, error.code)
     except OSError as error:
-        by_handler = isinstance(error, TimeoutError) and error.errno is None  # of a signal
-        if by_handler or isinstance(error, StorageError):
+        if is_of_handler(error) or isinstance(error, StorageError):
             raise
         if error.errno == errno.EIO and _is_empty(path):
             raise NotADatabaseError(
