@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "ingest",
+        "ingest/add.py",
+        "            whole += self._signed_and_added(batch.cut(part))\n",
+        "            whole += chain(*map(self._signed_and_added, [batch.cut(part)]))\n",
+        "tests/ingest/test_ordered.py -k stop_iteration",
+    ),
+    Fault(
+        "kinds",
+        "kinds/base.py",
+        "return [self.encode(item) for item in items]",
+        "return list(map(self.encode, items))",
+        "tests/kinds/test_a_kind_of_your_own.py -k stop_iteration",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/calibrate.py",
+        "apart = [difference(decode(one), decode(other)) for one, other in pairs]",
+        "apart = [*map(lambda pair: difference(*map(decode, pair)), pairs)]",
+        "tests/kinds/test_record_store_calibration.py -k nothing_more",
+    ),
+    Fault(
         "kernels",
         "kernels/compiling.py",
         "        if is_of_handler(error):\n            raise error\n",

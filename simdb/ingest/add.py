@@ -221,8 +221,10 @@ class BatchAdder:
                 "rows that replace items decide about each other, which takes more than one "
                 "transaction: add them in several calls"
             )
-        parts = map(batch.cut, (slice(fates), slice(fates, None)))
-        return list(chain.from_iterable(map(self._signed_and_added, parts)))
+        whole: list[Fates] = []
+        for part in (slice(fates), slice(fates, None)):  # a StopIteration would end a map unnoticed
+            whole += self._signed_and_added(batch.cut(part))
+        return whole
 
     def _signed_and_added(self, batch: RowBatch) -> list[Fates]:
         known = self._known

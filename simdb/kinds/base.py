@@ -280,7 +280,7 @@ class Items(ABC):
 
     def encode_many(self, items: Sequence[object]) -> list[bytes]:
         """Return ``encode`` of many items."""
-        return list(map(self.encode, items))
+        return [self.encode(item) for item in items]  # a StopIteration would end a map unnoticed
 
     def encode_column(self, column: Column) -> Sequence[Stored] | None:
         """Return the stored forms of the items in a column of a table, without a value for each.

@@ -564,8 +564,10 @@ def calibrate(
         difference, decode = field, sides.right.signer.items.decode
 
         def between(left: Sequence[bytes], right: Sequence[bytes]) -> Float64s:
-            apart = map(difference, map(decode, left), map(decode, right))
-            return np.array([*apart], np.float64)  # None becomes nan
+            # No map, which a StopIteration of the function would end as if there were no more.
+            pairs = zip(left, right, strict=True)
+            apart = [difference(decode(one), decode(other)) for one, other in pairs]
+            return np.array(apart, np.float64)  # None becomes nan
 
     tallies = [Tally() for _ in range(edges.size - 1)]
     sure = [Tally() for _ in range(SURE_BINS)]

@@ -132,6 +132,23 @@ def test_the_first_maximal_set_in_the_order_of_the_policy(
     assert superseded > 1
 
 
+@pytest.mark.parametrize(("calls", "stored"), [(1, ["a"]), (2, ["a"]), (3, ["b"])])
+def test_a_stop_iteration_of_what_is_told_of_losses_is_raised(tmp_path, calls, stored):
+    """Also between the parts of a batch that is cut, since b takes a out, which is like c."""
+    told = iter(range(calls - 1))
+
+    def lost(*_: int) -> None:
+        next(told)
+
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.create_collection("c", simdb.Set(), threshold="0.5")
+        collection.add("a", {1, 2, 3})
+        rows = [("b", {1, 2, 3, 4, 5}), ("c", {1, 2})]
+        with pytest.raises(StopIteration):
+            collection.dedupe(rows, policy="longest", lost=lost)
+        assert [one.key for one in collection.items()] == stored
+
+
 @pytest.mark.parametrize("measure", ["containment", "both"])
 @pytest.mark.parametrize("order", [*ORDERS, "first"])
 def test_by_containment_the_order_decides_too(tmp_path, monkeypatch, order, measure):

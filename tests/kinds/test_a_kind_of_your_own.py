@@ -420,6 +420,15 @@ def test_what_breaks_the_contract_is_named(tmp_path, wrong, message):
         assert not len(collection)
 
 
+def test_a_stop_iteration_amid_many_items_is_raised(tmp_path, monkeypatch):
+    collection: Any
+    with simdb.open(tmp_path / "s.simdb") as database:
+        collection = database.collection("c", Letters(), seed=1)
+        monkeypatch.setattr(LettersItems, "encode", lambda _, item: next(iter(item)).encode())
+        with pytest.raises(StopIteration):
+            collection.search_many(["abc", "", "abd"])
+
+
 def test_a_kind_that_names_no_symbols_tells_none(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as database:
         collection = database.collection("c", Letters(), exact_floor=0.5, seed=1)

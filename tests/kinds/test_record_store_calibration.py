@@ -79,6 +79,14 @@ def test_a_function_of_two_items_calibrates_as_the_field_does(tmp_path):
         assert [bucket.pairs for bucket in by_field.buckets] == [4, 4, 3]
 
 
+def test_a_function_that_finds_nothing_more_is_told_as_that(tmp_path):
+    values = iter([1.0] * 3)
+    with opened(tmp_path / "s", *customers(), kind=CUSTOMERS, threshold="0.3") as (one, other):
+        with pytest.raises(RuntimeError, match="StopIteration") as raised:
+            one.calibrate(lambda *_: next(values), other=other, edges=EDGES)
+        assert isinstance(raised.value.__cause__, StopIteration)
+
+
 def test_pairs_of_one_collection_are_calibrated_by_equality_of_a_text(tmp_path):
     kind = CUSTOMERS.changed(fields=[*CUSTOMERS.fields[:3], simdb.Field("day", weight=0)])
     rows = [
