@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "recovery",
+        "recovery/dump.py",
+        "    except OSError as error:\n        if is_of_handler(error):\n            raise\n",
+        "    except OSError as error:\n",
+        "tests/recovery/test_dump.py -k deadline",
+    ),
+    Fault(
         "ingest",
         "ingest/add.py",
         "            whole += self._signed_and_added(batch.cut(part))\n",

@@ -44,6 +44,7 @@ from simdb.errors import (
     UnknownKindError,
     UsageError,
 )
+from simdb.extras import is_of_handler
 from simdb.ingest.given import GivenSignatures
 from simdb.metadata import json_text
 from simdb.opened.catalogue import CollectionSettings, check_name
@@ -126,6 +127,8 @@ class DumpedCollection:
                             None if noted is None else json.loads(noted),
                         )
         except (arrow.ArrowException, OSError, LookupError, *_WRONG) as error:
+            if is_of_handler(error):
+                raise
             raise StorageError(f"{self.file} cannot be read: {error}") from error
 
 
@@ -221,6 +224,8 @@ def _appearing(target: Path) -> Iterator[Path]:
             os.close(folder)
         sync_folder(target.parent)
     except OSError as error:
+        if is_of_handler(error):
+            raise
         raise StorageError(f"{target} cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -315,6 +320,8 @@ def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:
     except (UnknownKindError, StorageError):
         raise
     except (*_WRONG, OSError, LookupError, AttributeError) as error:
+        if is_of_handler(error):
+            raise
         problem = repr(error)
         if isinstance(error, OSError):
             problem = f"{error.filename}: {error.strerror}"

@@ -450,6 +450,23 @@ def test_a_dump_that_fails_leaves_nothing(tmp_path, monkeypatch):
     }
 
 
+def test_the_deadline_of_a_signal_handler_is_no_fault_of_a_dump(tmp_path, monkeypatch, dumped):
+    def over(*_: object, **__: object) -> None:
+        raise TimeoutError("my deadline")
+
+    monkeypatch.setattr(dump, "sync_folder", over)
+    with (
+        simdb.open(filled(tmp_path / "s.simdb")) as database,
+        pytest.raises(TimeoutError, match="my deadline"),
+    ):
+        database.dump(tmp_path / "dump")
+    for reading in ((dump, "_collections"), (dump, "_batches")):
+        with monkeypatch.context() as patched:
+            patched.setattr(*reading, over)
+            with pytest.raises(TimeoutError, match="my deadline"):
+                simdb.load(dumped, tmp_path / "new.simdb")
+
+
 def test_the_commands_do_the_same(tmp_path):
     store, folder = filled(tmp_path / "s.simdb"), str(tmp_path / "dump")
     dumped = CliRunner().invoke(app, ["dump", str(store), folder, "--json"])
