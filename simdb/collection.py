@@ -684,7 +684,7 @@ class CollectionView(Tabular):
         min_recall: float | None = None,
         guarantee: AskedGuarantee = "auto",
         method: Clusters = "chain",
-        apart: Iterable[tuple[Key, Key]] = (),
+        apart: Iterable[tuple[Key, Key]] | None = None,
         earlier: Groups | bytes | None = None,
         where: Where | None = None,
         metadata: bool = False,
@@ -705,9 +705,9 @@ class CollectionView(Tabular):
         - ``"correlation"``: few similar items are separated and few others are together: a local
           minimum of ``Groups.objective``.
 
-        All methods but ``"chain"``, and ``"chain"`` with ``apart``, hold all pairs in memory.
-        ``"average"`` and ``"correlation"`` take memory for the square of the items that are
-        connected.
+        All methods but ``"chain"``, and ``"chain"`` with ``apart``, even if that is empty, hold all
+        pairs in memory. ``"average"`` and ``"correlation"`` take memory for the square of the items
+        that are connected.
 
         Args:
             threshold, max_distance, min_recall, guarantee: as for ``pairs``.
@@ -740,13 +740,13 @@ class CollectionView(Tabular):
         require_choice("method", method, *answers.entities.METHODS)
         if method == "average":
             require("statistics", "the method average needs", "scipy")
-        kept_apart = _listed(apart)
+        kept_apart = [] if apart is None else _listed(apart)
         work = Work(budget)
         asked = answers.choose.Asked(threshold, max_distance, guarantee, min_recall)
         among = _Among.read(where, metadata=metadata)
         if where is not None and earlier is not None:
             raise ConfigurationError("groups that continue earlier ones cover all items")
-        if method != "chain" or kept_apart or earlier is not None:
+        if method != "chain" or apart is not None or earlier is not None:
             with self._opened(work) as whole:
                 opened = among.of(whole)
                 answering = _method(opened, "pairs", asked)

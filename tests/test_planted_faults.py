@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/groups.py",
+        "apart=None if apart.apart is None else apart.pairs()",
+        "apart=apart.pairs() or None",
+        "tests/cli/test_entities.py -k needs_a_method_that_holds_pairs",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        'if method != "chain" or apart is not None or earlier',
+        'if method != "chain" or kept_apart or earlier',
+        "tests/answers/test_entities.py -k nothing_is_to_be_kept_apart_yet",
+    ),
+    Fault(
         "recovery",
         "recovery/dump.py",
         "    except OSError as error:\n        if is_of_handler(error):\n            raise\n",

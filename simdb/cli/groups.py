@@ -76,7 +76,7 @@ def groups(
         asked = {**question.of(kind), **among.given()}
         found = source.groups(
             method=method,
-            apart=apart.pairs(),
+            apart=None if apart.apart is None else apart.pairs(),
             earlier=earlier,
             budget=budget,
             progress=bar.callback,

@@ -165,6 +165,14 @@ def test_of_bits_the_nearest_are_one_to_one_and_groups_are_within_the_distance(t
         assert [*one.join(other, max_distance=0, one_to_one=True)][1].right == "v"
 
 
+def test_groups_keep_their_pairs_where_nothing_is_to_be_kept_apart_yet(chained):
+    before = chained.groups(0.7, apart=[])
+    assert keys_of(before) == [tuple("abcde")]
+    chained.add("f", CHAIN[0][1])
+    after = chained.groups(0.7, apart=[("a", "f")], earlier=before.state())
+    assert keys_of(after) == keys_of(chained.groups(0.7, apart=[("a", "f")]))
+
+
 def test_what_cannot_be_is_refused_in_words(chained, tmp_path):
     other = {"apart": [("a", "b")]}
     with pytest.raises(simdb.KeyNotFoundError, match="'q' is not stored"):

@@ -75,8 +75,10 @@ def test_a_state_needs_a_method_that_holds_pairs(store, tmp_path):
     state, chained = tmp_path / "state", ["groups", store, "left", "--threshold", "0.7"]
     assert "--state needs --apart or another --method" in failed(*chained, "--state", state)
     assert not state.exists()
-    (tmp_path / "apart").write_text("1\t5\n")
+    (tmp_path / "apart").write_text("")
     apart = ["--apart", tmp_path / "apart", "--integer-keys"]
+    assert done(*chained, *apart, "--state", state).stdout == done(*chained).stdout
+    (tmp_path / "apart").write_text("1\t5\n")
     first = done(*chained, *apart, "--state", state).stdout
     assert done(*chained, *apart, "--state", state).stdout == first
     state.write_bytes(state.read_bytes()[:-30])
