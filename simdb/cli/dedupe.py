@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import json
 import os
 import tempfile
@@ -58,7 +57,6 @@ from simdb.files.databases import database_of
 from simdb.files.formats import FORMATS
 from simdb.files.inputs import (
     format_of_name,
-    is_read_within,
     require_there,
     told_format,
     written_forms,
@@ -582,12 +580,6 @@ class _Asked(Struct, frozen=True):
             kind = self.wanted.settings()["kind"]
             self.reading.sources(self.inputs, self.reading.of(kind))
         require_no_input([output, *others], self.inputs, self.reading.pattern)
-        for name, source in itertools.product([output, *others], self.inputs):
-            if is_read_within(name, source, self.reading.pattern):
-                raise UsageError(
-                    f"the output {name} is within the input {source}, where it would be read the "
-                    "next time: name a place outside it"
-                )
 
     @property
     def waits(self) -> bool:

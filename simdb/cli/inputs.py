@@ -6,7 +6,7 @@ import hashlib
 import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -406,20 +406,26 @@ def _require_names(sources: Iterable[str]) -> None:
 def require_no_input(
     outputs: Iterable[str | None], sources: Iterable[str], pattern: str | None = None
 ) -> None:
-    """Raise if an output would overwrite an input.
+    """Raise if an output would overwrite an input, or be read with one the next time.
 
     They are compared as files, not as names; a file in an input folder is an input if it is
     read. Standard streams, pipes and devices are never the same.
     """
-    wanted = {place: name for name in outputs if name and (place := _place_of(name))}
-    if not wanted:
-        return
-    for name in (name for source in sources for name in files_behind(source, pattern)):
+    named, read = [name for name in outputs if name], list(sources)
+    wanted = {place: name for name in named if (place := _place_of(name))}
+    behind = (name for source in read for name in files_behind(source, pattern))
+    for name in behind if wanted else ():
         place = _place_of(name)
         if place in wanted:
             spelled = "" if wanted[place] == name else f", {name}"
             raise UsageError(
                 f"{wanted[place]} is an input{spelled}; name another file for the output"
+            )
+    for name, source in product(named, read):
+        if is_read_within(name, source, pattern):
+            raise UsageError(
+                f"the output {name} is within the input {source}, where it would be read the next "
+                "time: name a place outside it"
             )
 
 

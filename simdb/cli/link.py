@@ -22,7 +22,6 @@ from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
     RuleChoices,
     Side,
-    files_of,
     learnt,
     looked_at,
     of_whole_rows,
@@ -199,8 +198,7 @@ def link(
     require_again(left, right)
     require_there(left, right)
     given = [] if choices.settings is None or is_object(choices.settings) else [choices.settings]
-    tables = [file for name in (left, right) for file in files_of([name], reading)]
-    require_no_input(outputs, [*tables, *apart.files(), *given])
+    require_no_input(outputs, [left, right, *apart.files(), *given])
     reading = replace(reading, integer_keys=apart.integer_keys)
     keys = (reading.id_field, reading.right_id_field or reading.id_field)
     sides = [

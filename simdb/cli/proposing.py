@@ -147,11 +147,6 @@ class Side(Struct, frozen=True):
         return [{name: row[name] for name in row if name != self.key} for row in self.rows]
 
 
-def files_of(inputs: Sequence[str], reading: InputOptions) -> dict[str, str]:
-    """Return the files of a table, as ``InputOptions.sources`` does."""
-    return reading.sources(inputs, replace(reading, id_field=None).of(ANY_RECORD))
-
-
 def looked_at(
     inputs: Sequence[str], reading: InputOptions, sample: int = SAMPLED_ROWS, *, keyed: bool
 ) -> Side:
@@ -168,7 +163,7 @@ def looked_at(
     """
     options = replace(reading, id_field=None).of(ANY_RECORD)
     name = " and ".join(inputs)
-    sources = files_of(inputs, reading)
+    sources = reading.sources(inputs, options)
     columns: dict[str, None] = {}
     unread: list[str] = []  # the first problem of a row that cannot be read
     dates: set[str] = set()

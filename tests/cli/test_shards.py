@@ -180,6 +180,27 @@ def test_no_output_is_where_the_next_run_would_read_it(folder, tmp_path):
     done("dedupe", folder / "*.jsonl", "-o", folder / "b" / "kept.jsonl", *FIELDS)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("add", "STORE", "c", "IN", "--bad", "OUT"),
+        ("add", "STORE", "c", "IN", "--duplicates", "OUT"),
+        ("search", "STORE", "c", "--input", "IN", "-o", "OUT"),
+        ("link", "IN", "rows.jsonl", "--threshold", "0.5", "-o", "OUT"),
+        ("link", "rows.jsonl", "IN", "--threshold", "0.5", "-o", "rest", "--save-settings", "OUT"),
+        ("tune", "IN", "--report", "OUT"),
+    ],
+)
+def test_no_command_writes_where_its_next_run_would_read(folder, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "rows.jsonl", SHARDS["1.jsonl"])
+    done("create", "STORE", "c")
+    output = "shards/new.html" if command[0] == "tune" else "shards/new.jsonl"
+    told = failed(*({"IN": folder, "OUT": output}.get(word, word) for word in command))
+    assert f"the output {output} is within the input {folder}, where it would be read" in told
+    assert not (tmp_path / output).exists()
+
+
 def test_a_folder_in_which_there_is_nothing_to_read_is_told_as_such(folder, tmp_path):
     (tmp_path / "none").mkdir()
     output = ["-o", tmp_path / "kept.jsonl", *FIELDS]
