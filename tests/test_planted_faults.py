@@ -42,6 +42,41 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/inputs.py",
+        'return options.unnamed or "jsonl"',
+        'return "jsonl"',
+        "tests/cli/test_options.py -k of_a_search_without_effect",
+    ),
+    Fault(
+        "cli",
+        "cli/search.py",
+        "of_matches = show or explain or limit is not None",
+        "of_matches = show or explain",
+        "tests/cli/test_options.py -k of_a_search_without_effect",
+    ),
+    Fault(
+        "cli",
+        "cli/search.py",
+        "if reading.separator is not None and self.spelled is None:",
+        "if reading.separator is not None and False:",
+        "tests/cli/test_options.py -k of_a_search_without_effect",
+    ),
+    Fault(
+        "cli",
+        "cli/search.py",
+        "    reading.require_key_field(sources, options)\n",
+        "",
+        "tests/cli/test_options.py -k of_a_search_without_effect",
+    ),
+    Fault(
+        "cli",
+        "cli/search.py",
+        "    sources = reading.sources([named], options)\n",
+        "    sources = {named: named}\n",
+        "tests/cli/test_shards.py -k searched_for_row_by_row",
+    ),
+    Fault(
         "cli",
         "cli/link.py",
         "require_no_input(outputs, [left, right, *apart",
@@ -973,13 +1008,6 @@ FAULTS = (
         "next(tables, None)\n        except library().ArrowException",
         "next(tables, None)\n        except KeyError",
         "tests/frames/test_one_call.py -k types_of_their_own",
-    ),
-    Fault(
-        "cli",
-        "cli/search.py",
-        "    sources = inputs_of(named, options)\n",
-        "    sources = {named: named}\n",
-        "tests/cli/test_shards.py -k searched_for_row_by_row",
     ),
     Fault(
         "cli",

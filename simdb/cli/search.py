@@ -38,9 +38,6 @@ from simdb.collection import entries_of
 from simdb.errors import UsageError
 from simdb.evidence import PairExplanation
 from simdb.files import open_rows
-from simdb.files.compression import STANDARD_STREAM
-from simdb.files.databases import database_of
-from simdb.files.inputs import format_of_name, inputs_of
 from simdb.files.jsonl import item_of_json
 from simdb.files.rows import ReadingOptions, Row
 from simdb.kinds import Kind
@@ -100,6 +97,22 @@ class Given(Struct, frozen=True):
                 "and --key"
             )
 
+    def require_used(self, reading: InputOptions) -> None:
+        """Raise UsageError if an option of reading does nothing where there is no input."""
+        if self.file is not None:
+            return
+        of_files = (reading.text_field, reading.id_field, reading.format_name)
+        if any((*of_files, reading.delimiter, reading.encoding)):
+            raise UsageError(
+                "--text-field, --id-field, --format, --delimiter and --encoding need --input"
+            )
+        if reading.integer_keys and self.key is None:
+            raise UsageError("--integer-keys needs --key or --input")
+        if reading.separator is not None and self.spelled is None:
+            raise UsageError("--separator needs --set or --input")
+        if reading.elements is not None and self.spelled is None and self.item is None:
+            raise UsageError("--elements needs --set, --item or --input")
+
     def probes(self, source: simdb.CollectionView, reading: InputOptions) -> Iterator[Probe]:
         """Yield what to search for, as items of the collection's kind."""
         kind = source.kind
@@ -108,8 +121,7 @@ class Given(Struct, frozen=True):
             return
         options = reading.of(kind, source)
         if self.file is not None:
-            fields_named = bool(reading.text_field or reading.id_field)
-            yield from _rows_of(self.file, options, fields_named=fields_named)
+            yield from _rows_of(self.file, options, reading)
         elif self.item is not None:
             yield None, item_of_json(self.item, options, "--item")
         elif self.text is not None and kind.probe_option == "--text":
@@ -176,14 +188,11 @@ def search(
     """
     if limit is not None and limit < 1:
         raise UsageError(f"--limit must be at least 1, not {limit}")
-    of_files = (reading.text_field, reading.id_field, reading.format_name)
-    if given.file is None and any((*of_files, reading.delimiter, reading.encoding)):
+    given.require_used(reading)
+    of_matches = show or explain or limit is not None
+    if exists and (of_matches or telling.as_json or telling.output is not None):
         raise UsageError(
-            "--text-field, --id-field, --format, --delimiter and --encoding need --input"
-        )
-    if exists and (show or explain or telling.as_json or telling.output is not None):
-        raise UsageError(
-            "--exists prints no matches: leave out --show, --explain, --json and --output"
+            "--exists prints no matches: leave out --limit, --show, --explain, --json and --output"
         )
     if show and (telling.as_json or telling.output is not None):
         raise UsageError("--show prints for people: leave out --json and --output")
@@ -368,18 +377,23 @@ def _print_part(part: list[_Found], source: simdb.CollectionView) -> None:
     sys.stdout.flush()
 
 
-def _rows_of(named: str, options: ReadingOptions, *, fields_named: bool) -> Iterator[Probe]:
+def _rows_of(named: str, options: ReadingOptions, reading: InputOptions) -> Iterator[Probe]:
     """Yield the rows of an input, with their keys if there are several.
 
     Line numbers of several files would be the same keys: these are places then, as in dedupe.
+    Plain text has no fields: if some are named, an input whose name indicates no format is JSON
+    lines, not one text.
     """
-    sources = inputs_of(named, options)
+    unnamed = options.kind.probe_format
+    if unnamed == "text" and (reading.text_field or reading.id_field):
+        unnamed = "jsonl"
+    options = replace(options, unnamed=unnamed)
+    sources = reading.sources([named], options)
+    reading.require_key_field(sources, options)
     if len(sources) > 1 and options.id_field is None and "numpy" not in options.kind.formats:
         options = replace(options, made_keys="place")
     options = replace(options, below=sources)
-    rows = chain.from_iterable(
-        _rows_in(source, options, fields_named=fields_named) for source in sources
-    )
+    rows = chain.from_iterable(_rows_in(source, options) for source in sources)
     first = list(islice(rows, 2))
     if not first:
         raise UsageError(f"{named}: it contains no rows")
@@ -389,20 +403,8 @@ def _rows_of(named: str, options: ReadingOptions, *, fields_named: bool) -> Iter
         yield (row.key if len(first) > 1 else None), row.item
 
 
-def _rows_in(
-    source: str, options: ReadingOptions, *, fields_named: bool
-) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, each with where it stands.
-
-    Plain text has no fields: if some are named, an input whose name indicates no format is JSON
-    lines, not one text.
-    """
-    of_name = source != STANDARD_STREAM and format_of_name(source, options)
-    if options.format is None and not of_name and database_of(source) is None:
-        probe_format = options.kind.probe_format
-        if probe_format == "text" and fields_named:
-            probe_format = "jsonl"
-        options = replace(options, format=probe_format)
+def _rows_in(source: str, options: ReadingOptions) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of a file, each with where it stands."""
     with open_rows(source, options) as reader:
         for row in noted(reader):
             yield reader.place(row.line), row

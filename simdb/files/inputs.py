@@ -282,10 +282,10 @@ def told_format(source: str, options: ReadingOptions) -> Format:
     if options.format is not None:
         return options.format
     if source == STANDARD_STREAM:
-        return "jsonl"
+        return options.unnamed or "jsonl"
     if is_folder(source):
         return "text" if "text" in formats else formats[0]
-    told = format_of_name(source, options)
+    told = format_of_name(source, options) or options.unnamed
     if told is None:
         raise ConfigurationError(
             f"the format of {source} is not clear from its name; choose one of "

@@ -95,7 +95,9 @@ class ReadingOptions(Struct, frozen=True):
             other. Of a record, all the fields that it may have. Only whole rows may have none.
         id_field: the field that is the key; None makes the line number the key. In lines and
             baskets, the place of the token that is the key, from "1".
-        format: None tells it from the file's name; standard input is then JSON lines.
+        format: None tells it from the file's name.
+        unnamed: the format of standard input and of files whose name tells none; by default the
+            first is JSON lines, and the others are an error.
         integer_keys: read keys that are text as whole numbers.
         pattern: of a folder, take only files whose name matches (shell wildcards).
         kind: what the items are.
@@ -131,6 +133,7 @@ class ReadingOptions(Struct, frozen=True):
     text_fields: tuple[str, ...] = ("text",)
     id_field: str | None = None
     format: Format | None = None
+    unnamed: Format | None = None
     integer_keys: bool = False
     pattern: str | None = None
     kind: Kind = field(default_factory=Text)

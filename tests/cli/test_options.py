@@ -277,6 +277,27 @@ def test_an_option_without_effect_is_refused(tmp_path, given, told):
     assert not (tmp_path / "kept.jsonl").exists()
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (["--input", "in.jsonl", "--delimiter", ";"], "--delimiter does nothing for in.jsonl"),
+        (["--input", "in.jsonl", "--integer-keys"], "--integer-keys needs --id-field"),
+        (["--input", "sqlite:in.db:q", "--format", "csv"], "--format does nothing for sqlite:"),
+        (["--input", "plain", "--delimiter", ";"], "--delimiter does nothing for plain: each a"),
+        (["--input", "-", "--delimiter", ";"], "--delimiter does nothing for -: each a text"),
+        (["--key", "7", "--separator", ";"], "--separator needs --set or --input"),
+        (["--item", '"x"', "--separator", ";"], "--separator needs --set or --input"),
+        (["--key", "7", "--elements", "strings"], "--elements needs --set, --item or --input"),
+        (["--text", "x", "--integer-keys"], "--integer-keys needs --key or --input"),
+        (["--text", "x", "--exists", "--limit", "5"], "--exists prints no matches: leave out"),
+    ],
+)
+def test_an_option_of_a_search_without_effect_is_refused(store, tmp_path, monkeypatch, given, told):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.jsonl").write_text(THREE_ROWS)
+    assert told in failed("search", store, "news", *given)
+
+
 def test_options_as_by_default_and_a_yes_are_no_question(tmp_path):
     (tmp_path / "in.jsonl").write_text(THREE_ROWS)
     given = ["--yes", "--on-existing", "error", "--sync", "full"]
