@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/label.py",
+        "isdisjoint((name, os.path.realpath(name)))",
+        "isdisjoint((name,))",
+        "tests/cli/test_options.py -k answers_would_be_read_as_rows",
+    ),
+    Fault(
+        "cli",
+        "cli/label.py",
+        "        require_answers_beside(pairs)\n",
+        "        pass\n",
+        "tests/cli/test_options.py -k answers_would_be_read_as_rows",
+    ),
+    Fault(
+        "cli",
+        "cli/tune.py",
+        "        require_answers_beside(*inputs)\n",
+        "",
+        "tests/cli/test_options.py -k answers_would_be_read_as_rows",
+    ),
+    Fault(
         "files",
         "files/inputs.py",
         'return options.unnamed or "jsonl"',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -15,7 +16,7 @@ from simdb.cli.output import Working, console, counted, note, print_json_line, s
 from simdb.cli.stores import OneOrTwo
 from simdb.differences import marked, shortened
 from simdb.errors import UsageError
-from simdb.files.compression import standard_input
+from simdb.files.compression import STANDARD_STREAM, standard_input
 from simdb.files.writing import printable
 from simdb.results import Key
 
@@ -83,6 +84,8 @@ def label(
         with stored.both() as (view, partner):
             _show(view.labels(other=partner), telling)
         return
+    if pairs is not None:
+        require_answers_beside(pairs)
     given = None if take is None else labels_of(take, integer_keys=integer_keys, forgets=True)
     handed = None if pairs is None else pairs_of_keys(pairs, integer_keys=integer_keys)
     with stored.changed_with_other() as (source, partner):
@@ -172,6 +175,14 @@ def _ask(
             source.label([(left, right, answer)], other=partner)
             counts["yes" if answer else "no"] += 1
     return counts
+
+
+def require_answers_beside(*inputs: str) -> None:
+    """Raise UsageError if an input is standard input, from which answers are read."""
+    own = {STANDARD_STREAM, os.path.realpath("/dev/stdin")}
+    for name in inputs:
+        if not own.isdisjoint((name, os.path.realpath(name))):
+            raise UsageError(f"answers are read from standard input: give a file, not {name}")
 
 
 def answered() -> bool | Literal["end"] | None:

@@ -11,7 +11,7 @@ import typer
 import simdb
 from simdb.cli.differences import LINES_SHOWN, WIDTH_WITHOUT_TERMINAL, side_by_side
 from simdb.cli.inputs import Inputs, UnstoredInputs, require_no_input
-from simdb.cli.label import answered
+from simdb.cli.label import answered, require_answers_beside
 from simdb.cli.output import Working, console, counted, note, print_json, print_table
 from simdb.cli.report import require_page, write_page
 from simdb.errors import UsageError
@@ -78,6 +78,7 @@ def tune(
         raise UsageError("--ask asks questions: leave out --json")
     if ask is not None:
         require("statistics", "--ask needs", "scipy")
+        require_answers_beside(*inputs)
     if page is not None:
         require_page(page)
         telling.require_files(page)

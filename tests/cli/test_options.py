@@ -298,6 +298,14 @@ def test_an_option_of_a_search_without_effect_is_refused(store, tmp_path, monkey
     assert told in failed("search", store, "news", *given)
 
 
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_questions_are_refused_whose_answers_would_be_read_as_rows(store, name):
+    asking = ["tune", name, "--format", "jsonl", "--ask", "3"], ["label", store, "--pairs", name]
+    for command in asking:
+        told = failed(*command, stdin=THREE_ROWS)
+        assert f"answers are read from standard input: give a file, not {name}" in told
+
+
 def test_options_as_by_default_and_a_yes_are_no_question(tmp_path):
     (tmp_path / "in.jsonl").write_text(THREE_ROWS)
     given = ["--yes", "--on-existing", "error", "--sync", "full"]
