@@ -186,6 +186,16 @@ def test_other_content_under_a_stored_key_is_what_on_existing_says(tmp_path):
     assert "--on-existing replace updates it, or --on-existing keep removes the row" in told
 
 
+def test_a_stored_row_is_that_row_also_after_a_bad_row_of_its_key(tmp_path):
+    stored, other = ({"id": "a", "text": text} for text in ("one two three", "four five six"))
+    source, kept = tmp_path / "in.jsonl", tmp_path / "kept.jsonl"
+    for rows, bad in (([stored], 0), ([other, stored], 1)):
+        write_rows(source, rows)
+        given = ["-o", kept, "--id-field", "id", "--store", tmp_path / "s.simdb"]
+        told = json.loads(done("dedupe", source, *given, "--on-bad", "skip", "--json").stdout)
+        assert (told["bad"], lines(kept)) == (bad, [stored])
+
+
 def test_bad_rows_are_told_in_the_order_of_the_input_on_every_run(tmp_path):
     texts = [f"{word} is another word than any before it" for word in "abcdefgh"]
     rows = [json.dumps({"id": f"k{n % 5}", "text": text}) for n, text in enumerate(texts)]
