@@ -68,11 +68,12 @@ def groups(
             "--state needs --apart or another --method: groups by the method chain keep no pairs "
             "to continue from"
         )
-    require_no_input([telling.output], [] if state is None else [state])
+    there = [state] if state and Path(state).exists() else []
+    require_no_input([telling.output], there)
     require_no_input(telling.require_files(telling.output, state), apart.files())
     with stored.view(stored.name) as source, telling.bar() as bar:
         kind = source.kind
-        earlier = Path(state).read_bytes() if state and Path(state).exists() else None
+        earlier = Path(there[0]).read_bytes() if there else None
         asked = {**question.of(kind), **among.given()}
         found = source.groups(
             method=method,

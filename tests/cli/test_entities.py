@@ -141,6 +141,13 @@ def test_groups_and_their_state_appear_together(store, tmp_path):
     assert state.read_bytes() != before
 
 
+def test_a_new_state_is_a_file_whatever_the_signs_in_its_name(store, tmp_path):
+    stars, output = ["groups", store, "left", "--method", "star"], tmp_path / "groups1"
+    for _ in range(2):  # the output is there the second time, and the state is not
+        done(*stars, "--threshold", "0.7", "--state", tmp_path / "groups[1]", "-o", output)
+        (tmp_path / "groups[1]").unlink()
+
+
 def test_a_line_that_is_no_pair_is_named(store, tmp_path):
     for name, line in (("a.tsv", "2\t3\n4\n"), ("a.jsonl", '{"left": 2, "right": 3}\n[4]\n')):
         (tmp_path / name).write_text(line)
