@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "serve",
+        "serve/running.py",
+        "busy_timeout=busy_timeout, untrusted=untrusted",
+        "busy_timeout=busy_timeout, untrusted=False",
+        "tests/serve/test_serve.py -k not_trusted",
+    ),
+    Fault(
         "cli",
         "cli/groups.py",
         "    there = [state] if state and Path(state).exists() else []",

@@ -83,6 +83,7 @@ def serve(
             threads=given.threads or len(os.sched_getaffinity(0)),
             memory=given.memory,
             busy_timeout=given.busy_timeout,
+            untrusted=given.untrusted,
             limits=Limits(body * 2**20, items, matches, timeout),
             listening=listening,
         )

@@ -27,6 +27,7 @@ def serve(
     threads: int = 2,
     memory: int = 2**30,
     busy_timeout: float = 10.0,
+    untrusted: bool = False,
     limits: Limits | None = None,
     listening: Callable[[str], None] = lambda _: None,
 ) -> bool:
@@ -41,6 +42,7 @@ def serve(
         threads: of each worker.
         memory: bytes for work, of all workers together.
         busy_timeout: how long a request waits for another writer, in seconds.
+        untrusted: verify the file first, as ``simdb.open`` does; no worker opens another one.
         limits: of each request.
         listening: called with the address of the page once the port is ours.
 
@@ -73,7 +75,9 @@ def serve(
         busy_timeout,
         Limits() if limits is None else limits,
     )
-    with simdb.open(path, read_only=not writes, busy_timeout=busy_timeout) as database:
+    with simdb.open(
+        path, read_only=not writes, busy_timeout=busy_timeout, untrusted=untrusted
+    ) as database:
         database.collection_names()  # what cannot be opened is told here, once
     is_busy = False
     with _bound_to(host, port) as listener:

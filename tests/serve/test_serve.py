@@ -36,6 +36,7 @@ from simdb.serve.guard import Guard
 from simdb.serve.limits import Settings
 from simdb.serve.refusals import RefusedError
 from simdb.serve.running import _bound_to
+from simdb.storage.file import log
 from tests.support.commands import run
 from tests.support.kind_cases import ALL
 from tests.support.processes import DEVNULL, ended, interpreted, started
@@ -793,6 +794,20 @@ def test_what_cannot_be_served_is_told_in_a_line(
     monkeypatch.delitem(sys.modules, "simdb.serve.processes", raising=False)
     with pytest.raises(MissingExtraError, match="simdb-store\\[serve\\]"):
         serve(path)
+
+
+@pytest.mark.usefixtures("forked_reader")
+def test_a_damaged_store_that_is_not_trusted_is_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "LARGEST_COMMIT", 0)  # of a log, damage is always told
+    path = filled(tmp_path / "s.simdb")
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # what would be served ends here
+        asked = ("--untrusted", "serve", path, "--port", taken.getsockname()[1])
+        assert run(*asked).exit_code == 2
+        path.write_bytes(path.read_bytes().replace(b"of the kind", b"of the mind"))
+        refused = run(*asked)
+    assert (refused.exit_code, "is damaged" in refused.stderr) == (3, True)
 
 
 @pytest.mark.slow
