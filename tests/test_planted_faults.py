@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "recovery",
+        "recovery/restore.py",
+        "            require_sound(temporary)\n",
+        "            pass\n",
+        "tests/recovery/test_restore.py -k not_trusted",
+    ),
+    Fault(
         "serve",
         "serve/running.py",
         "busy_timeout=busy_timeout, untrusted=untrusted",

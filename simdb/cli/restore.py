@@ -10,9 +10,11 @@ import typer
 import simdb
 from simdb.cli.failures import left_alone, told_when_interrupted
 from simdb.cli.output import Working
+from simdb.cli.stores import settings_of
 
 
 def restore(
+    context: typer.Context,
     *,
     # What may not be read is told as of any store: the parser would call it wrong usage.
     backup: Annotated[
@@ -31,7 +33,8 @@ def restore(
     Example: simdb restore corpus-monday.simdb corpus.simdb
     """
     with told_when_interrupted(lambda: left_alone(str(store))), telling.bar() as bar:
-        simdb.restore(backup, store, progress=bar.callback)
+        untrusted = settings_of(context).untrusted
+        simdb.restore(backup, store, untrusted=untrusted, progress=bar.callback)
     size = store.stat().st_size
     told = {"backup": str(backup), "store": str(store), "bytes": size}
     telling.tell(told, f"restored {store} from {backup}: {size:,} bytes")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
+from simdb.arguments import require_truth
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
@@ -21,6 +22,7 @@ from simdb.errors import (
     StorageError,
 )
 from simdb.recovery.pages import DamagedFile
+from simdb.recovery.untrusted import require_sound
 from simdb.results import Progress
 from simdb.storage.file import creation, environment, preflight
 from simdb.storage.file.errors import translated
@@ -34,17 +36,21 @@ def restore(
     backup: str | os.PathLike[str],
     store: str | os.PathLike[str],
     *,
+    untrusted: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
     """Replace a store by a copy of a backup, completely or not at all.
 
-    The copy is first verified page by page. The store may be damaged, or not exist; an existing
-    store keeps its permissions. The backup does not change. States of groups and tokens to resume
-    after, made before, are refused from then on: the numbers in them may mean other items.
+    The copy is first verified page by page; its records are not read (``check`` reads them). The
+    store may be damaged, or not exist; an existing store keeps its permissions. The backup does not
+    change. States of groups and tokens to resume after, made before, are refused from then on: the
+    numbers in them may mean other items.
 
     Args:
         backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
         store: the store to replace.
+        untrusted: the backup may be damaged, or made to do harm: all of the copy is verified, as
+            ``open`` does it.
         progress: called now and then with the bytes copied, and before and after all of them are
             verified.
 
@@ -54,7 +60,9 @@ def restore(
         DatabaseNotFoundError: there is no such backup, or no folder for the store.
         NotADatabaseError: in the store's place is something that never was one, and is not empty.
         CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
+        StorageError, MissingExtraError: with ``untrusted``: it cannot be verified, as in ``open``.
     """
+    untrusted = require_truth("untrusted", untrusted)
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
     if source == target:
         raise ConfigurationError(f"{source} is both the backup and the store")
@@ -78,7 +86,7 @@ def restore(
         with translated(target):
             if progress is not None:
                 progress(Progress("verifying", 0, whole))
-            _verify(source, target, temporary)
+            _verify(source, target, temporary, wholly=untrusted)
             if progress is not None:
                 progress(Progress("verifying", whole, whole))
             temporary.chmod(mode | 0o600)
@@ -124,16 +132,17 @@ def _read(source: Path, file: IO[bytes]) -> bytes:
         return file.read(_AT_ONCE)
 
 
-def _verify(source: Path, target: Path, temporary: Path) -> None:
+def _verify(source: Path, target: Path, temporary: Path, *, wholly: bool) -> None:
     """Raise what is wrong with the copy: of what is in it the backup, of the rest the store."""
     try:
-        problems = creation.structure_problems(temporary)
-        if problems:
+        if wholly:
+            require_sound(temporary)
+        elif problems := creation.structure_problems(temporary):
             raise CorruptionError(f"{source} is damaged: {problems[0]}; nothing was replaced")
         # What is said of the header is said here, before anything is replaced.
         opened = environment.acquire(temporary, read_only=True, sync="full", map_size=None)
     except StorageError as error:
         of_content = isinstance(error, (CorruptionError, NotADatabaseError, FormatVersionError))
-        named = source if of_content else target
+        named = source if of_content or wholly else target
         raise type(error)(str(error).replace(str(temporary), str(named))) from error
     environment.release(opened)

@@ -15,7 +15,7 @@ import pytest
 
 import simdb
 from simdb.errors import DatabaseFullError
-from simdb.storage.file import environment
+from simdb.storage.file import environment, log
 from tests.support.commands import run
 from tests.support.processes import Child
 
@@ -218,6 +218,23 @@ def test_a_copy_that_cannot_be_read_is_told_with_the_name_of_the_store(store, ba
         simdb.restore(backup, store)
     monkeypatch.undo()
     assert count(store) == 5
+
+
+@pytest.mark.usefixtures("forked_reader")
+def test_all_of_a_backup_that_is_not_trusted_is_verified(tmp_path, monkeypatch):
+    monkeypatch.setattr(log, "LARGEST_COMMIT", 0)  # of a log, damage is always told
+    backup, store = tmp_path / "backup.simdb", tmp_path / "store.simdb"
+    with simdb.open(backup, threads=1) as database:
+        database.collection("c", simdb.Text()).add(1, "a rare text")
+    assert run("--untrusted", "restore", backup, store).exit_code == 0
+    assert count(store) == 1
+    backup.write_bytes(backup.read_bytes().replace(b"a rare text", b"a fake text"))
+    refused = run("--untrusted", "restore", backup, store)
+    assert refused.exit_code == 3
+    assert f"{backup} is damaged: " in refused.stderr
+    assert count(store) == 1
+    assert not [name for name in names(store) if ".tmp" in name]
+    simdb.restore(backup, store)  # pages alone are verified of one that is trusted
 
 
 def test_the_command_restores_and_says_who_is_in_the_way(store, backup):
