@@ -19,6 +19,7 @@ import numpy as np
 from simdb.errors import ConfigurationError, WrongTypeError
 
 WHOLE_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as text, in its usual spelling
+OWNER_MAY = 0o600  # read and write: else not even who made a store could open it
 _WHOLE = (int, np.integer)
 _NUMBERS = (int, float, Fraction, Decimal, np.integer, np.floating)
 _NOT_WHOLE = (bool, np.timedelta64)  # which are of the classes above, too
@@ -76,6 +77,14 @@ def require_whole(
         limits = f"of at least {least:,}" if most is None else f"between {least:,} and {most:,}"
         raise ConfigurationError(f"{name} must be a whole number {limits}, not {short(value)}")
     return number
+
+
+def require_mode(mode: int | None) -> int | None:
+    """Return the permissions of a new store, or None; ConfigurationError: they are none."""
+    mode = require_whole("mode", mode, 0, 0o777)
+    if mode is not None and mode & OWNER_MAY != OWNER_MAY:
+        raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
+    return mode
 
 
 def number_within(name: str, value: Any, most: float) -> float:

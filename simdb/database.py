@@ -14,8 +14,10 @@ from msgspec.structs import replace
 
 from simdb import answers, ingest, kinds, recovery, upkeep
 from simdb.arguments import (
+    OWNER_MAY,
     require_choice,
     require_function,
+    require_mode,
     require_truth,
     require_whole,
     short,
@@ -54,7 +56,6 @@ SMALLEST_MEMORY = 16 * 2**20
 SMALLEST_MAP = 2**20
 LARGEST_ADDRESS = 2**47 - 1  # what a process can address
 LONGEST_TIMEOUT = int(threading.TIMEOUT_MAX)  # seconds
-OWNER_MAY = 0o600  # read and write: else not even who made a store could open it
 
 
 class Snapshot:
@@ -565,9 +566,7 @@ def open_database(
         )
     threads, memory = _resources(threads, memory)
     map_size = require_whole("map_size", map_size, SMALLEST_MAP, LARGEST_ADDRESS)
-    mode = require_whole("mode", mode, 0, 0o777)
-    if mode is not None and mode & OWNER_MAY != OWNER_MAY:
-        raise ConfigurationError(f"mode must let the owner read and write, as 0o600, not {mode:#o}")
+    mode = require_mode(mode)
     file = resolved_path(path)
     if untrusted and file.exists():
         recovery.untrusted.require_sound(file)
@@ -612,13 +611,14 @@ def load(
     signatures: bool = True,
     threads: int | None = None,
     memory: int = 2**30,
+    mode: int | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
     """Make a store from a folder that ``Database.dump`` wrote; it gives the same answers.
 
     Keys, items, metadata, labels, settings, secrets and the order of insertion are those of the
-    dump. The numbers of items are new, so earlier tokens and checkpoints are not valid. Who may not
-    read the folder may not read the store.
+    dump. The numbers of items are new, so earlier tokens and checkpoints are not valid. Unless
+    ``mode`` says otherwise, who may not read the folder may not read the store.
 
     Args:
         folder: the folder with ``simdb.json``.
@@ -627,6 +627,7 @@ def load(
             first of each batch is compared with its item's; or sign all items anew.
         threads: threads that sign; by default as many as there are processors.
         memory: bytes that this may take, whatever the number of items, in addition to the map.
+        mode: permissions of the new store, as for ``open``.
         progress: called now and then.
 
     Raises:
@@ -638,6 +639,7 @@ def load(
     """
     require_truth("signatures", signatures)
     require_function("progress", progress)
+    mode = require_mode(mode)
     target = parse_path(path)
     if target.exists():
         raise StorageError(f"{target} already exists; name a new file")
@@ -646,10 +648,10 @@ def load(
     may = [preflight.file_mode(one) for one in (source, source / "simdb.json")]
     with creation.temporary_beside(target) as temporary:
         with translated(target):  # whose errors name it, and not what is made in its place
-            creation.create(temporary)
+            creation.create(temporary, mode)
         with open_database(temporary, threads=threads, memory=memory) as database:
-            # Before the secrets are in it.
-            temporary.chmod(preflight.file_mode(temporary) & (may[0] & may[1] | OWNER_MAY))
+            if mode is None:  # before the secrets are in it
+                temporary.chmod(preflight.file_mode(temporary) & (may[0] & may[1] | OWNER_MAY))
             for one in collections:
                 with database._handle.write() as transaction:
                     made = catalogue.create(transaction, replace(one.settings, groups=None))

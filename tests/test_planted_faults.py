@@ -44,6 +44,20 @@ FAULTS = (
     Fault(
         "recovery",
         "recovery/restore.py",
+        "if permissions is None or target.exists():",
+        "if permissions is None or source.exists():",
+        "tests/cli/test_options.py -k made_of_a_dump",
+    ),
+    Fault(
+        "database",
+        "database.py",
+        "creation.create(temporary, mode)",
+        "creation.create(temporary)",
+        "tests/cli/test_options.py -k made_of_a_dump",
+    ),
+    Fault(
+        "recovery",
+        "recovery/restore.py",
         "            require_sound(temporary)\n",
         "            pass\n",
         "tests/recovery/test_restore.py -k not_trusted",

@@ -31,6 +31,7 @@ def load(
 
     Example: simdb load corpus-dump copy.simdb
     """
+    asked = settings_of(context)
     with (
         told_when_interrupted(lambda: f"there is no {store}"),
         telling.bar() as bar,
@@ -39,8 +40,9 @@ def load(
             folder,
             store,
             signatures=not sign,
-            threads=settings_of(context).threads,
-            memory=settings_of(context).memory,
+            threads=asked.threads,
+            memory=asked.memory,
+            mode=asked.mode,
             progress=bar.callback,
         )
     telling.tell({"folder": folder, "store": store}, f"loaded into {store}")

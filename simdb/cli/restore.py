@@ -33,8 +33,10 @@ def restore(
     Example: simdb restore corpus-monday.simdb corpus.simdb
     """
     with told_when_interrupted(lambda: left_alone(str(store))), telling.bar() as bar:
-        untrusted = settings_of(context).untrusted
-        simdb.restore(backup, store, untrusted=untrusted, progress=bar.callback)
+        asked = settings_of(context)
+        simdb.restore(
+            backup, store, mode=asked.mode, untrusted=asked.untrusted, progress=bar.callback
+        )
     size = store.stat().st_size
     told = {"backup": str(backup), "store": str(store), "bytes": size}
     telling.tell(told, f"restored {store} from {backup}: {size:,} bytes")

@@ -23,7 +23,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from simdb.database import OWNER_MAY, Database, open_database
+from simdb.arguments import OWNER_MAY
+from simdb.database import Database, open_database
 from simdb.errors import (
     BadItemError,
     ConfigurationError,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 from uuid import uuid4
 
-from simdb.arguments import require_truth
+from simdb.arguments import OWNER_MAY, require_mode, require_truth
 from simdb.errors import (
     ConfigurationError,
     CorruptionError,
@@ -36,6 +36,7 @@ def restore(
     backup: str | os.PathLike[str],
     store: str | os.PathLike[str],
     *,
+    mode: int | None = None,
     untrusted: bool = False,
     progress: Callable[[Progress], None] | None = None,
 ) -> None:
@@ -49,6 +50,7 @@ def restore(
     Args:
         backup: a file that ``Database.backup`` or ``repair`` wrote, or another store.
         store: the store to replace.
+        mode: permissions of a new store, as for ``open``; by default those of the backup.
         untrusted: the backup may be damaged, or made to do harm: all of the copy is verified, as
             ``open`` does it.
         progress: called now and then with the bytes copied, and before and after all of them are
@@ -62,6 +64,7 @@ def restore(
         CorruptionError, NotADatabaseError, FormatVersionError: the backup cannot be used.
         StorageError, MissingExtraError: with ``untrusted``: it cannot be verified, as in ``open``.
     """
+    permissions = require_mode(mode)
     untrusted = require_truth("untrusted", untrusted)
     source, target = preflight.resolved_path(backup), preflight.resolved_path(store)
     if source == target:
@@ -73,12 +76,13 @@ def restore(
     with creation.temporary_beside(target) as temporary:
         with translated(target), ExitStack() as reading:
             with translated(source):
-                mode = preflight.file_mode(target if target.exists() else source)
+                if permissions is None or target.exists():
+                    permissions = preflight.file_mode(target if target.exists() else source)
                 reading.enter_context(preflight.no_writer(source))
                 read = reading.enter_context(source.open("rb"))
                 whole = os.fstat(read.fileno()).st_size
-            with creation.synced(temporary, mode) as written:
-                os.fchmod(written.fileno(), mode)
+            with creation.synced(temporary, permissions) as written:
+                os.fchmod(written.fileno(), permissions)
                 while some := _read(source, read):
                     written.write(some)
                     if progress is not None:
@@ -89,9 +93,9 @@ def restore(
             _verify(source, target, temporary, wholly=untrusted)
             if progress is not None:
                 progress(Progress("verifying", whole, whole))
-            temporary.chmod(mode | 0o600)
+            temporary.chmod(permissions | OWNER_MAY)
             _begin_history(temporary)
-            temporary.chmod(mode)
+            temporary.chmod(permissions)
             if target.exists():
                 environment.require_not_held(target)
                 with preflight.held_alone(target):

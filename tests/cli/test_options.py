@@ -178,6 +178,26 @@ def test_a_store_is_made_as_private_as_it_is_asked_to_be(tmp_path):
     assert kept.stat().st_mode & 0o777 == 0o640
 
 
+def test_a_store_made_of_a_dump_or_a_backup_is_as_private_as_it_is_asked_to_be(tmp_path):
+    store, backup, dump = (tmp_path / name for name in ("s.simdb", "b.simdb", "dump"))
+    for command in (["create", store, "texts"], ["backup", store, backup], ["dump", store, dump]):
+        assert run(*command).exit_code == 0
+    store.chmod(0o644)
+    for path in (dump, dump / "simdb.json"):
+        path.chmod(0o755)  # else the dump is its owner's alone, and so is what is loaded
+    for mode in (0o640, 0o600):
+        for command in (["load", dump], ["restore", backup]):
+            new = tmp_path / f"{command[0]}-{mode:o}.simdb"
+            result = run("--mode", f"{mode:o}", *command, new)
+            assert result.exit_code == 0, result.stderr
+            assert new.stat().st_mode & 0o777 == mode
+    assert run("--mode", "600", "restore", backup, store).exit_code == 0
+    assert store.stat().st_mode & 0o777 == 0o644  # it was there
+    for make in (simdb.load, simdb.restore):
+        with pytest.raises(simdb.ConfigurationError, match="must let the owner read and write"):
+            make(dump, tmp_path / "new.simdb", mode=0o400)
+
+
 @pytest.mark.parametrize(
     "mode", ["9", "888", "1777", "rw", "", "-600", "0o", "0o60", "0x600", "600\n"]
 )
