@@ -1163,7 +1163,8 @@ class CollectionView(Tabular):
             matched: h0, if it is known; or ``"labelled"`` to measure it on the pairs labelled as
                 matches (``label``).
             random: h1, if it is known.
-            sample: how many random pairs measure h1.
+            sample: how many random pairs measure h1; unless these are few, no more are drawn than
+                there are, in either order.
             seed: of their choice, and of the items that are resampled for the intervals.
             confidence: of the intervals, which allow for items that are in several pairs.
             progress: called now and then.
@@ -1214,7 +1215,8 @@ class CollectionView(Tabular):
             labels: (key, key, whether they match), the left key of this collection and the right
                 one of the other; or ``"stored"`` for those that the store keeps (``label``).
             other: the collection that this one is joined with; by default, pairs of this one.
-            sample: how many random pairs measure u, among 2,000 items of either side.
+            sample: how many random pairs measure u, among 2,000 items of either side; unless these
+                are few, no more are drawn than there are, in either order.
             seed: of their choice.
             one_to_one: the pairs will be joined one to one. The join then lets the likely pairs of
                 a record compete, so learning does not. Pairs are chosen while weights are learnt,

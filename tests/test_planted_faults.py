@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/inputs.py",
+        "min(most, sys.maxsize)",
+        "most",
+        "tests/cli/test_plan_exact.py -k sample_is_larger",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/calibrate.py",
+        "min(wanted, max(pairs, DRAWN_AT_ONCE))",
+        "wanted",
+        "tests/kinds/test_record_store_calibration.py -k pairs_are_drawn_in_parts",
+    ),
+    Fault(
         "recovery",
         "recovery/restore.py",
         "if permissions is None or target.exists():",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, product
@@ -307,7 +308,7 @@ class InputOptions(Struct, frozen=True):
         options = replace(options, raw=False, metadata=False, below=sources)
         feed = Feed(sources, options, on_bad="error")
         try:
-            return measure(row[1] for row in islice(feed, most))
+            return measure(row[1] for row in islice(feed, min(most, sys.maxsize)))
         except UsageError as error:
             raise feed.placed(error) from error
 

@@ -50,6 +50,7 @@ Between: TypeAlias = Callable[[Sequence[bytes], Sequence[bytes]], Float64s]
 
 LEAST_SCORE = Threshold(Fraction(1, 10**9))
 READ_AT_ONCE = 8_192  # pairs
+DRAWN_AT_ONCE = 131_072  # random pairs
 REPLICATES = 256  # in which items are resampled: variances are known to a tenth
 MUCH, MANY = 0.1, 100  # of matches, of pairs: too much for the lowest scores
 _LARGEST = 1e100  # differences and scores, whose squares can be computed
@@ -634,15 +635,11 @@ def _labelled_mean(sides: Sides, between: Between) -> Mean:
 
 def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:
     """Estimate the mean difference of pairs drawn at random, never an item with itself."""
-    generator, count = np.random.default_rng(wanted.seed), wanted.sample
+    generator = np.random.default_rng(wanted.seed)
     lefts, rights = sides.left.reader.live_numbers(), sides.right.reader.live_numbers()
+    sizes = lefts.size, rights.size
     sums = Sums()
-    if lefts.size > sides.is_one and rights.size:
-        left = generator.integers(lefts.size, size=count)
-        if sides.is_one:
-            right = (left + generator.integers(1, lefts.size, size=count)) % lefts.size
-        else:
-            right = generator.integers(rights.size, size=count)
+    for left, right in random_pairs(generator, sizes, wanted.sample, is_one=sides.is_one):
         for _, apart in _differences(sides, between, lefts[left], rights[right]):
             sums = sums.plus(Sums.of(apart))
     if not sums.count:
@@ -650,6 +647,25 @@ def _random_mean(sides: Sides, between: Between, wanted: Wanted) -> Mean:
             "no random pair has a known difference: give random=, their mean difference"
         )
     return sums.mean
+
+
+def random_pairs(
+    generator: np.random.Generator, sizes: tuple[int, int], wanted: int, *, is_one: bool
+) -> Iterator[tuple[Int64s, Int64s]]:
+    """Draw pairs of places on either side, some at a time; of one side never a place with itself.
+
+    They are drawn with replacement, and unless they are few no more than there are, in either
+    order: further ones say nothing new.
+    """
+    pairs = sizes[0] * (sizes[1] - is_one)
+    count = min(wanted, max(pairs, DRAWN_AT_ONCE)) if pairs else 0
+    for begin in range(0, count, DRAWN_AT_ONCE):
+        some = min(DRAWN_AT_ONCE, count - begin)
+        left = generator.integers(sizes[0], size=some)
+        if is_one:
+            yield left, (left + generator.integers(1, sizes[0], size=some)) % sizes[0]
+        else:
+            yield left, generator.integers(sizes[1], size=some)
 
 
 def items_of(collection: CollectionReader, numbers: UInt32s) -> list[bytes]:

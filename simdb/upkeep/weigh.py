@@ -41,12 +41,11 @@ from simdb.lsh.family import mixed
 from simdb.results import Key
 from simdb.upkeep import labelling
 from simdb.upkeep.agreeing import Compared, Part, agreement_of, candidates
-from simdb.upkeep.calibrate import Sides, items_of
+from simdb.upkeep.calibrate import Sides, items_of, random_pairs
 
 BYTES_A_CANDIDATE = 64  # of memory, while weights are learnt
 BYTES_A_CHOICE = 384  # a candidate, while pairs are chosen one to one
 LEAST_PAIRS = 10_000  # that are learnt from, however little memory there is
-DRAWN_AT_ONCE = 131_072  # random pairs: their items are there as a whole
 SAMPLED_ITEMS = 2_000  # of each side, among which random pairs are drawn
 MOST_FREQUENT = 1_000  # values of a field, whose equality says less
 FEW = 5  # pairs that say little
@@ -537,16 +536,11 @@ def _random_levels(items: Compared, sample: int, seed: int, *, is_one: bool) -> 
     sizes = [drawn.size for drawn in places]
     if min(sizes) <= is_one:
         raise ConfigurationError("there are no pairs to learn from")
-    left = generator.integers(sizes[0], size=sample)
-    if is_one:
-        right = (left + generator.integers(1, sizes[0], size=sample)) % sizes[0]
-    else:
-        right = generator.integers(sizes[1], size=sample)
-    left, right = places[0][left], places[-1][right]
     levels = [np.zeros(len(leasts) + 1) for leasts in agreement.levels]
-    for begin in range(0, sample, DRAWN_AT_ONCE):
-        part = slice(begin, begin + DRAWN_AT_ONCE)
-        found = agreement.fields(features[0], features[-1], left[part], right[part])
+    count = 0
+    for left, right in random_pairs(generator, (sizes[0], sizes[-1]), sample, is_one=is_one):
+        count += left.size
+        found = agreement.fields(features[0], features[-1], places[0][left], places[-1][right])
         for place, one in enumerate(found):
             known = one.codes[one.codes != MISSING]
             levels[place] += np.bincount(known, minlength=levels[place].size)
@@ -567,7 +561,7 @@ def _random_levels(items: Compared, sample: int, seed: int, *, is_one: bool) -> 
             common = _frequent(ones, others, is_one=is_one)
         told.shares.append(shares)
         told.least.append(least)
-        told.present.append(max(0.5, float(own.sum())) / sample)
+        told.present.append(max(0.5, float(own.sum())) / count)
         told.frequent.append(common)
     return told
 

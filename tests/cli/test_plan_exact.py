@@ -61,3 +61,8 @@ def test_a_floor_that_no_bags_reach_is_refused():
     result = run("plan", "--exact", "--kind", "bag", "--threshold", "0.6")
     assert result.exit_code == 2
     assert "lies between 0 and 1/2, so the bound cannot be 0.6" in result.stderr
+
+
+def test_all_items_are_measured_if_the_sample_is_larger_than_any_number_of_them(tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": "one two three"}\n{"text": "four five six"}\n')
+    assert exact_plan(str(tmp_path / "in.jsonl"), "--sample", str(2**63))["items"] == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import date, timedelta
-from itertools import combinations
+from itertools import combinations, islice
 from math import nan
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError
+from simdb.upkeep import calibrate
 from tests.support.calibrating import mean_difference
 from tests.support.commands import done, failed
 from tests.support.grids import some_of
@@ -85,6 +86,32 @@ def test_a_function_that_finds_nothing_more_is_told_as_that(tmp_path):
         with pytest.raises(RuntimeError, match="StopIteration") as raised:
             one.calibrate(lambda *_: next(values), other=other, edges=EDGES)
         assert isinstance(raised.value.__cause__, StopIteration)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_one", "pairs"),
+    [((20, 20), True, 380), ((7, 30), False, 210), ((1, 1), True, 0), ((0, 3), False, 0)],
+)
+def test_random_pairs_are_drawn_in_parts_and_no_more_than_there_are(
+    monkeypatch, sizes, is_one, pairs
+):
+    monkeypatch.setattr(calibrate, "DRAWN_AT_ONCE", 64)
+    for wanted in (5, 100, 2**70):
+        generator = np.random.default_rng(1)
+        found = calibrate.random_pairs(generator, sizes, wanted, is_one=is_one)
+        parts = [*islice(found, 10)]
+        drawn = [pair for left, right in parts for pair in zip(left, right, strict=True)]
+        assert len(drawn) == min(wanted, pairs)
+        assert all(left.size <= 64 for left, _ in parts)
+        assert all(0 <= one < sizes[0] and 0 <= other < sizes[1] for one, other in drawn)
+        assert not (is_one and any(one == other for one, other in drawn))
+
+
+def test_a_sample_may_be_larger_than_any_number_of_pairs(tmp_path, monkeypatch):
+    monkeypatch.setattr(calibrate, "DRAWN_AT_ONCE", 64)
+    with opened(tmp_path / "s", *customers(), kind=CUSTOMERS, threshold="0.3") as (one, other):
+        all_there_are = one.calibrate("day", other=other, edges=EDGES, sample=12 * 12)
+        assert one.calibrate("day", other=other, edges=EDGES, sample=2**70) == all_there_are
 
 
 def test_pairs_of_one_collection_are_calibrated_by_equality_of_a_text(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 import simdb
 from simdb.errors import ConfigurationError, WrongTypeError
-from simdb.upkeep import weigh
+from simdb.upkeep import calibrate, weigh
 from tests.support.commands import done, failed, run
 from tests.support.record_stores import opened
 
@@ -84,6 +84,13 @@ def test_without_labels_the_matches_are_found(tables):
     }
     assert len(found & reached) >= 0.95 * len(reached)
     assert len(found - reached) <= 3
+
+
+def test_the_random_pairs_to_learn_from_may_be_more_than_there_are(tables, monkeypatch):
+    monkeypatch.setattr(calibrate, "DRAWN_AT_ONCE", 1_000)
+    left, right = tables
+    all_there_are = left.learn(other=right, seed=1, sample=MATCHES**2)
+    assert left.learn(other=right, seed=1, sample=2**70) == all_there_are
 
 
 def test_records_that_are_in_a_table_many_times_are_found_without_labels(tmp_path):
