@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "serve",
+        "serve/application.py",
+        "            self._service.require_in_place()\n",
+        "            pass\n",
+        "tests/serve/test_serve.py -k moved_away",
+    ),
+    Fault(
         "cli",
         "cli/inputs.py",
         "min(most, sys.maxsize)",

@@ -69,6 +69,11 @@ class Service:
         """Whether the file at the store's path is the one that the service began with."""
         return file_at(self.settings.store) == self.settings.file
 
+    def require_in_place(self) -> None:
+        """Raise RefusedError unless the store's file is where it was."""
+        if not self._is_in_place():
+            raise _replaced()
+
     @property
     def _database(self) -> simdb.Database:
         if self._opened is None:
@@ -98,8 +103,7 @@ class Service:
 
     def ready(self) -> messages.State:
         """Read the list of collections of the file that is at the store's path."""
-        if not self._is_in_place():
-            raise _replaced()
+        self.require_in_place()
         self._database.collection_names()
         return messages.State(status="ready")
 

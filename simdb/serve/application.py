@@ -183,7 +183,11 @@ class Worker:
         path = {name: _decoded(name, text) for name, text in request.path_params.items()}
         given = arguments_of(one, path, request.query_params.multi_items(), body)
         assert self._service is not None
-        told = one.answer(self._service, **given)
+        try:
+            told = one.answer(self._service, **given)
+        except StorageError:
+            self._service.require_in_place()
+            raise
         if isinstance(told, str):
             policy = {"content-security-policy": REPORT_PAGE}
             return Response(told, media_type="text/html", headers=policy)
@@ -281,8 +285,9 @@ def _decoded(name: str, text: str) -> str:
 
 async def _of_error(request: Request, error: Exception) -> Response:
     """Answer with what went wrong; a fault is told to the log besides, by who calls this."""
-    if isinstance(error, StorageError):
-        _log.error("%s %s: %s", request.method, request.url.path, error)
+    fault = error.__context__ if isinstance(error, RefusedError) else error
+    if isinstance(fault, StorageError):
+        _log.error("%s %s: %s", request.method, request.url.path, fault)
     return refused(refusal(error))
 
 

@@ -556,6 +556,22 @@ def test_a_worker_that_finds_another_file_answers_nothing_of_it(
     assert not path.exists()  # it was not made again
 
 
+def test_a_write_is_told_that_the_file_was_moved_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = filled(tmp_path / "s.simdb")
+    with served(path) as client:
+        path.rename(tmp_path / "moved.simdb")
+        for told in (
+            client.get("/ready"),
+            client.post("/collections/notes/items", {"rows": [{"key": "new", "item": "new"}]}),
+        ):
+            assert told.status == 503
+            assert "was replaced or removed" in told.error["message"]
+            assert told.error["help"] == ["start the service again"]
+    assert f"POST /collections/notes/items: {path} was removed" in caplog.text
+
+
 def test_what_takes_too_long_or_fails_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
