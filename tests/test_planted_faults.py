@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "serve",
+        "serve/limits.py",
+        "0 < self.seconds <= LONGEST",
+        "0 < self.seconds",
+        "tests/serve/test_serve.py -k nobody_can_wait",
+    ),
+    Fault(
+        "serve",
         "serve/application.py",
         "            self._service.require_in_place()\n",
         "            pass\n",

@@ -6,9 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from simdb.errors import ConfigurationError
+
 # Requests of a worker that wait for a thread, those that read and those that write apart; further
 # ones are refused.
 MOST_WAITING = 128
+LONGEST = 10**9  # seconds for a request; threads cannot wait ten times as long
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +23,23 @@ class Limits:
         items: the most items in it.
         matches: the most matches of one item, and the most groups or changes of an answer.
         seconds: how long it may take.
+
+    Raises:
+        ConfigurationError: that is not above 0, or longer than can be waited for.
     """
 
     body: int = 8 * 2**20
     items: int = 1_000
     matches: int = 1_000
     seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        """Refuse what nobody can wait for."""
+        if not 0 < self.seconds <= LONGEST:
+            raise ConfigurationError(
+                f"the most time a request may take must be above 0 and at most {LONGEST:,} "
+                f"seconds, not {self.seconds:g}"
+            )
 
 
 @dataclass(frozen=True, slots=True)

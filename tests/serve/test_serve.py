@@ -812,6 +812,16 @@ def test_what_cannot_be_served_is_told_in_a_line(
         serve(path)
 
 
+@pytest.mark.parametrize("seconds", ["inf", "1e10", "1e300"])
+def test_a_time_that_nobody_can_wait_for_is_refused(tmp_path: Path, seconds: str) -> None:
+    path = filled(tmp_path / "s.simdb")
+    with socket.create_server(("127.0.0.1", 0)) as taken:  # what would be served ends here
+        port = taken.getsockname()[1]
+        refused = run("serve", path, "--port", port, "--timeout", seconds)
+    assert refused.exit_code == 2
+    assert "a request may take must be above 0 and at most 1,000,000,000 seconds" in refused.stderr
+
+
 @pytest.mark.usefixtures("forked_reader")
 def test_a_damaged_store_that_is_not_trusted_is_not_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
