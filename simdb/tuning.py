@@ -30,7 +30,7 @@ from simdb.arguments import (
 )
 from simdb.arrays import Float64s, Int64s
 from simdb.arrow import one_by_one
-from simdb.database import open_throwaway
+from simdb.database import Database, open_throwaway
 from simdb.errors import BadItemError, ConfigurationError, WrongTypeError
 from simdb.exact.thresholds import Threshold
 from simdb.kinds import Kind, Text
@@ -174,6 +174,8 @@ def tune(
     sample: int = 5_000,
     thresholds: Sequence[float] = THRESHOLDS,
     tried: Sequence[tuple[str, Text]] | None = None,
+    threads: int | None = None,
+    memory: int = 2**30,
     progress: Callable[[Progress], None] | None = None,
 ) -> Tuning:
     """Try several settings on the first texts, and say what each threshold would remove.
@@ -192,6 +194,8 @@ def tune(
         thresholds: above 0.5, at most 1.
         tried: settings by name; by default characters and words, with and without case, and the
             profiles.
+        threads: threads that sign and compare; by default as many as there are processors.
+        memory: bytes that this may take, as for ``open``, besides the texts and the pairs kept.
         progress: called after each setting.
 
     Raises:
@@ -219,8 +223,12 @@ def tune(
             raise BadItemError(f"row {row} is not a text, but {type(text).__name__}", row=row)
     sizes = np.array([len(text.encode("utf-8", "replace")) for text in chosen], np.int64)
     trials: list[Trial] = []
-    for name, kind in settings:
-        trials.append(_tried(name, kind, chosen, sizes, thresholds))
+    for setting in settings:
+        with (
+            tempfile.TemporaryDirectory(prefix="simdb-") as folder,
+            open_throwaway(Path(folder) / "rows.simdb", threads=threads, memory=memory) as database,
+        ):
+            trials.append(_tried(database, setting, chosen, sizes, thresholds))
         if progress is not None:
             progress(Progress("trying settings", len(trials), len(settings)))
     proposed, removal, reason = _proposed(trials, thresholds, len(chosen))
@@ -289,21 +297,22 @@ def _proposed(
 
 
 def _tried(
-    name: str, kind: Text, texts: Sequence[str], sizes: np.ndarray, thresholds: Sequence[float]
+    database: Database,
+    setting: tuple[str, Text],
+    texts: Sequence[str],
+    sizes: np.ndarray,
+    thresholds: Sequence[float],
 ) -> Trial:
-    with (
-        tempfile.TemporaryDirectory(prefix="simdb-") as folder,
-        open_throwaway(Path(folder) / "rows.simdb") as database,
-    ):
-        # What is not yet compiled on this machine would count as a cost of the setting.
-        database.create_collection("compiled", kind, seed=0).add_many(enumerate(texts[:100]))
-        collection = database.create_collection("tried", kind, seed=0)
-        begun = time.process_time()
-        collection.add_many(enumerate(texts))
-        seconds = (time.process_time() - begun) * 1_000 / len(texts)
-        found = _Found(partial(collection.pairs, guarantee="exact"), len(texts), thresholds)
-        keys = collection.plan.keys
-        removals = tuple(_removal(found, sizes, place) for place in range(len(thresholds)))
+    name, kind = setting
+    # What is not yet compiled on this machine would count as a cost of the setting.
+    database.create_collection("compiled", kind, seed=0).add_many(enumerate(texts[:100]))
+    collection = database.create_collection("tried", kind, seed=0)
+    begun = time.process_time()
+    collection.add_many(enumerate(texts))
+    seconds = (time.process_time() - begun) * 1_000 / len(texts)
+    found = _Found(partial(collection.pairs, guarantee="exact"), len(texts), thresholds)
+    keys = collection.plan.keys
+    removals = tuple(_removal(found, sizes, place) for place in range(len(thresholds)))
     shown = tuple(pair for pair in found.kept if pair.similarity >= LOWEST)
     histogram = tuple(found.histogram[-_LAST_BIN - 1 :].tolist())
     return Trial(name, kind, removals, histogram, keys, seconds, shown)

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "tuning",
+        "tuning.py",
+        'Path(folder) / "rows.simdb", threads=threads, memory=memory',
+        'Path(folder) / "rows.simdb"',
+        "tests/cli/test_tune.py -k that_are_allowed",
+    ),
+    Fault(
         "serve",
         "serve/limits.py",
         "0 < self.seconds <= LONGEST",

@@ -14,6 +14,7 @@ from simdb.cli.inputs import Inputs, UnstoredInputs, require_no_input
 from simdb.cli.label import answered, require_answers_beside
 from simdb.cli.output import Working, console, counted, note, print_json, print_table
 from simdb.cli.report import require_page, write_page
+from simdb.cli.stores import settings_of
 from simdb.errors import UsageError
 from simdb.extras import require
 from simdb.files.inputs import require_there, written_forms
@@ -24,6 +25,7 @@ from simdb.tuning import tune as tuned
 
 
 def tune(
+    context: typer.Context,
     *,
     inputs: Inputs,
     reading: UnstoredInputs,
@@ -86,7 +88,14 @@ def tune(
     require_no_input([page], inputs, reading.pattern)
     texts = reading.measured(inputs, Text(), sample, list)
     with telling.bar() as bar:
-        found = tuned(texts, sample=sample, progress=bar.callback)
+        asked = settings_of(context)
+        found = tuned(
+            texts,
+            sample=sample,
+            threads=asked.threads,
+            memory=asked.memory,
+            progress=bar.callback,
+        )
     command = _command(inputs, reading, found)
     if page is not None:
         named = ", ".join(Path(name).name for name in inputs[:3])

@@ -16,6 +16,7 @@ import pytest
 
 import simdb
 from simdb import tuning
+from simdb.database import open_throwaway
 from simdb.errors import ConfigurationError
 from simdb.tuning import LOWEST, Example, judge, to_judge
 from tests.support.commands import done, failed, run, write_rows
@@ -201,6 +202,22 @@ def test_a_report_does_not_overwrite_the_input(tmp_path: Path) -> None:
     told = failed("tune", source, "--format", "jsonl", "--report", source)
     assert "is an input" in told
     assert source.read_bytes() == before
+
+
+def test_settings_are_tried_with_the_threads_and_the_memory_that_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[dict[str, Any]] = []
+
+    def noted(path: Path, **lent: Any) -> simdb.Database:
+        allowed.append(lent)
+        return open_throwaway(path, **lent)
+
+    monkeypatch.setattr(tuning, "open_throwaway", noted)
+    monkeypatch.setattr(tuning, "TRIED", TRIED[:1])
+    source = write_rows(tmp_path / "in.jsonl", [{"text": "one two three"}] * 3)
+    done("--threads", "1", "--memory", "64", "tune", source)
+    assert allowed == [{"threads": 1, "memory": 64 * 2**20}]
 
 
 def test_texts_that_are_all_empty_are_tried(
