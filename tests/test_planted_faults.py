@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "recovery",
+        "recovery/restore.py",
+        "named = source if of_content or wholly else target",
+        "named = source",
+        "tests/recovery/test_restore.py -k name_of_the_store",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/calibrate.py",
+        "generator.integers(1, sizes[0], size=some)",
+        "generator.integers(0, sizes[0], size=some)",
+        "tests/kinds/test_record_store_calibration.py -k equality",
+    ),
+    Fault(
         "tuning",
         "tuning.py",
         'Path(folder) / "rows.simdb", threads=threads, memory=memory',
@@ -1487,13 +1501,6 @@ FAULTS = (
         "if types.is_decimal(kind) or types.is_floating(kind):",
         "if types.is_decimal(kind):",
         "tests/frames/test_one_call.py -k no_text_is_compared",
-    ),
-    Fault(
-        "recovery",
-        "recovery/restore.py",
-        "named = source if of_content else target",
-        "named = source",
-        "tests/recovery/test_restore.py -k name_of_the_store",
     ),
     Fault(
         "",
@@ -3035,13 +3042,6 @@ FAULTS = (
         "    proposed.difference_update(own)\n",
         "",
         "tests/upkeep/test_audit.py -k candidate_of_its_own",
-    ),
-    Fault(
-        "upkeep",
-        "upkeep/calibrate.py",
-        "generator.integers(1, lefts.size, size=count)",
-        "generator.integers(0, lefts.size, size=count)",
-        "tests/kinds/test_record_store_calibration.py -k equality",
     ),
     Fault(
         "upkeep",
