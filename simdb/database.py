@@ -250,7 +250,7 @@ class Database:
             if asked == UNASKED and how == (None, None, None):
                 return self[name]
         wanted = _wanted(name, kind, asked, how)
-        present = self._present_or_created(wanted)
+        present = self._present_or_created(wanted, is_planned=recipe is None)
         if recipe is None and recall is None and present.recall == USUAL_RECALL != wanted.recall:
             # Also where a new collection of the kind would have another one.
             plan = replace(plan, is_usual=False)
@@ -258,11 +258,18 @@ class Database:
         require_same(present, wanted, seeded=seed is not None or recipe is not None)
         return self[name]
 
-    def _present_or_created(self, wanted: CollectionSettings) -> CollectionSettings:
-        """Return the settings of the collection of a name, which is made if there is none."""
+    def _present_or_created(
+        self, wanted: CollectionSettings, *, is_planned: bool
+    ) -> CollectionSettings:
+        """Return the settings of the collection of a name, which is made if there is none.
+
+        ``is_planned``: they are new, not those of a recipe, which a stored collection may have.
+        """
         with self._handle.read() as transaction:
             present = catalogue.settings_of(transaction, wanted.name)
         if present is None:
+            if is_planned:
+                wanted.kind.require_useful()
             with self._handle.write() as transaction:
                 # Another process may have been first.
                 present = catalogue.settings_of(transaction, wanted.name)
@@ -305,6 +312,8 @@ class Database:
         wanted = _wanted(name, kind, asked, (groups, groups_at, recipe))
         with self._handle.read() as transaction:
             require_absent(transaction, name)  # without waiting for who writes
+        if recipe is None:
+            wanted.kind.require_useful()
         with self._handle.write() as transaction:
             require_absent(transaction, name)  # another process may have been first
             catalogue.create(transaction, wanted)

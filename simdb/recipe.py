@@ -115,6 +115,7 @@ class Recipe(Struct, frozen=True, kw_only=True):
                 and rows are both given.
         """
         kind = require(kind)
+        kind.require_useful()
         plan = plan_request(
             recall,
             false_candidates,

@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "database",
+        "database.py",
+        "            if is_planned:\n",
+        "            if wanted:\n",
+        "tests/book/test_news.py -k opens_as_ever",
+    ),
+    Fault(
+        "kinds",
+        "kinds/text.py",
+        "            if not self._is_word(word):\n",
+        "            if not _is_run(word) and not self._is_word(word):\n",
+        "tests/book/test_news.py -k leave_no_word",
+    ),
+    Fault(
         "recovery",
         "recovery/restore.py",
         "named = source if of_content or wholly else target",

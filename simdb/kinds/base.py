@@ -620,6 +620,12 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         """
         return family
 
+    def require_useful(self) -> None:
+        """Raise ConfigurationError for settings that stored collections may have, but no new ones.
+
+        Earlier versions took them, so what is stored with them is opened and read as ever.
+        """
+
     def settled(self, bound: Fraction, request: PlanRequest) -> PlanRequest:
         """Say which recall an index is planned for, where ``request.is_usual``."""
         return request

@@ -109,11 +109,13 @@ def _is_by_breaks(word: str) -> bool:
         return False
 
 
-def _no_word(word: object) -> ConfigurationError:
+def _no_word(
+    word: object,
+    why: str = "a word is a run of letters, digits and underscores, such as the don and the t of "
+    'don\'t (which is one word for words="unicode")',
+) -> ConfigurationError:
     return ConfigurationError(
-        f"StopWordShingles.stop_words has {short(word)}, which never occurs as a word: a word is a "
-        "run of letters, digits and underscores, such as the don and the t of don't (which is one "
-        'word for words="unicode")'
+        f"StopWordShingles.stop_words has {short(word)}, which never occurs as a word: {why}"
     )
 
 
@@ -139,8 +141,8 @@ class StopWordShingles(Shingling, frozen=True, tag="stop-word"):
     r"""Every stop word together with the ``following`` words after it (MMDS 3.2.4).
 
     Stop words are recognised without regard to case, character by character (``ß`` is not ``ss``);
-    each is a run of ``\w``, or a word of ``words="unicode"``. A stop word with fewer than
-    ``following`` words after it begins no shingle.
+    each is a run of ``\w``, or a word of ``words="unicode"``, in the form that the other settings
+    give texts. A stop word with fewer than ``following`` words after it begins no shingle.
     """
 
     following: Count = 2
@@ -275,10 +277,18 @@ class Text(SymbolKind, frozen=True):
                 "no words: "
                 "use WordShingles or StopWordShingles, or leave it out"
             )
-        if isinstance(self.shingles, StopWordShingles):
-            for word in self.shingles.stop_words:
-                if not _is_run(word) and not self._has_word(word):
-                    raise _no_word(word)
+        for word in self._stop_words:
+            # Stores of earlier versions have what is a run in other forms: see require_useful.
+            if not _is_run(word) and not self._is_word(word):
+                raise _no_word(word)
+
+    def require_useful(self) -> None:
+        """Raise ConfigurationError if a stop word, as it is compared, is no word of any text."""
+        for word in self._stop_words:
+            if not self._is_word(word):
+                found = [repr(part) for part, _ in self.words_in(self.form.normalised(word))]
+                cut = f"cut into {' and '.join(found)}" if found else "none"
+                raise _no_word(word, f"by the settings of this Text it is {cut}")
 
     @classmethod
     def profile(cls, name: str, **settings: Any) -> Self:
@@ -289,10 +299,19 @@ class Text(SymbolKind, frozen=True):
         """
         return cls(**_under_profile(name, settings))
 
-    def _has_word(self, word: str) -> bool:
-        """Whether a word that is no run of letters can occur."""
+    @property
+    def _stop_words(self) -> Sequence[str]:
+        return self.shingles.stop_words if isinstance(self.shingles, StopWordShingles) else ()
+
+    def _is_word(self, word: str) -> bool:
         normal = self.form.normalised(word)
-        return self.words == "unicode" and [one for one, _ in words_of(normal)] == [normal]
+        return [one for one, _ in self.words_in(normal)] == [normal]
+
+    def words_in(self, text: str) -> list[tuple[str, Span]]:
+        """Return the words of a text, as it is compared, and where they are."""
+        if self.words == "unicode":
+            return words_of(text)
+        return [(found.group(), found.span()) for found in _WORD.finditer(text)]
 
     @property
     def form(self) -> Form:
@@ -621,7 +640,7 @@ class TextItems(EncodedTexts):
                     spans = spans[0][kept], spans[1][kept]
                 text = collapsed
             return Shingled.every(text, spans, self._size)
-        words = self._words(text)
+        words = self._settings.words_in(text)
         if spans is not None:
             first, end = np.array([span for _, span in words], np.int64).reshape(-1, 2).T
             spans = spans[0][first], spans[1][end - 1]
@@ -635,11 +654,6 @@ class TextItems(EncodedTexts):
             if case_folded(word) in stopped and len(words) >= self._size
         ]
         return replace(found, begins=begins)
-
-    def _words(self, text: str) -> list[tuple[str, Span]]:
-        if self._settings.words == "unicode":
-            return words_of(text)
-        return [(found.group(), found.span()) for found in _WORD.finditer(text)]
 
     def _run(self, narrow: UInt8s, wide: UInt32s, spans: Int64s) -> SymbolSets:
         texts = (narrow, wide, spans)

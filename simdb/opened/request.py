@@ -83,6 +83,8 @@ def changed_settings(
             f"{contrast(present.kind, kind)}"
         )
     wanted = present.kind if kind is None else kind
+    if wanted != present.kind:
+        wanted.require_useful()
     if not present.kind.stores_alike(wanted):
         raise ConfigurationError(
             f"the stored items of collection {present.name!r} do not fit the new settings "
