@@ -551,8 +551,6 @@ def _collection_for(
         if is_stored and kind is not None and kind != target.kind:
             told = contrast(target.kind, kind)
             raise ConfigurationError(f"collection {name!r} has other settings: {told}")
-        if is_stored and kind is not None and bound and measure == "jaccard":
-            target = database.collection(name, kind, **bound)
         stored = target.key_types()
         others = table.key_types() - stored
         if stored and others:

@@ -42,6 +42,22 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "opened",
+        "opened/request.py",
+        "    if is_taken and asked:\n",
+        "    if is_taken and asked is None:\n",
+        "tests/database/test_remedies.py -k has_the_setting",
+    ),
+    Fault(
+        "frames",
+        "frames.py",
+        "        stored = target.key_types()\n",
+        "        if is_stored and kind is not None and bound:\n"
+        "            database.collection(name, kind, **bound)\n"
+        "        stored = target.key_types()\n",
+        "tests/frames/test_one_call.py -k serves_every_bound",
+    ),
+    Fault(
         "database",
         "database.py",
         "            if is_planned:\n",

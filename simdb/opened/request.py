@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from simdb.arguments import require_choice
 from simdb.errors import ConfigurationError, Remedy
-from simdb.exact.thresholds import Bound, Threshold, ThresholdLike, decimal
+from simdb.exact.thresholds import Bound, Threshold, ThresholdLike
 from simdb.kinds import Kind, SketchScheme, require
 from simdb.kinds.contrast import contrast
 from simdb.lsh.planning import PlanRequest
@@ -33,6 +33,8 @@ class IndexRequest(Struct, frozen=True):
     compression: str | None = None
 
 
+# Settings that ``rebuild`` takes one by one, as ``Database.collection`` does.
+_REBUILT = ("threshold", "recall", "sketch", "exact_floor", "containment", "compression")
 UNASKED = IndexRequest("default", plan=PlanRequest(is_usual=True), containment=False)
 
 
@@ -189,25 +191,32 @@ def require_same(present: CollectionSettings, wanted: CollectionSettings, *, see
         names.append("groups")
     differing = [name for name in names if _asked_for(present, name) != _asked_for(wanted, name)]
     if differing:
+        told, change = _differing(differing[0], present, wanted)
         raise ConfigurationError(
-            f"collection {present.name!r} has other settings: "
-            f"{_differing(differing[0], present, wanted)}",
+            f"collection {present.name!r} has other settings: {told}",
             remedies=[
                 Remedy(None, None, "without settings opens it as it is", "collection"),
-                Remedy(None, None, "changes them", "rebuild"),
+                change,
             ],
         )
 
 
-def _differing(name: str, present: CollectionSettings, wanted: CollectionSettings) -> str:
-    """Say in words what the first setting that differs is, and what it is not."""
+def _differing(
+    name: str, present: CollectionSettings, wanted: CollectionSettings
+) -> tuple[str, Remedy]:
+    """Say in words what the first setting that differs is, and what it is not; and what mends it.
+
+    That has the setting where it is one that a rebuild takes, alone and as it is.
+    """
+    rebuild = Remedy(None, None, "changes them", "rebuild")
     if name == "kind":
-        return contrast(present.kind, wanted.kind)
+        return contrast(present.kind, wanted.kind), rebuild
     if name == "secret":
-        return "its seed is another one"
+        return "its seed is another one", rebuild
+    is_taken = name in _REBUILT
     has, asked = (_asked_for(settings, name) for settings in (present, wanted))
     if name == "recall":
-        has, asked = map(decimal, (has, asked))
+        has, asked = map(Threshold, (has, asked))
     elif isinstance(has, Fraction | None) and isinstance(asked, Fraction | None):
         kind = present.kind
         name = "max_distance" if kind.is_distance else name
@@ -217,7 +226,9 @@ def _differing(name: str, present: CollectionSettings, wanted: CollectionSetting
         )
     elif name == "groups":
         has, asked = map(_told_groups, (present, wanted))
-    return f"{name} is {has}, not {asked}"
+    if is_taken and asked:
+        rebuild = Remedy(name, asked, "changes them", "rebuild")
+    return f"{name} is {has}, not {asked}", rebuild
 
 
 def _asked_for(settings: CollectionSettings, name: str) -> Any:

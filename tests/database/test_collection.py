@@ -75,7 +75,9 @@ def test_of_two_that_open_one_name_at_once_the_second_opens_what_the_first_made(
     overtaken("c")
     assert [record.key for record in database.collection("c", WORDS).items()] == ["first"]
     overtaken("d", threshold=0.5)
-    with pytest.raises(simdb.ConfigurationError, match=r"threshold is 0\.5, not 0\.8.*rebuild\(\)"):
+    with pytest.raises(
+        simdb.ConfigurationError, match=r"threshold is 0\.5, not 0\.8.*rebuild\(threshold=0\.8\)"
+    ):
         database.collection("d", WORDS)
     assert database["d"].threshold == Fraction(1, 2)
 

@@ -79,6 +79,38 @@ def test_numbers_that_no_float_is_are_quoted_for_python_only(collection):
     assert list(collection.pairs("1/3")) == []
 
 
+@pytest.mark.parametrize(
+    ("wanted", "call"),
+    [
+        ({"threshold": 0.6}, "rebuild(threshold=0.6)"),
+        ({"threshold": "2/3"}, "rebuild(threshold='2/3')"),
+        ({"recall": 0.95}, "rebuild(recall=0.95)"),
+        ({"sketch": "classical"}, "rebuild(sketch='classical')"),
+        ({"exact_floor": 0.7}, "rebuild(exact_floor=0.7)"),
+        ({"compression": "zstd"}, "rebuild(compression='zstd')"),
+        ({"bands": 9, "rows": 3}, "rebuild()"),
+        ({"groups": "chain"}, "rebuild()"),
+    ],
+)
+def test_what_changes_a_collection_to_what_is_asked_for_has_the_setting(tmp_path, wanted, call):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("c", WORDS, threshold=0.8)
+        remedy = refused(lambda: db.collection("c", WORDS, **wanted)).remedies[1]
+        assert str(remedy) == f"{call} changes them"
+        if remedy.arguments:
+            collection.rebuild(**arguments_of(remedy))
+            db.collection("c", WORDS, **wanted)
+
+
+def test_the_distance_asked_for_is_named_as_one(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Bits(64), max_distance=3)
+        remedy = refused(lambda: db.collection("c", max_distance=5)).remedies[1]
+        assert arguments_of(remedy) == {"max_distance": 5}
+        collection.rebuild(**arguments_of(remedy))
+        assert db.collection("c", max_distance=5).max_distance == 5
+
+
 def test_the_message_is_the_problem_and_the_remedies():
     remedies = [
         simdb.Remedy("threshold", 0.5, "plans for it", "rebuild"),

@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from typing import Any
 
 import datasets
@@ -425,16 +426,13 @@ def test_remedies_are_arguments_of_the_call_or_of_the_collection_that_it_opened(
     asked: dict[str, Any] = {"item": "text", "key": "id", "store": store}
     assert simdb.pairs(rows[:1], **asked) == []
     opened = f"simdb.open({str(store)!r})['documents'].rebuild"
-    for call in (partial(simdb.pairs, threshold=0.5), partial(simdb.dedupe, threshold=0.5)):
+    for call, kind in product((simdb.pairs, simdb.dedupe), (None, simdb.Text())):
         with pytest.raises(simdb.ThresholdTooLowError) as caught:
-            call(rows[1:], **asked)
+            call(rows[1:], **asked, kind=kind, threshold=0.5)
         told = str(caught.value)
         assert f"; {opened}(threshold=0.5) plans for it, or {opened}(exact_floor=0.5)" in told
         assert "guarantee" not in told
         assert "min_recall" not in told
-    with pytest.raises(simdb.ConfigurationError) as other:
-        simdb.pairs(rows[1:], **asked, kind=simdb.Text(), threshold=0.5)
-    assert str(other.value).endswith(f"is 0.8, not 0.5; {opened}() changes them")
     with pytest.raises(simdb.ConfigurationError) as elsewhere:
         simdb.pairs([{"n": 3, "text": TEXTS[1]}], **{**asked, "key": "n"})
     noted = opened.replace("rebuild", "note_key_source")
@@ -442,6 +440,17 @@ def test_remedies_are_arguments_of_the_call_or_of_the_collection_that_it_opened(
     # No row of a call that is refused is stored, whose pairs would be those of no later call.
     (pair,) = simdb.pairs(rows[1:], **asked)
     assert (pair["left"], pair["right"], pair["sides"]) == (1, 2, "old-new")
+
+
+def test_a_store_serves_every_bound_above_its_own_whether_the_kind_is_given_or_not(tmp_path):
+    rows = [{"id": number, "text": TEXTS[number]} for number in (0, 2)]
+    for kind in (None, simdb.Text()):
+        asked: dict[str, Any] = {"item": "text", "key": "id", "kind": kind}
+        asked["store"] = tmp_path / f"{kind is None}.simdb"
+        assert simdb.dedupe(rows[:1], **asked, threshold=0.5) == rows[:1]
+        assert simdb.dedupe(rows[1:], **asked, threshold=0.6) == []
+        (pair,) = simdb.pairs(rows[1:], **asked, threshold=0.7)
+        assert (pair["left"], pair["right"]) == (0, 2)
 
 
 def test_a_first_call_that_is_refused_leaves_nothing_behind(tmp_path):
