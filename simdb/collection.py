@@ -464,7 +464,8 @@ class CollectionView(Tabular):
             max_distance: largest distance of a match, if the collection measures distances.
             limit: the greatest number of matches; the best are returned.
             min_recall: permits a threshold below the collection's, if at least this share of the
-                matches at the threshold is expected to be found. Where the index finds less, the
+                matches at the threshold is expected to be found; of sets of few symbols up to a
+                quarter less may be (``Matches.expected_recall``). Where the index finds less, the
                 question is answered, or refused, as without ``min_recall``.
             guarantee: ``"auto"`` uses the exact index if it serves the threshold, else the probable
                 one, and compares with all items if that is expected to cost less (see ``explain``).

@@ -155,7 +155,8 @@ class Matches(Brief, Tabular, Sequence[Match]):
         expected_recall: the share of the true matches *at the threshold* expected in the answer;
             for more similar items it is higher. 1.0 when exact; nan if no probability can be
             stated (``self_audit`` then measures it). Of plans for a recall below 0.8 it may be too
-            high (``Plan.expected_recall``).
+            high, and at a threshold below the planned one by a quarter for sets of few symbols, by
+            more where it is below 0.2 (``Plan.expected_recall``).
         candidates: how many stored items were compared in full.
         is_distance: whether the collection measures distances.
         with_metadata: whether matches carry metadata, where their items have some.

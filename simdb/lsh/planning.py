@@ -97,7 +97,9 @@ class Plan(Brief, Tabular, Struct, frozen=True):
         together. With that number as ``union`` the exact law is used (``lsh.fast_sketches``). The
         formula is its limit, and a lower bound at the threshold of every plan that is chosen for a
         recall of 0.8 and above; of bands and rows that were asked for it may be too high for sets
-        of few symbols: of one band by 0.125, of two by 0.06.
+        of few symbols: of one band by 0.125, of two by 0.06. Below the threshold, too: of sets of
+        few symbols up to a quarter less is found than it says, and more than that where it is below
+        0.2.
 
         Raises:
             ConfigurationError: a similarity that is not between 0 and 1, a distance below 0; a

@@ -54,6 +54,21 @@ def test_a_planned_recall_is_a_lower_bound_for_every_size(recall, threshold):
     assert found[-1] == pytest.approx(plan.expected_recall(threshold), abs=1e-3)
 
 
+def test_below_a_planned_threshold_of_few_symbols_up_to_a_quarter_less_is_found_than_is_stated():
+    plan = simdb.plan(0.8)
+    assert plan.expected_recall(0.4) == pytest.approx(0.0635, abs=1e-4)
+    assert plan.expected_recall(0.4, 20) == pytest.approx(0.0568, abs=1e-4)
+    shares = []
+    for threshold, recall, union in product((0.5, 0.8, 0.99), (0.9, 0.99), (6, 20)):
+        plan = simdb.plan(threshold, recall=recall)
+        for common in range(1, union):
+            value = Fraction(common, union)
+            stated = plan.expected_recall(value)
+            if value < threshold and stated >= 0.2:
+                shares.append(plan.expected_recall(value, union) / stated)
+    assert 0.75 < min(shares) < 0.8
+
+
 def test_the_size_of_a_union_is_of_sets_in_bands():
     with pytest.raises(ConfigurationError, match="whole number"):
         simdb.plan(0.8).expected_recall(0.8, 0)
