@@ -482,12 +482,19 @@ def _created(
     try:
         return database.collection(name, kind, **settings, **bound)
     except ConfigurationError as error:
-        if "cannot be reached" not in error.problem:
-            raise
-        if joins and kind.has_symbols:
+        is_unreached = "cannot be reached" in error.problem
+        needs_no_index = joins and kind.has_symbols
+        if is_unreached and needs_no_index:
             return database.collection(name, kind, **settings)
-        if beside is not None and beside.kind == kind and _is_planned_for(beside, bound):
+        # Of a stored collection, also a kind of which no new one would be made (require_useful).
+        if (
+            beside is not None
+            and beside.kind == kind
+            and (_is_planned_for(beside, bound) or needs_no_index)
+        ):
             return database.collection(name, recipe=beside.recipe())
+        if not is_unreached:
+            raise
         told = f"{error.problem}: Database.collection takes these; this call, another bound"
         raise ConfigurationError(told) from error
 

@@ -83,6 +83,10 @@ def test_what_is_stored_with_such_stop_words_opens_as_ever(tmp_path, monkeypatch
             database.collection("copy", recipe=database["c"].recipe()),
         ):
             assert stored.kind == kind
+        rows = [{"k": 2, "t": "the cat and the dog"}]
+        for threshold in (None, 0.4):
+            (pair,) = simdb.link(database["c"], rows, item="t", key="k", threshold=threshold)
+            assert (pair["left"], pair["right"]) == (1, 2)
         database["c"].rebuild(kind, threshold=0.6)
         assert [match.key for match in database["c"].search("the cat or the dog")] == [1]
         assert simdb.Recipe.from_json(database["c"].recipe().to_json()).kind == kind
