@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "steps",
+        "steps/streams.py",
+        "    return values.astype(np.int64, copy=False)\n",
+        "    return values\n",
+        "tests/steps/test_steps.py -k whatever_the_type",
+    ),
+    Fault(
+        "steps",
+        "steps/graph.py",
+        '    sides = [as_int64s(side, "an edge") for side in (left, right)]\n',
+        "    sides = [left, right]\n",
+        "tests/steps/test_steps.py -k keep_their_digits",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "        if is_unreached and needs_no_index:\n",

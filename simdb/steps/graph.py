@@ -15,7 +15,7 @@ from simdb.errors import WrongTypeError
 from simdb.forest import Forest
 from simdb.recipe import Recipe
 from simdb.steps.schemas import GATHERED, LABELS
-from simdb.steps.streams import column_named, numbers_of, record_batches, taken
+from simdb.steps.streams import as_int64s, column_named, numbers_of, record_batches, taken
 
 PAIRS_OF_TASK = 1_000_000
 _ONE, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -24,13 +24,15 @@ _ONE, _OTHER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 def components(left: Int64s, right: Int64s) -> tuple[Int64s, Int64s]:
     """Return the vertices of edges, ascending, and the smallest of the component of each.
 
-    WrongTypeError: the two are no arrays of whole numbers of one length.
+    WrongTypeError: the two are no arrays of whole numbers of one length. UsageError: a number is
+    beyond int64.
     """
     left, right = map(np.asarray, (left, right))
     are_numbers = left.dtype.kind in "iu" and right.dtype.kind in "iu"
     if not are_numbers or left.ndim != 1 or left.shape != right.shape:
         raise WrongTypeError("edges must be two arrays of whole numbers, of one length")
-    vertices, places = np.unique(np.concatenate([left, right]), return_inverse=True)
+    sides = [as_int64s(side, "an edge") for side in (left, right)]
+    vertices, places = np.unique(np.concatenate(sides), return_inverse=True)
     forest = Forest(vertices.size)
     forest.connect(places[: left.size], places[left.size :])
     return vertices, vertices[forest.smallest()]

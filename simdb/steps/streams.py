@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simdb import arrow
 from simdb.arguments import can_be_iterated
@@ -46,7 +47,7 @@ def column_named(batch: Any, name: str | int) -> Any:
 
 
 def numbers_of(batch: Any, name: str | int) -> Int64s:
-    """Return a column of whole numbers as an array; UsageError for others, and for nulls in it."""
+    """Return a column of whole numbers; UsageError for others, for nulls, and beyond int64."""
     column = column_named(batch, name)
     if not len(column):
         return np.empty(0, np.int64)
@@ -54,7 +55,17 @@ def numbers_of(batch: Any, name: str | int) -> Int64s:
         raise UsageError("a number of a row is null: every row needs one of its own")
     if not arrow.library().types.is_integer(column.type):
         raise UsageError(f"the column {name!r} must hold whole numbers, not {column.type}")
-    return arrow.numbers_in(column)
+    return as_int64s(arrow.numbers_in(column), f"the column {name!r}")
+
+
+def as_int64s(values: npt.NDArray[np.integer], whose: str) -> Int64s:
+    """Return whole numbers as int64: NumPy makes floats of these and uint64, and loses digits.
+
+    UsageError: one does not fit.
+    """
+    if values.dtype.kind == "u" and (largest := values.max(initial=0)) >= 2**63:
+        raise UsageError(f"{whose} has the number {largest}, which int64 cannot hold")
+    return values.astype(np.int64, copy=False)
 
 
 def starts_of(keys: Int64s) -> Int64s:

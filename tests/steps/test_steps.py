@@ -309,3 +309,38 @@ def test_postings_that_are_not_sorted_within_their_keys_are_refused(by):
     assert met(["key", "size", "number"]) == 14
     with pytest.raises(simdb.UsageError, match="not sorted by 'key', 'size' and 'number'"):
         met(by)
+
+
+def test_edges_of_two_types_keep_their_digits_and_what_no_int64_holds_is_refused():
+    """NumPy puts int64 and uint64 together as floats, of 53 bits."""
+    left = np.array([2**53, 2**53 + 2])
+    right: Any = np.array([2**53 + 1, 2**53 + 4], np.uint64)
+    labels = {2**53: 2**53, 2**53 + 1: 2**53, 2**53 + 2: 2**53 + 2, 2**53 + 4: 2**53 + 2}
+    for sides in ((left, right), (right, left), (left.astype(">i8"), right)):
+        found = steps.components(*sides)
+        assert dict(zip(*(side.tolist() for side in found), strict=True)) == labels
+    edges = pa.record_batch({"left": left, "right": right})
+    (stars,) = steps.contract(RECIPE, [edges])
+    assert rows_of([stars]) == [(2**53 + 1, 2**53), (2**53 + 4, 2**53 + 2)]
+    beyond: Any = np.array([1, 2**63], np.uint64)
+    with pytest.raises(UsageError, match="has the number 9223372036854775808, which int64 cannot"):
+        steps.components(left, beyond)
+    for step in (steps.sign, steps.encode):
+        rows = pa.record_batch({"number": beyond, "item": pa.array([[1], [2]])})
+        with pytest.raises(UsageError, match="'number' has the number 9223372036854775808"):
+            list(step(RECIPE, [rows]))
+
+
+def test_digests_are_packed_whatever_the_type_of_numbers():
+    digests = pa.array([b"x" * 16] * 2)
+    packed = [
+        list(
+            steps.pack_digests(
+                RECIPE,
+                [pa.record_batch([pa.array([1, 2], kind), digests], names=["number", "digest"])],
+                parts=64,
+            )
+        )
+        for kind in (pa.int64(), pa.int32(), pa.uint8())
+    ]
+    assert rows_of(packed[0]) == rows_of(packed[1]) == rows_of(packed[2])
