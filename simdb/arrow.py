@@ -719,9 +719,7 @@ def _texts_of_dictionaries(batch: Any, most: int) -> int:
     compute, size = import_module("pyarrow.compute"), 0
     for column in filter(lambda column: library().types.is_dictionary(column.type), batch.columns):
         kind = column.type.value_type
-        if batch.num_rows * column.dictionary.nbytes > most and (
-            _is_text(kind) or _is_binary(kind)
-        ):
+        if batch.num_rows * column.dictionary.nbytes > most and (_is_text(kind) or is_binary(kind)):
             lengths = compute.binary_length(column.dictionary.cast(_without_view(kind)))
             size += compute.sum(compute.take(lengths, column.indices)).as_py() or 0
     return size
@@ -952,7 +950,7 @@ def bytes_of(values: Any) -> tuple[Int64s, bytes]:
     else:
         values = decoded(values)
         is_null = numbers_in(values.is_null())
-        if has_texts(values.type) or _is_binary(values.type):
+        if has_texts(values.type) or is_binary(values.type):
             values = values.cast(library().large_binary()).fill_null(b"")
         column = column_of(values)
         if column is not None:
@@ -1252,7 +1250,7 @@ def is_plain(column: Any) -> bool:
         given = numbers_in(decoded(column).drop_null())
         return bool(np.isfinite(given).all())
     simple = types.is_integer(kind) or types.is_boolean(kind) or types.is_null(kind)
-    return simple or _is_text(kind) or _is_binary(kind)
+    return simple or _is_text(kind) or is_binary(kind)
 
 
 def is_key(kind: Any) -> bool:
@@ -1268,7 +1266,7 @@ def has_texts(kind: Any) -> bool:
 
 def has_bytes(kind: Any) -> bool:
     """Whether values of a type are bytes, or have some in them."""
-    return _has(kind, _is_binary)
+    return _has(kind, is_binary)
 
 
 def has_text(kind: Any) -> bool:
@@ -1459,7 +1457,8 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_binary(kind: Any) -> bool:
+def is_binary(kind: Any) -> bool:
+    """Whether values of a type are bytes."""
     types = library().types
     of_any_length = types.is_binary(kind) or types.is_large_binary(kind)
     return bool(of_any_length or types.is_binary_view(kind) or types.is_fixed_size_binary(kind))
@@ -1638,7 +1637,7 @@ def groups_by_rows(
     chosen = [one for one in file.schema_arrow if columns is None or one.name in columns]
     kinds, of_values = [one.type for one in chosen], library().types.is_dictionary
     are_apart = any(has_dictionary(kind) and not of_values(kind) for kind in kinds)
-    of_any_length = [one.name for one in chosen if _is_text(one.type) or _is_binary(one.type)]
+    of_any_length = [one.name for one in chosen if _is_text(one.type) or is_binary(one.type)]
 
     def rows_of(number: int) -> tuple[int, int]:
         group = file.metadata.row_group(number)

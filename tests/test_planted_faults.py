@@ -43,6 +43,48 @@ class Fault:
 FAULTS = (
     Fault(
         "steps",
+        "steps/posting.py",
+        '    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):\n',
+        "    if given.ndim != 1:\n",
+        "tests/steps/test_steps.py -k no_whole_numbers",
+    ),
+    Fault(
+        "steps",
+        "steps/posting.py",
+        "    if (position < 1).any() or (position > size).any():",
+        "    if (position < 1).any():",
+        "tests/steps/test_steps.py -k beyond_their_sets",
+    ),
+    Fault(
+        "steps",
+        "steps/rows.py",
+        "        numbers = row_numbers(batch)\n",
+        '        numbers = numbers_of(batch, "number")\n',
+        "tests/steps/test_steps.py -k wherever_rows_come_in",
+    ),
+    Fault(
+        "steps",
+        "steps/streams.py",
+        "    if column.null_count:\n        row = int",
+        "    if False:\n        row = int",
+        "tests/steps/test_steps.py -k told_by_their_row",
+    ),
+    Fault(
+        "steps",
+        "steps/packing.py",
+        " or least < 0 or not 0 <= width <= 8 or len(row) != size:",
+        " or least < 0 or not 0 <= width <= 8:",
+        "tests/steps/test_steps.py -k not_whole",
+    ),
+    Fault(
+        "steps",
+        "steps/streams.py",
+        "    if least < 0:\n",
+        "    if False:\n",
+        "tests/steps/test_steps.py -k below_0",
+    ),
+    Fault(
+        "steps",
         "steps/streams.py",
         "    return values.astype(np.int64, copy=False)\n",
         "    return values\n",
@@ -1965,13 +2007,6 @@ FAULTS = (
         "np.multiply.at(missed, ",
         "np.minimum.at(missed, ",
         "tests/upkeep/test_survey.py -k near_misses",
-    ),
-    Fault(
-        "steps",
-        "steps/signing.py",
-        "    if least < 0:\n",
-        "    if False:\n",
-        "tests/steps/test_steps.py -k below_0",
     ),
     Fault(
         "dedupe",

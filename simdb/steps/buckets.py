@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from simdb import arrow
 from simdb.arrays import UInt16s
 from simdb.batches.meeting import (
     LARGE_BUCKET,
@@ -17,7 +16,7 @@ from simdb.batches.meeting import (
     candidate_pairs,
     slice_of,
 )
-from simdb.errors import ConfigurationError, UsageError
+from simdb.errors import ConfigurationError
 from simdb.recipe import Recipe
 from simdb.steps.schemas import ENTRIES, PAIRS
 from simdb.steps.signing import require_served, signer_of
@@ -25,9 +24,11 @@ from simdb.steps.streams import (
     column_named,
     numbers_of,
     record_batches,
+    row_numbers,
     starts_of,
     taken,
     whole_groups,
+    words_in,
 )
 from simdb.work import Work
 
@@ -35,17 +36,11 @@ AT_ONCE = 262_144  # pairs of a batch
 MOST_MET = 20 * 10**9  # pairs of one bucket: minutes of a task
 
 
-def _signatures(recipe: Recipe, column: Any) -> UInt16s:
+def _signatures(recipe: Recipe, batch: Any) -> UInt16s:
     require_served(recipe)
     family = signer_of(recipe).family
     assert family is not None
-    found = arrow.matrix(column, np.uint16, family.words)
-    if found is None:
-        raise UsageError(
-            f"the column 'signature' does not hold signatures of {2 * family.words} bytes, as the "
-            "recipe makes them"
-        )
-    return found
+    return words_in(batch, "signature", np.uint16, family.words)
 
 
 def entries(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
@@ -60,8 +55,8 @@ def entries(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
         some = taken(batch, np.flatnonzero(present))
         if not some.num_rows:
             continue
-        keys = signer.bucket_keys(_signatures(recipe, column_named(some, "signature")))
-        numbers = np.repeat(numbers_of(some, "number"), keys.sizes)
+        keys = signer.bucket_keys(_signatures(recipe, some))
+        numbers = np.repeat(row_numbers(some), keys.sizes)
         yield ENTRIES.batch(np.ascontiguousarray(keys.values).view(np.int64), numbers)
 
 
@@ -132,7 +127,7 @@ def _part(recipe: Recipe, piece: Any, most: int) -> Any:
     numbers, firsts, members = np.unique(
         numbers_of(piece, "number"), return_index=True, return_inverse=True
     )
-    every = _signatures(recipe, column_named(piece, "signature"))
+    every = _signatures(recipe, piece)
     return slice_of(signer_of(recipe), numbers, every[firsts], keys.view(np.uint64), members)
 
 

@@ -22,7 +22,7 @@ from simdb.forest import Forest
 from simdb.recipe import Recipe
 from simdb.steps.schemas import DROPPED, GROUPED
 from simdb.steps.signing import signer_of, threshold_of
-from simdb.steps.streams import column_named, numbers_of, whole_groups
+from simdb.steps.streams import bytes_in, numbers_of, whole_groups
 from simdb.steps.verifying import told
 from simdb.work import Work
 
@@ -32,7 +32,7 @@ AT_ONCE = 8_192  # candidates
 def _in_order(batches: Iterable[Any]) -> Iterator[tuple[Int64s, list[bytes]]]:
     """Yield the numbers and items of whole components; each piece by rising number."""
     for piece in whole_groups(batches, "group"):
-        numbers, items = numbers_of(piece, "number"), column_named(piece, "item").to_pylist()
+        numbers, items = numbers_of(piece, "number"), bytes_in(piece, "item").to_pylist()
         order = np.argsort(numbers, kind="stable")
         rising = numbers[order]
         if (rising[1:] == rising[:-1]).any():

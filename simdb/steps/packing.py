@@ -20,13 +20,24 @@ from typing import Any
 import numpy as np
 
 from simdb import arrow, kernels
+from simdb.arguments import require_whole
 from simdb.arrays import UInt64s
 from simdb.batches.meeting import are_shared
 from simdb.errors import UsageError
 from simdb.recipe import Recipe
 from simdb.steps.buckets import entries
 from simdb.steps.schemas import COPIES, ENTRIES, PACKED
-from simdb.steps.streams import column_named, numbers_of, record_batches, starts_of, taken
+from simdb.steps.signing import DIGEST_BYTES
+from simdb.steps.streams import (
+    bytes_in,
+    column_named,
+    numbers_of,
+    record_batches,
+    row_numbers,
+    starts_of,
+    taken,
+    words_in,
+)
 
 AT_ONCE = 2**19  # rows that are packed together
 OF_PART = 2**20  # rows of a part, of which a task holds one after the other
@@ -79,7 +90,7 @@ def copies_packed(
     for low, high, numbers in _parts(batches, 3):
         side = np.zeros(numbers.size, np.bool_)
         if boundary is not None:
-            side = numbers >= np.uint64(boundary)
+            side = numbers.view(np.int64) >= boundary
         order = np.lexsort((numbers, side, high, low))
         words = [word[order] for word in (low, high, side)]
         same = np.logical_and.reduce([word[1:] == word[:-1] for word in words])
@@ -93,13 +104,15 @@ def copies_packed(
 
 def _of_digests(batch: Any) -> list[UInt64s]:
     some = taken(batch, np.flatnonzero(np.asarray(column_named(batch, "digest").is_valid())))
-    whole = b"".join(column_named(some, "digest").to_pylist())
-    low, high = np.frombuffer(whole, np.uint64).reshape(-1, 2).T
-    return [low, high, numbers_of(some, "number").view(np.uint64)]
+    if not some.num_rows:
+        return [np.empty(0, np.uint64)] * 3
+    low, high = words_in(some, "digest", np.uint64, DIGEST_BYTES // 8).T
+    return [low, high, row_numbers(some).view(np.uint64)]
 
 
 def _packed(found: Iterable[list[UInt64s]], parts: int) -> Iterator[Any]:
     """Deal rows of words, the first of them their key and the last their number."""
+    require_whole("parts", parts, 1, 2**62, optional=False)
     held: list[list[UInt64s]] = []
     size = 0
     for words in found:
@@ -147,13 +160,13 @@ def _parts(batches: Iterable[Any], words: int) -> Iterator[list[UInt64s]]:
     last: int | None = None
     for batch in record_batches(batches):
         numbers = numbers_of(batch, "part").tolist()
-        for number, row in zip(numbers, column_named(batch, "entries"), strict=True):
+        for number, row in zip(numbers, bytes_in(batch, "entries", "part"), strict=True):
             if last is not None and number < last:
                 raise UsageError("the rows of a task are not sorted by 'part'")
             if number != last and held:
                 yield _joined(held)
                 held = []
-            held.append(_unpacked(row.as_buffer(), words))
+            held.append(_unpacked(row.as_buffer(), words, number))
             last = number
     if held:
         yield _joined(held)
@@ -163,8 +176,15 @@ def _joined(held: list[list[UInt64s]]) -> list[UInt64s]:
     return [np.concatenate(words) for words in zip(*held, strict=True)]
 
 
-def _unpacked(row: Any, words: int) -> list[UInt64s]:
-    (count, least, width), *_ = np.frombuffer(row, _HEADER, 1).tolist()
+def _unpacked(row: Any, words: int, part: int) -> list[UInt64s]:
+    count = least = width = 0
+    if len(row) > _HEADER.itemsize:
+        ((count, least, width),) = np.frombuffer(row, _HEADER, 1).tolist()
+    size = _HEADER.itemsize + count * (8 * (words - 1) + width)
+    if count < 1 or least < 0 or not 0 <= width <= 8 or len(row) != size:
+        raise UsageError(
+            f"a row of part {part} has {len(row):,} bytes, cut or not packed for this step"
+        )
     planes = np.frombuffer(row, np.uint8, offset=_HEADER.itemsize).reshape(-1, count)
     whole = np.zeros((words, count, 8), np.uint8)
     for number, word in enumerate(whole):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from simdb import kernels
+from simdb.arguments import short
 from simdb.arrays import UInt64s
 from simdb.errors import UsageError, WrongTypeError
 from simdb.exact.joins import SCANNED_AT_ONCE
@@ -24,7 +25,7 @@ from simdb.recipe import Recipe, require_recipe
 from simdb.steps.schemas import PAIRS, POSTINGS, SYMBOLS
 from simdb.steps.signing import require_served, signer_of, threshold_of
 from simdb.steps.streams import (
-    column_named,
+    bytes_in,
     numbers_of,
     record_batches,
     starts_of,
@@ -56,7 +57,7 @@ def sample(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """``ITEMS``, some of all -> ``SYMBOLS``: the symbols of each, once an item."""
     require_served(recipe, exact=True)
     for batch in record_batches(batches):
-        symbols = signer_of(recipe).symbols(column_named(batch, "item").to_pylist())
+        symbols = signer_of(recipe).symbols(bytes_in(batch, "item").to_pylist())
         arranged = SymbolOrder().arrange(symbols.values, symbols.offsets)
         yield SYMBOLS.batch(arranged.values.view(np.int64))
 
@@ -64,9 +65,13 @@ def sample(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
 def order_of(recipe: Recipe, symbols: Any) -> Ordered:
     """Make an order of the symbols of a sample, an int64 array.
 
-    Any order gives right answers; with rare symbols first few postings meet.
+    Any order gives right answers; with rare symbols first few postings meet. WrongTypeError: they
+    are no array of whole numbers.
     """
-    found = np.ascontiguousarray(symbols, np.int64).view(np.uint64)
+    given = np.asarray(symbols)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise WrongTypeError(f"symbols must be an array of whole numbers, not {short(symbols)}")
+    found = given.astype(np.int64, copy=False).view(np.uint64)
     return Ordered(require_recipe(recipe), SymbolOrder.from_sample(found).frequent)
 
 
@@ -76,7 +81,7 @@ def post(ordered: Ordered, batches: Iterable[Any]) -> Iterator[Any]:
     require_served(recipe, exact=True)
     threshold, forms = threshold_of(recipe), signer_of(recipe).items
     for batch in record_batches(batches):
-        whole, numbers = column_named(batch, "item").to_pylist(), numbers_of(batch, "number")
+        whole, numbers = bytes_in(batch, "item").to_pylist(), numbers_of(batch, "number")
         for part in slices_of(forms.weights(whole), SLICE) if whole else ():
             symbols = signer_of(recipe).symbols(whole[part])
             sets = ordered.order.arrange(symbols.values, symbols.offsets)
@@ -129,6 +134,8 @@ def _met(threshold: Threshold, piece: Any) -> Iterator[tuple[Any, Any]]:
     number, position, size, bitmap = (
         numbers_of(piece, name)[several] for name in ("number", "position", "size", "bitmap")
     )
+    if (position < 1).any() or (position > size).any():  # which the kernel would read beyond
+        raise UsageError("a posting has a 'position' that is not from 1 to its 'size'")
     starts = np.append(0, np.cumsum(runs[runs > 1]))
     # The kernel wants the sets of a piece numbered by rising size, and rising in each run.
     order = np.lexsort((number, size))

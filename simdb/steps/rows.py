@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from simdb import arrow
-from simdb.errors import ConfigurationError, UsageError
+from simdb.errors import ConfigurationError
 from simdb.lsh.family import MinHash
 from simdb.recipe import Recipe
 from simdb.steps.schemas import MINIMA, SIGNED
@@ -24,8 +24,10 @@ from simdb.steps.streams import (
     column_named,
     numbers_of,
     record_batches,
+    row_numbers,
     starts_of,
     whole_groups,
+    words_in,
 )
 
 
@@ -42,12 +44,15 @@ def _family(recipe: Recipe) -> MinHash:
 
 
 def partial_minima(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
-    """(number, element), in any order -> ``MINIMA``: one row for each item of a batch."""
+    """(number, element), in any order -> ``MINIMA``: one row for each item of a batch.
+
+    UsageError: a number is below 0.
+    """
     family, signer = _family(recipe), signer_of(recipe)
     for batch in record_batches(batches):
         if not batch.num_rows:
             continue
-        numbers = numbers_of(batch, "number")
+        numbers = row_numbers(batch)
         order = np.argsort(numbers, kind="stable")
         starts = starts_of(numbers[order])
         elements = column_named(batch, "element").take(arrow.numbers(order)).to_pylist()
@@ -63,9 +68,7 @@ def merge_minima(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     for piece in whole_groups(batches, "number"):
         numbers = numbers_of(piece, "number")
         starts = starts_of(numbers)[:-1]
-        found = arrow.matrix(column_named(piece, "minima"), np.uint64, family.words)
-        if found is None:
-            raise UsageError(f"the column 'minima' does not hold {family.words} words each")
+        found = words_in(piece, "minima", np.uint64, family.words)
         signatures = family.of_minima(np.minimum.reduceat(found, starts, axis=0))
         nothing = library.nulls(starts.size)
         yield SIGNED.batch(

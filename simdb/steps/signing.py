@@ -18,7 +18,7 @@ from simdb.kinds.base import Stored
 from simdb.ragged import as_bytes
 from simdb.recipe import Recipe, require_recipe
 from simdb.steps.schemas import ITEMS, SIGNED
-from simdb.steps.streams import column_named, numbers_of, record_batches, taken
+from simdb.steps.streams import column_named, record_batches, row_numbers, taken
 
 DIGEST_BYTES = 16
 _signers: dict[str, Signer] = {}
@@ -101,10 +101,10 @@ def encode(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     Bad items are left out: ``sign`` has told of them. UsageError: a number is below 0.
     """
     for batch in record_batches(batches):
-        _require_numbers(batch)
+        numbers = row_numbers(batch)
         items, good, _ = encoded(recipe, column_named(batch, "item"))
         made = arrow.library().array(as_bytes(items), arrow.library().binary())
-        whole = ITEMS.batch(column_named(batch, "number"), made)
+        whole = ITEMS.batch(numbers, made)
         yield taken(whole, np.flatnonzero(good))
 
 
@@ -122,7 +122,7 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
     for batch in record_batches(batches):
         if not batch.num_rows:
             continue
-        _require_numbers(batch)
+        numbers = row_numbers(batch)
         items, good, problems = encoded(recipe, column_named(batch, "item"))
         places = np.flatnonzero(good)
         sound = items if good.all() else [items[place] for place in places.tolist()]
@@ -141,18 +141,11 @@ def sign(recipe: Recipe, batches: Iterable[Any], *, exact: bool = False) -> Iter
                 rank = np.maximum(np.cumsum(good) - 1, 0)
                 signatures = signatures.take(library.array(rank, mask=~good))
         yield SIGNED.batch(
-            column_named(batch, "number"),
+            numbers,
             library.array(digests, library.binary()),
             signatures,
             library.array(problems, library.string()),
         )
-
-
-def _require_numbers(batch: Any) -> None:
-    """Raise where numbers are below 0, which mark what is no pair in the steps that follow."""
-    least = int(numbers_of(batch, "number").min(initial=0))
-    if least < 0:
-        raise UsageError(f"numbers of rows must be 0 or more, not {least}")
 
 
 def _may_be_copies(recipe: Recipe, items: Sequence[Stored], signed: Signed | None) -> Bools:

@@ -68,6 +68,40 @@ def as_int64s(values: npt.NDArray[np.integer], whose: str) -> Int64s:
     return values.astype(np.int64, copy=False)
 
 
+def row_numbers(batch: Any) -> Int64s:
+    """Return the numbers of rows; UsageError: one is below 0, which marks what is no pair."""
+    found = numbers_of(batch, "number")
+    least = int(found.min(initial=0))
+    if least < 0:
+        raise UsageError(f"numbers of rows must be 0 or more, not {least}")
+    return found
+
+
+def bytes_in(batch: Any, name: str, of: str = "number") -> Any:
+    """Return a column of bytes; UsageError for others, and for nulls, told by another column."""
+    column = arrow.decoded(column_named(batch, name))
+    if not arrow.is_binary(column.type):
+        raise UsageError(f"the column {name!r} must hold bytes, not {column.type}")
+    if column.null_count:
+        row = int(np.argmin(column.is_valid()))
+        raise UsageError(f"the column {name!r} is null where {of!r} is {batch[of][row]}")
+    return column
+
+
+def words_in(batch: Any, name: str, dtype: type[np.generic], width: int) -> npt.NDArray[Any]:
+    """Return a column of bytes as a matrix, so many words a row; UsageError for other lengths."""
+    column = bytes_in(batch, name)
+    found = arrow.matrix(column, dtype, width)
+    if found is None:
+        size, lengths = width * np.dtype(dtype).itemsize, list(map(len, column.to_pylist()))
+        row = int(np.argmax(np.not_equal(lengths, size)))
+        raise UsageError(
+            f"the column {name!r} has a length of {lengths[row]:,} bytes where 'number' is "
+            f"{batch['number'][row]}, not the {size:,} of the recipe"
+        )
+    return found
+
+
 def starts_of(keys: Int64s) -> Int64s:
     """Return where each run of equal keys begins, and one past the last."""
     if not keys.size:
@@ -137,10 +171,15 @@ def pieces(
 
 
 def joined(parts: list[Any]) -> Any:
-    """Return several batches as one; UsageError for more than 2 GiB in a column."""
+    """Return several batches as one; UsageError: they differ, or have over 2 GiB in a column."""
     if len(parts) == 1:
         return parts[0]
-    batches = arrow.library().Table.from_batches(parts).combine_chunks().to_batches()
+    library = arrow.library()
+    try:
+        whole = library.Table.from_batches(parts)
+    except library.ArrowInvalid as error:
+        raise UsageError(f"the batches of a task have different columns: {error}") from None
+    batches = whole.combine_chunks().to_batches()
     if len(batches) != 1:
         raise UsageError("a group has more than 2 GiB of items, more than one task can hold")
     return batches[0]

@@ -14,7 +14,7 @@ from simdb.errors import UsageError
 from simdb.recipe import Recipe
 from simdb.steps.schemas import SIMILAR
 from simdb.steps.signing import signer_of
-from simdb.steps.streams import column_named, numbers_of, whole_groups
+from simdb.steps.streams import bytes_in, numbers_of, whole_groups
 
 
 def told(recipe: Recipe, values: Float64s) -> Float64s:
@@ -40,7 +40,7 @@ def verify(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
         known, every = np.unique(np.concatenate([number, other]), return_inverse=True)
         names = groups * known.size + every[: number.size]
         owned, firsts = np.unique(names[is_item], return_index=True)
-        items = column_named(piece, "item").take(arrow.numbers(np.flatnonzero(is_item)[firsts]))
+        items = bytes_in(piece.take(arrow.numbers(np.flatnonzero(is_item)[firsts])), "item")
         sides = names[is_pair], groups[is_pair] * known.size + every[number.size :]
         places = [np.searchsorted(owned, side) for side in sides]
         if not all(np.isin(side, owned).all() for side in sides):

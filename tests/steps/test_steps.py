@@ -344,3 +344,101 @@ def test_digests_are_packed_whatever_the_type_of_numbers():
         for kind in (pa.int64(), pa.int32(), pa.uint8())
     ]
     assert rows_of(packed[0]) == rows_of(packed[1]) == rows_of(packed[2])
+
+
+def packed_of(*rows: Any) -> Any:
+    parts = np.full(len(rows), 7)
+    return steps.PACKED.batch(parts, pa.array(rows, pa.binary()))
+
+
+def test_packed_rows_that_are_not_whole_are_refused():
+    signed = next(steps.sign(RECIPE, pa.table({"number": [1], "item": [[1, 2]]}).to_batches()))
+    packs: tuple[Any, ...] = (steps.pack_entries, steps.pack_digests)
+    takers = (steps.shared_packed, steps.copies_packed)
+    of_both = [next(pack(RECIPE, [signed], parts=64))["entries"][0].as_py() for pack in packs]
+    for step, good, other in zip(takers, of_both, of_both[::-1], strict=True):
+        cut = (b"", good[:10], good[:24], good[:-1], good + b"x", bytes(24), b"\xff" * 60)
+        for wrong in (*cut, other):
+            told = f"row of part 7 has {len(wrong)} bytes, cut or not packed for this step"
+            with pytest.raises(UsageError, match=told):
+                list(step(RECIPE, [packed_of(good), packed_of(wrong)]))
+        with pytest.raises(UsageError, match="'entries' is null where 'part' is 7"):
+            list(step(RECIPE, [packed_of(good, None)]))
+        of_texts = pa.record_batch({"part": [7], "entries": ["a"]})
+        with pytest.raises(UsageError, match="'entries' must hold bytes, not string"):
+            list(step(RECIPE, [of_texts]))
+        by_name = pa.record_batch({"part": [7], "entries": pa.array([good]).dictionary_encode()})
+        assert list(step(RECIPE, [by_name])) == list(step(RECIPE, [packed_of(good)]))
+
+
+def test_digests_signatures_and_minima_of_another_length_are_told_by_their_row():
+    signed = next(steps.sign(RECIPE, pa.table({"number": [1], "item": [[1]]}).to_batches()))
+    for name, step in (
+        ("digest", partial(steps.pack_digests, parts=64)),
+        ("signature", steps.entries),
+        ("minima", steps.merge_minima),
+    ):
+        good = bytes(840) if name == "minima" else signed[name][0].as_py()
+        for wrong in (good[:-1], good + b"x", b"", 2 * good):
+            rows = pa.record_batch({"number": [1, 5], name: [good, wrong]})
+            told = f"'{name}' has a length of {len(wrong):,} bytes where 'number' is 5, not the"
+            with pytest.raises(UsageError, match=told):
+                list(step(RECIPE, [rows]))
+        with pytest.raises(UsageError, match=f"'{name}' must hold bytes, not int64"):
+            list(step(RECIPE, [pa.record_batch({"number": [1], name: [1]})]))
+    rows = pa.record_batch({"number": [5], "minima": pa.array([None], pa.binary())})
+    with pytest.raises(UsageError, match="'minima' is null where 'number' is 5"):
+        list(steps.merge_minima(RECIPE, [rows]))
+
+
+def test_items_that_are_null_or_no_bytes_are_told_by_their_row():
+    item = next(steps.encode(RECIPE, pa.table({"number": [1], "item": [[1]]}).to_batches()))
+    some: tuple[Any, ...] = (steps.verify, steps.dedupe, steps.groups, steps.sample)
+    every: list[Any] = [*(partial(step, RECIPE) for step in some), partial(steps.post, ORDERED)]
+    for items, told in (
+        (pa.array([item["item"][0].as_py(), None, None]), "'item' is null where 'number' is 5"),
+        (pa.array(["a", "b", None]), "'item' must hold bytes, not string"),
+    ):
+        columns = {"group": [0, 0, 0], "number": [4, 5, 4], "right": [-1, -1, 5], "item": items}
+        rows = pa.record_batch(columns)
+        for step in every:
+            kept = rows if step.func is steps.verify else rows.slice(0, 2)
+            with pytest.raises(UsageError, match=told):
+                list(step([kept]))
+
+
+@pytest.mark.parametrize("wrong", [["1", "2"], [1.5], None, [None], 3, [[1, 2]], "12"])
+def test_symbols_that_are_no_whole_numbers_are_refused(wrong: Any) -> None:
+    with pytest.raises(WrongTypeError, match="symbols must be an array of whole numbers, not"):
+        steps.order_of(RECIPE, wrong)
+    assert steps.order_of(RECIPE, pa.chunked_array([[3], [3, 4]])).frequent.tolist() == [3]
+
+
+def test_numbers_below_0_are_refused_wherever_rows_come_in():
+    signed = next(steps.sign(RECIPE, pa.table({"number": [1], "item": [[1]]}).to_batches()))
+    rows = {name: signed[name] for name in ("digest", "signature")}
+    batch = pa.record_batch(rows | {"number": [-3], "element": [1]})
+    packs = [partial(step, parts=64) for step in (steps.pack_entries, steps.pack_digests)]
+    every: Any = (steps.partial_minima, steps.entries, *packs)
+    for step in every:
+        with pytest.raises(UsageError, match="0 or more, not -3"):
+            list(step(RECIPE, [batch]))
+    some: tuple[Any, ...] = (0, -1, None, "a")
+    for parts in some:
+        with pytest.raises(ConfigurationError, match="parts must be a whole number between 1"):
+            list(steps.pack_digests(RECIPE, [signed], parts=parts))
+
+
+@pytest.mark.parametrize(("position", "size"), [(0, 3), (4, 3), (1, -1)])
+def test_postings_beyond_their_sets_are_refused(position, size):
+    columns = (np.array(column) for column in ([1, 1], [1, 2], [1, position], [3, size], [0, 0]))
+    with pytest.raises(UsageError, match="'position' that is not from 1 to its 'size'"):
+        list(steps.meet_posted(ORDERED, [steps.POSTINGS.batch(*columns)]))
+
+
+def test_batches_of_a_task_that_differ_are_refused():
+    batches = [
+        pa.record_batch({"bucket": pa.array([1], kind)}) for kind in (pa.int64(), pa.int32())
+    ]
+    with pytest.raises(UsageError, match="the batches of a task have different columns"):
+        list(steps.shared(RECIPE, batches))
