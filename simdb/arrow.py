@@ -363,10 +363,10 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
 
 
 def as_types_of(table: Any, schema: Any) -> Any:
-    """Return a table with other types; pyarrow would spoil slices of columns that keep theirs."""
+    """Return a table or batch with other types; pyarrow would spoil slices that keep theirs."""
     pairs = zip(table.columns, schema, strict=True)
     columns = [one if one.type == field.type else one.cast(field.type) for one, field in pairs]
-    return library().Table.from_arrays(columns, schema=schema)
+    return type(table).from_arrays(columns, schema=schema)
 
 
 def rows_at(table: Any, places: Int64s) -> Any:

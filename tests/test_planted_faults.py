@@ -43,6 +43,20 @@ class Fault:
 FAULTS = (
     Fault(
         "steps",
+        "steps/graph.py",
+        '        batch = GATHERED.batch(*numbers, arrow.decoded(column_named(given, "item")))\n',
+        "        batch = given\n",
+        "tests/steps/test_steps.py -k give_their_schema",
+    ),
+    Fault(
+        "steps",
+        "steps/streams.py",
+        "        yield batch if plain == batch.schema else arrow.as_types_of(batch, plain)\n",
+        "        yield batch\n",
+        "tests/steps/test_steps.py -k what_they_view",
+    ),
+    Fault(
+        "steps",
         "steps/posting.py",
         '    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):\n',
         "    if given.ndim != 1:\n",

@@ -64,10 +64,11 @@ def shared(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:
     """``ENTRIES`` sorted by bucket -> those of buckets with two items or more."""
     del recipe  # as of all steps, though nothing of it is needed
     for piece in whole_groups(batches, "bucket"):
-        sizes = np.diff(starts_of(numbers_of(piece, "bucket")))
+        keys, numbers = (numbers_of(piece, name) for name in ENTRIES.names)
+        sizes = np.diff(starts_of(keys))
         kept = np.repeat(sizes > 1, sizes)
         if kept.any():
-            yield taken(piece, np.flatnonzero(kept))
+            yield ENTRIES.batch(keys[kept], numbers[kept])
 
 
 def meet(

@@ -67,8 +67,10 @@ def spread(recipe: Recipe, batches: Iterable[Any], *, blocks: Mapping[int, int])
     del recipe
     large = np.array(sorted(blocks), np.int64)
     counts = np.array([blocks[label] for label in large.tolist()], np.int64)
-    for batch in record_batches(batches):
-        group = numbers_of(batch, "group")
+    for given in record_batches(batches):
+        numbers = [numbers_of(given, name) for name in ("group", "number", "right")]
+        batch = GATHERED.batch(*numbers, arrow.decoded(column_named(given, "item")))
+        group = numbers[0]
         place = np.minimum(np.searchsorted(large, group), max(0, large.size - 1))
         cut = large[place] == group if large.size else np.zeros(group.size, np.bool_)
         if not cut.any():

@@ -37,8 +37,9 @@ def _family(recipe: Recipe) -> MinHash:
     # The copies of an element in a bag are counted, and a task may have only some of them.
     of_sets = recipe.kind.of_elements and not recipe.kind.of_counts
     if not isinstance(family, MinHash) or not of_sets:
+        others = "those of a cascade" if of_sets else recipe.kind.plural
         raise ConfigurationError(
-            f"only sets of elements are signed element by element, not {recipe.kind.plural}"
+            f"only sets of elements are signed element by element, not {others}"
         )
     return family
 

@@ -18,7 +18,10 @@ MOST_BYTES = 4 * 2**20  # of groups that are handled at once; four times as many
 
 
 def record_batches(given: Any) -> Iterator[Any]:
-    """Yield the batches of a stream; WrongTypeError: it is none, or holds something else."""
+    """Yield the batches of a stream, without views, from which pyarrow cannot pick.
+
+    WrongTypeError: it is no stream, or holds something else.
+    """
     library = arrow.library()
     is_whole = isinstance(given, library.Table | library.RecordBatch)  # would give its columns
     if is_whole or not can_be_iterated(given):
@@ -26,7 +29,8 @@ def record_batches(given: Any) -> Iterator[Any]:
     for batch in given:
         if not isinstance(batch, library.RecordBatch):
             raise _no_batches(batch)
-        yield batch
+        plain = arrow.without_views(batch.schema)
+        yield batch if plain == batch.schema else arrow.as_types_of(batch, plain)
 
 
 def _no_batches(given: object) -> WrongTypeError:
@@ -176,10 +180,9 @@ def joined(parts: list[Any]) -> Any:
         return parts[0]
     library = arrow.library()
     try:
-        whole = library.Table.from_batches(parts)
+        batches = library.Table.from_batches(parts).combine_chunks().to_batches()
     except library.ArrowInvalid as error:
-        raise UsageError(f"the batches of a task have different columns: {error}") from None
-    batches = whole.combine_chunks().to_batches()
+        raise UsageError(f"the batches of a task cannot be put together: {error}") from None
     if len(batches) != 1:
         raise UsageError("a group has more than 2 GiB of items, more than one task can hold")
     return batches[0]

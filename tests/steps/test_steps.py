@@ -117,6 +117,9 @@ def test_only_sets_of_elements_are_signed_element_by_element():
         for step in (steps.partial_minima, steps.merge_minima):
             with pytest.raises(ConfigurationError, match="element by element"):
                 list(step(recipe, []))
+    recipe = simdb.Recipe.of(SETS, cascade=simdb.And(2, simdb.Or(4)))
+    with pytest.raises(ConfigurationError, match="not those of a cascade"):
+        list(steps.partial_minima(recipe, []))
 
 
 RECIPE = simdb.Recipe.of(SETS, threshold="0.5", seed=1)
@@ -233,7 +236,7 @@ def test_numbers_below_0_and_nulls_are_refused(step):
         (steps.sign, steps.ITEMS.names),
         (steps.encode, steps.ITEMS.names),
         (steps.entries, ["number", "signature"]),
-        (steps.shared, ["bucket"]),
+        (steps.shared, steps.ENTRIES.names),
         (steps.meet, steps.SHARED.names),
         (steps.connect, steps.SHARED.names),
         (partial(steps.pack_entries, parts=64), ["number", "signature"]),
@@ -440,5 +443,38 @@ def test_batches_of_a_task_that_differ_are_refused():
     batches = [
         pa.record_batch({"bucket": pa.array([1], kind)}) for kind in (pa.int64(), pa.int32())
     ]
-    with pytest.raises(UsageError, match="the batches of a task have different columns"):
+    with pytest.raises(UsageError, match="the batches of a task cannot be put together"):
         list(steps.shared(RECIPE, batches))
+
+
+def test_views_of_texts_and_bytes_are_taken_as_what_they_view():
+    """As polars hands them over; pyarrow cannot pick rows from them."""
+    items = pa.table({"number": [3, 1, 2], "item": [["a"], ["a", "b"], ["a"]]})
+    (signed,) = steps.sign(RECIPE, items.to_batches())
+    batches = [signed, signed.slice(1, 1)]
+    views = [
+        pa.record_batch(
+            {name: one[name].cast(pa.binary_view()) for name in ("digest", "signature")}
+        ).append_column("number", one["number"])
+        for one in batches
+    ]
+    packs = [partial(step, parts=64) for step in (steps.pack_entries, steps.pack_digests)]
+    every: Any = (steps.entries, *packs)
+    for step in every:
+        assert rows_of(list(step(RECIPE, views))) == rows_of(list(step(RECIPE, batches)))
+    elements = pa.record_batch({"number": [3, 1, 1], "element": pa.array(["a", "b", "a"])})
+    viewed = elements.set_column(1, "element", elements["element"].cast(pa.string_view()))
+    minima = [rows_of(list(steps.partial_minima(RECIPE, [one]))) for one in (elements, viewed)]
+    assert minima[0] == minima[1]
+
+
+def test_shared_and_spread_give_their_schema_whatever_the_types_of_what_they_take():
+    small = pa.array([5, 5, 6], pa.int32())
+    (entries,) = steps.shared(RECIPE, [pa.record_batch({"number": [1, 2, 3], "bucket": small})])
+    assert entries.schema == steps.ENTRIES.arrow
+    assert rows_of([entries]) == [(5, 1), (5, 2)]
+    columns = {"item": pa.array([b"x", b"y", None], pa.large_binary()), "right": [-1, -1, 2]}
+    rows = pa.record_batch(columns | {"number": pa.array([1, 2, 1], pa.uint64()), "group": small})
+    for blocks in ({}, {5: 2}, {5: 2, 6: 2}):
+        spread = list(steps.spread(RECIPE, [rows], blocks=blocks))
+        assert {batch.schema for batch in spread} == {steps.GATHERED.arrow}
