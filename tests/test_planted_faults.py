@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "steps",
+        "steps/buckets.py",
+        "    except CorruptionError:",
+        "    except UsageError:",
+        "tests/steps/test_steps.py -k another_recipe_than",
+    ),
+    Fault(
+        "steps",
         "steps/graph.py",
         '        batch = GATHERED.batch(*numbers, arrow.decoded(column_named(given, "item")))\n',
         "        batch = given\n",

@@ -16,7 +16,7 @@ from simdb.batches.meeting import (
     candidate_pairs,
     slice_of,
 )
-from simdb.errors import ConfigurationError
+from simdb.errors import ConfigurationError, CorruptionError, UsageError
 from simdb.recipe import Recipe
 from simdb.steps.schemas import ENTRIES, PAIRS
 from simdb.steps.signing import require_served, signer_of
@@ -129,7 +129,10 @@ def _part(recipe: Recipe, piece: Any, most: int) -> Any:
         numbers_of(piece, "number"), return_index=True, return_inverse=True
     )
     every = _signatures(recipe, piece)
-    return slice_of(signer_of(recipe), numbers, every[firsts], keys.view(np.uint64), members)
+    try:
+        return slice_of(signer_of(recipe), numbers, every[firsts], keys.view(np.uint64), members)
+    except CorruptionError:  # which tells what to do about a store
+        raise UsageError("a bucket is not of its signatures: they are of two recipes") from None
 
 
 def connect(recipe: Recipe, batches: Iterable[Any]) -> Iterator[Any]:

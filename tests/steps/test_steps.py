@@ -478,3 +478,13 @@ def test_shared_and_spread_give_their_schema_whatever_the_types_of_what_they_tak
     for blocks in ({}, {5: 2}, {5: 2, 6: 2}):
         spread = list(steps.spread(RECIPE, [rows], blocks=blocks))
         assert {batch.schema for batch in spread} == {steps.GATHERED.arrow}
+
+
+@pytest.mark.parametrize("step", [steps.meet, steps.connect])
+def test_buckets_of_another_recipe_than_the_signatures_are_refused(step):
+    other = simdb.Recipe.of(SETS, threshold="0.5", seed=2)
+    table = pa.table({"number": [1, 2], "item": [[1, 2], [1, 2]]})
+    (signed,) = steps.sign(other, table.to_batches())
+    shared = steps.SHARED.batch(np.array([7, 7]), np.array([1, 2]), signed["signature"])
+    with pytest.raises(UsageError, match="they are of two recipes"):
+        list(step(other, [shared]))
