@@ -595,9 +595,13 @@ def items_of(data: Any, item: str | Sequence[str] | None) -> Iterable[Any]:
         raise WrongTypeError(f"several items are searched for, not one {type(data).__name__}")
     if item is not None and isinstance(data, list) and not isinstance(next(iter(data), None), dict):
         raise UsageError("item names a column of a table, but the items are a list: leave it out")
-    if is_table(data) and item is None and not has_columns(data):
+    if is_table(data) and not has_columns(data):
         for name in ("to_pylist", "to_list"):  # of Arrow, and of pandas and polars
             if hasattr(data, name):
+                if item is not None:
+                    raise UsageError(
+                        "item names a column of a table, but the items are one column: leave it out"
+                    )
                 listed: list[Any] = getattr(data, name)()
                 return listed
     if not is_table(data):

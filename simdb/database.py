@@ -62,7 +62,8 @@ class Snapshot:
     """One state of a database, for several reads that must agree with each other.
 
     An open snapshot prevents the pages of its state from being reused, so close it soon. Several
-    threads may read in it; what calls read that have begun stays until they return or raise.
+    threads may read in it. What calls read that have begun stays until they return or raise, and
+    what iterators read until they end, or are gone: at their next step they end with an error.
     """
 
     def __init__(self, handle: Handle, transaction: ReadTransaction) -> None:

@@ -8,10 +8,9 @@ nothing that takes time. And whoever waits for kernels to be compiled is told.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what ``signal`` has of C: loaded at once
 import os
-import signal
 import sys
-from contextlib import suppress
 
 TYPE_CHECKING = False  # that of ``typing``
 if TYPE_CHECKING:
@@ -23,8 +22,13 @@ INTERRUPTED = 130  # the exit code: 128 and the number of SIGINT
 before_compiling: list[Callable[[], None]] = []  # each is called once, and taken out
 
 
-def _end(number: int, frame: object) -> None:
-    os._exit(INTERRUPTED)
+def _end(number: int, frame: FrameType | None) -> None:
+    around = frame
+    while around is not None and not around.f_code.co_filename.startswith("<frozen importlib"):
+        around = around.f_back
+    if around is not None or "simdb.cli" in sys.modules:
+        os._exit(INTERRUPTED)
+    _signal.default_int_handler(number, frame)  # of another program that is called simdb
 
 
 def is_command() -> bool:
@@ -40,14 +44,16 @@ def finish() -> None:
 
     Python lets the main thread alone say so; of another one this does nothing.
     """
-    _hand_over(_end, signal.default_int_handler)
+    _hand_over(_end, _signal.default_int_handler)
 
 
 def _hand_over(present: object, following: Callable[[int, FrameType | None], object]) -> None:
-    if signal.getsignal(signal.SIGINT) is present:
-        with suppress(ValueError):  # not the main thread
-            signal.signal(signal.SIGINT, following)
+    if _signal.getsignal(_signal.SIGINT) is present:
+        try:
+            _signal.signal(_signal.SIGINT, following)
+        except ValueError:  # not the main thread
+            return
 
 
 if is_command():
-    _hand_over(signal.default_int_handler, _end)
+    _hand_over(_signal.default_int_handler, _end)

@@ -42,6 +42,29 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "starting.py",
+        '    if around is not None or "simdb.cli" in sys.modules:\n',
+        "    if True:\n",
+        "tests/cli/test_failures.py -k called_as_the_command",
+    ),
+    Fault(
+        "opened",
+        "opened/opened.py",
+        "        if self._closed:\n            self._release(waits=False)\n",
+        "",
+        "tests/storage/test_environment.py -k kept_from_ending",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        owner = self._owner()\n"
+        "        if owner is not None:\n"
+        "            owner.use_gone()\n",
+        "",
+        "tests/storage/test_environment.py -k forgotten_keeps_nothing",
+    ),
+    Fault(
         "steps",
         "steps/buckets.py",
         "    except CorruptionError:",
@@ -452,22 +475,15 @@ FAULTS = (
     Fault(
         "answers",
         "answers/scan.py",
-        "                        numbers, values = numbers[alive], values[alive]\n",
-        "",
-        "tests/answers/test_scans.py -k few_that",
-    ),
-    Fault(
-        "answers",
-        "answers/scan.py",
-        " and len(items) * live > HELD:\n",
-        " and False:\n",
+        "            if is_much and not most and opened.only is None:\n",
+        "            if False:\n",
         "tests/answers/test_scans.py -k only_the_best",
     ),
     Fault(
         "files",
         "files/writing.py",
-        "        if Path(target).is_dir():\n            raise IsADirectoryError",
-        "        if False:\n            raise IsADirectoryError",
+        "        if target != STANDARD_STREAM and Path(target).is_dir():\n",
+        "        if False:\n",
         "tests/cli/test_extras.py -k that_is_a_folder",
     ),
     Fault(
@@ -487,7 +503,7 @@ FAULTS = (
     Fault(
         "",
         "arrow.py",
-        "    if is_table(data) and item is None and not has_columns(data):\n",
+        "    if is_table(data) and not has_columns(data):\n",
         "    if False:\n",
         "tests/frames/test_arrow.py -k one_column",
     ),
@@ -4281,7 +4297,7 @@ FAULTS = (
     Fault(
         "",
         "starting.py",
-        "    _hand_over(_end, signal.default_int_handler)\n",
+        "    _hand_over(_end, _signal.default_int_handler)\n",
         "",
         "tests/cli/test_failures.py -k told_as_usual_once",
     ),

@@ -60,11 +60,13 @@ class Scan(Method, frozen=True):
     ) -> list[Matches]:
         """Search for several items; of what a filter accepts is too little, among more again."""
         live = opened.reader.manifest.live
-        if limit is not None and not most and len(items) * live > HELD:
-            return self._best(opened, items, limit)
-        if most:  # what is found is held
+        if limit is not None:  # what is found is held
+            # A filter is not asked about what others are better than.
+            is_much = len(items) > 1 and len(items) * live > HELD
+            if is_much and not most and opened.only is None:
+                return self._best(opened, items, limit)
             room = opened.resources.memory // SHARE_OF_MEMORY
-            at_once = max(1, room // (_BYTES_A_MATCH * most))
+            at_once = max(1, room // (_BYTES_A_MATCH * max(1, most or live)))
             if len(items) > at_once:
                 parts = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
                 return [one for part in parts for one in self._searched(opened, part, limit, most)]

@@ -197,7 +197,7 @@ def require_folders(*targets: str) -> None:
     IsADirectoryError, FileNotFoundError.
     """
     for target in targets:
-        if Path(target).is_dir():
+        if target != STANDARD_STREAM and Path(target).is_dir():
             raise IsADirectoryError(21, "is a folder", target)
         _require_folder(target)
 

@@ -27,11 +27,12 @@ from simdb.storage.file.environment import (
     AnySync,
     Environment,
     ReadTransaction,
+    Uses,
     WriteTransaction,
 )
 from simdb.storage.file.locks import User
 from simdb.storage.tables.layout import Table
-from simdb.threads import Pool, after_given_up, moments
+from simdb.threads import Pool, after_given_up, moments, to_its_end
 from simdb.work import Work
 
 DEFAULT_MEMORY = 2**30
@@ -247,7 +248,7 @@ class ReadingIn(AbstractContextManager["ReadTransaction"]):
         if kind is GeneratorExit:  # as for ``_end_use``
             after_given_up(self._moment, partial(self._end, waits=False))
         else:
-            self._end()
+            to_its_end(self._end)
 
 
 class Lent(AbstractContextManager[T]):
@@ -318,7 +319,7 @@ class Handle:
         given = self._environment, self._user
         weakref.finalize(self, environments.give_up, *given).atexit = False
         # By process: those of the parent's other threads lie in frames that no child lets go of.
-        self._uses: dict[int, weakref.WeakSet[object]] = {}
+        self._uses: dict[int, Uses] = {}
 
     def __reduce__(self) -> NoReturn:
         """Raise, for all that hold one: the state of an open file is of its process alone."""
@@ -355,7 +356,7 @@ class Handle:
         process = os.getpid()
         uses = self._uses.get(process)
         if uses is None:  # at once for all threads
-            uses = self._uses.setdefault(process, weakref.WeakSet())
+            uses = self._uses.setdefault(process, Uses(self))
         uses.add(use)
 
     def end_use(self, use: object, *, waits: bool = True) -> None:
@@ -368,6 +369,11 @@ class Handle:
             uses.discard(use)
         if self._closed:
             self._release(waits=waits)
+
+    def use_gone(self) -> None:
+        """Give a closed file back if an interrupt kept its last use from saying that it ended."""
+        if self._closed:
+            self._release(waits=False)
 
     def writing(self) -> Lent[WriteAccess]:
         """Lend the open file for a change; ReadOnlyError if it was opened for reading."""

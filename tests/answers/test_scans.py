@@ -153,8 +153,7 @@ def test_pairs_of_a_scan_come_in_batches_of_a_size(tmp_path, monkeypatch):
             assert max(sizes) < 50 + 40
 
 
-@pytest.mark.parametrize("where", [None, {"odd": True}])
-def test_of_what_is_near_many_probes_only_the_best_is_held(path, monkeypatch, where):
+def test_of_what_is_near_many_probes_only_the_best_is_held(path, monkeypatch):
     """Here all that is stored; in the order and the counts of what holds all of it."""
     generator = np.random.default_rng(3)
     sets = [
@@ -162,22 +161,38 @@ def test_of_what_is_near_many_probes_only_the_best_is_held(path, monkeypatch, wh
         for some in generator.integers(0, 9, (300, 5))
     ]
     with simdb.open(path, sync="batch") as database:
-        collection = database.collection("sets", simdb.WeightedSet(), max_distance=None)
+        collection = database.collection("sets", simdb.WeightedSet())
         collection.add_many(
             (number, one, {"odd": number % 2 == 1}) for number, one in enumerate(sets)
         )
         collection.delete_many(range(0, 300, 7))
-        asked = {"threshold": 0.01, "limit": 4, "where": where}
+        asked: list[int] = []
 
-        def answers() -> list[Any]:
-            return [
-                (list(one), one.candidates) for one in collection.search_many(sets[:20], **asked)
-            ]
+        def is_odd(metadata: Any) -> bool:
+            asked.append(1)
+            return bool(metadata["odd"])
 
-        held = answers()
+        def answers(where: Any = None) -> list[Any]:
+            found = collection.search_many(sets[:20], threshold=0.01, limit=4, where=where)
+            return [(list(one), one.candidates) for one in found]
+
+        held, chosen = answers(), answers({"odd": True})
+        parts: list[int] = []
+        find = scan.Scan._found
+
+        def finding(method: Any, opened: Any, items: Any, most: int) -> Any:
+            parts.append(len(items))
+            return find(method, opened, items, most)
+
+        monkeypatch.setattr(scan.Scan, "_found", finding)
         monkeypatch.setattr(scan, "HELD", 1_000)
-        monkeypatch.setattr(scan.Scan, "_found", None)
         assert answers() == held
+        assert not parts
+        # A filter is asked about the best alone: then few probes are looked at together.
+        monkeypatch.setattr(scan, "_BYTES_A_MATCH", 2**30)
+        assert answers(is_odd) == chosen
+        assert parts == [1] * 20
+        assert len(asked) <= 20 * 64
 
 
 def test_of_few_that_a_filter_accepts_the_deleted_are_not_found(scanned, monkeypatch):

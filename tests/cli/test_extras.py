@@ -14,7 +14,7 @@ import simdb
 from simdb.cli import failures
 from simdb.errors import MissingExtraError
 from simdb.extras import of_extra, optional, require
-from tests.support.commands import failed, run, write_rows
+from tests.support.commands import done, failed, run, write_rows
 
 ROWS = [{"id": "a", "text": "one two three four"}, {"id": "b", "text": "one two three four!"}]
 PEOPLE = [{"id": 1, "name": "Ann Lee", "city": "York"}, {"id": 2, "name": "Bob Ray", "city": "Ely"}]
@@ -102,6 +102,13 @@ def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path,
     folder = tmp_path / words[-1]
     folder.mkdir(parents=True)
     assert failed(*_within(tmp_path, words)) == f"simdb: {folder}: is a folder"
+
+
+def test_a_folder_called_as_standard_output_keeps_nobody_from_writing_there(tmp_path, monkeypatch):
+    (tmp_path / "-").mkdir()
+    monkeypatch.chdir(tmp_path)
+    done("create", "s.simdb", "texts")
+    assert done("export", "s.simdb", "texts", "-o", "-").stdout == ""
 
 
 def test_inputs_of_duckdb_name_the_extra_that_brings_all_they_need(tmp_path, monkeypatch):

@@ -403,6 +403,23 @@ main()
     assert interpreted(code, code=130).stdout == ""
 
 
+def test_a_program_that_is_called_as_the_command_is_ended_by_interruptions_as_any():
+    code = """
+import signal, sys, threading
+sys.argv = ["simdb"]
+import simdb
+thread = threading.Thread(target=lambda: simdb.open)  # in which Python lets nobody say so
+thread.start()
+thread.join()
+try:
+    signal.raise_signal(signal.SIGINT)
+finally:
+    print("cleaned up")
+"""
+    ended = interpreted(code, code=-signal.SIGINT)
+    assert ended.stdout == "cleaned up\n"
+
+
 def test_only_the_main_thread_takes_interruptions_back_and_an_ignored_one_stays_ignored():
     code = """
 import signal, sys, threading

@@ -452,7 +452,7 @@ def test_one_column_is_the_items_to_search_for(texts, column):
     texts.add_many([("a", A), ("c", B)])
     answers = texts.search_many(column([B, A]))
     assert [[match.key for match in found] for found in answers] == [["c"], ["a"]]
-    with pytest.raises(simdb.UsageError):
+    with pytest.raises(simdb.UsageError, match="leave it out"):
         texts.search_many(column([B, A]), item="text")
     with pytest.raises(simdb.BadItemError, match="row 1: a text must be a str"):
         texts.search_many(column([A, None]))

@@ -290,16 +290,26 @@ def test_what_is_read_in_a_snapshot_stays_until_the_last_use_of_it_ends(path):
     transaction.close()
 
 
-def test_the_uses_of_a_snapshot_that_is_forgotten_keep_nothing(path):
+def test_a_use_of_a_snapshot_that_is_forgotten_keeps_nothing(path):
     environment = acquire(path)
     transaction = environment.read()
     transaction.begin_use(use := User())
     transaction.close()
     environments.release(environment)
-    del use
     assert not environment.is_finished
-    del transaction
+    del use  # as where an interrupt keeps it from being taken out
     assert environment.is_finished
+    assert transaction.closed
+
+
+def test_a_use_of_a_store_that_an_interrupt_kept_from_ending_is_over_when_it_is_gone(path):
+    database = simdb.open(path)
+    handle = database._handle
+    handle.begin_use(use := User())
+    database.close()
+    assert not handle._environment.is_finished
+    del use
+    assert handle._environment.is_finished
 
 
 @pytest.mark.parametrize("begin", ["read", "write"])

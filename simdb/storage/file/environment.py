@@ -99,6 +99,37 @@ class _Ended:
 _ENDED = _Ended()
 
 
+class Uses:
+    """What uses something of an owner, counted by objects.
+
+    An interrupt may keep one from being taken out. When that is gone, the owner's ``use_gone`` is
+    called, which may be anywhere: Python's collector may end it.
+    """
+
+    __slots__ = ("_owner", "_uses")
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = weakref.ref(owner)
+        self._uses: set[weakref.ref[object]] = set()
+
+    def add(self, use: object) -> None:
+        """Count an object, which must be kept."""
+        self._uses.add(weakref.ref(use, self._gone))
+
+    def discard(self, use: object) -> None:
+        """Take an object out."""
+        self._uses.discard(weakref.ref(use))
+
+    def _gone(self, use: weakref.ref[object]) -> None:
+        self._uses.discard(use)
+        owner = self._owner()
+        if owner is not None:
+            owner.use_gone()
+
+    def __bool__(self) -> bool:
+        return bool(self._uses)
+
+
 class ReadTransaction:
     """One snapshot of the file, of one thread at a time. Views that it returns end with it.
 
@@ -311,14 +342,22 @@ class ReadTransaction:
 
     def begin_use(self, use: object) -> None:
         """Let what is read stay until ``end_use`` of the same object, which must be kept, too."""
-        self._used.setdefault("uses", weakref.WeakSet()).add(use)
+        uses = self._used.get("uses")
+        if uses is None:  # at once for all threads
+            uses = self._used.setdefault("uses", Uses(self))
+        uses.add(use)
         self.require_open()
 
     def end_use(self, use: object) -> None:
         """Note that a use has ended; of a snapshot that was closed meanwhile maybe the last."""
-        uses = self._used.get("uses")
-        if uses is not None:
-            uses.discard(use)
+        try:
+            if (uses := self._used.get("uses")) is not None:
+                uses.discard(use)
+        finally:
+            self.use_gone()
+
+    def use_gone(self) -> None:
+        """Complete ``close`` if it was called, and this was the last use."""
         if self._transaction is _ENDED:
             self.close()
 
@@ -332,8 +371,9 @@ class ReadTransaction:
             self._log = self._remembered = None
             return
         # Who begins a use says so, and then looks for the end; here it is the reverse.
-        if self._transaction is not _ENDED:
-            self._used["transaction"] = self._transaction
+        transaction = self._transaction
+        if transaction is not _ENDED:
+            self._used["transaction"] = transaction
             self._transaction = _ENDED
         if self._used.get("uses"):
             return
