@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "spark",
+        "spark/frames.py",
+        'if not folder or folder.endswith(":"):',
+        'if folder.endswith(":"):',
+        "tests/spark/test_spark.py -k root_of_all",
+    ),
+    Fault(
+        "spark",
+        "spark/frames.py",
+        'return _PATTERN.sub(r"\\\\\\g<0>", path)',
+        "return path",
+        "tests/spark/test_spark.py -k asked_for_files_of_others",
+    ),
+    Fault(
+        "spark",
+        "spark/frames.py",
+        "exists(spark, self._work, _ALL_BUT_MANIFEST)",
+        "exists(spark, self._work)",
+        "tests/spark/test_spark.py -k asked_for_files_of_others",
+    ),
+    Fault(
         "",
         "starting.py",
         '    if around is not None or "simdb.cli" in sys.modules:\n',

@@ -97,7 +97,7 @@ def spark(
     """
     del verb  # there is one
     from simdb import spark as on_spark
-    from simdb.spark.frames import exists, write_all
+    from simdb.spark.frames import exists, literal, write_all
     from simdb.spark.sessions import column, plain_errors
 
     kind = described.new()
@@ -134,6 +134,6 @@ def spark(
         kept = read.join(away, id_field, "left_anti").select(*map(column, read.columns))
         written = {output: kept} if removed is None else {removed: dropped, output: kept}
         write_all(written)
-        counts = {"rows": read.count(), "kept": session.read.parquet(output).count()}
+        counts = {"rows": read.count(), "kept": session.read.parquet(literal(output)).count()}
     told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
     telling.tell({**counts, "output": output}, told)

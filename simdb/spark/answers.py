@@ -17,7 +17,7 @@ from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind
 from simdb.recipe import Recipe, require_recipe
 from simdb.spark import large
-from simdb.spark.frames import OnBatches, Stages, folder_of, mapped, together
+from simdb.spark.frames import OnBatches, Stages, folder_of, literal, mapped, together
 from simdb.spark.sessions import column, functions, plain_errors
 from simdb.steps.graph import PAIRS_OF_TASK, blocks_of
 from simdb.steps.posting import Ordered
@@ -195,7 +195,7 @@ def sign(frame: Any, recipe: Recipe, *, key: str, item: str) -> Any:
 def problems(spark: Any, work: str) -> Any:
     """Return ``key`` and ``problem`` of the rows that a run below a folder has left out."""
     with plain_errors():
-        found = spark.read.parquet(f"{folder_of(work)}/signed")
+        found = spark.read.parquet(literal(f"{folder_of(work)}/signed"))
     return found.where("problem is not null").select("key", "problem")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,8 @@ MOST_FILES = 2**22
 _TYPES = {"int64": "bigint", "int32": "int", "double": "double", "binary": "binary"}
 PLAN = 3  # of the stages: those of another are not understood
 _MANIFEST = "made_by string"
+_ALL_BUT_MANIFEST = "/[!._m]*"  # of which an ended run may have left a part
+_PATTERN = re.compile(r"[\[\]{}*?\\]")  # in what Spark reads; it writes to paths as they are
 
 
 class OnBatches:
@@ -102,17 +105,31 @@ def together(frame: Any, key: str, *others: str) -> Any:
     return frame.repartition(key).sortWithinPartitions(key, *others)
 
 
+def literal(path: str) -> str:
+    """Return a path so that Spark reads it as it stands, and not as a pattern of several."""
+    return _PATTERN.sub(r"\\\g<0>", path)
+
+
 def folder_of(work: object) -> str:
-    """Return a folder as Spark writes to it; WrongTypeError: it is no path."""
+    """Return a folder as Spark writes to it.
+
+    Raises:
+        UsageError: it is the root of all.
+        WrongTypeError: it is no path.
+    """
     if not isinstance(work, str | os.PathLike):
         raise WrongTypeError(f"work must be the path of a folder, not {short(work)}")
-    return str(work).rstrip("/")
+    folder = str(work).rstrip("/")
+    if not folder or folder.endswith(":"):
+        raise UsageError(f"{short(work)} names no folder: name a new one, below another")
+    return folder
 
 
 class Stages:
     """Frames below a folder: each is made once, and taken from there by a run that comes again.
 
-    A stage is whole when Spark has put its ``_SUCCESS`` there; one without is made again.
+    A stage is whole when Spark has put its ``_SUCCESS`` there; one without is made again. What was
+    there before simdb's manifest is not simdb's to replace, nor to take for a stage.
 
     Args:
         spark: the session.
@@ -120,7 +137,8 @@ class Stages:
         made_by: what all of it is made by: another run in the folder is refused.
 
     Raises:
-        ConfigurationError: the folder holds stages of something else.
+        ConfigurationError: the folder holds stages of something else, or what is not simdb's.
+        UsageError: it is the root of all.
         WrongTypeError: it is no path.
     """
 
@@ -131,7 +149,7 @@ class Stages:
         rows = _rows_of(spark, manifest)
         mark = f"plan {PLAN} "
         made_by = mark + made_by
-        others = {row["made_by"] for row in rows} - {made_by}
+        others = {str(row["made_by"]) for row in rows} - {made_by}
         if any(not other.startswith(mark) for other in others):
             raise ConfigurationError(
                 f"{work} holds stages that another version of simdb has made, which this one "
@@ -143,6 +161,11 @@ class Stages:
                 f"{made_by}): name another folder, or remove it"
             )
         if not rows:
+            if exists(spark, self._work, _ALL_BUT_MANIFEST):
+                raise ConfigurationError(
+                    f"{work} holds files that simdb has not made, which stages could replace: name "
+                    "a new folder"
+                )
             told = spark.createDataFrame([(made_by,)], _MANIFEST)
             told.coalesce(1).write.mode("append").parquet(manifest)
 
@@ -154,13 +177,14 @@ class Stages:
         """Return a stage, which is made and written if it is not there."""
         target = self.path(name)
         if exists(self.spark, f"{target}/_SUCCESS"):
-            return self.spark.read.parquet(target)
+            return self.spark.read.parquet(literal(target))
         with plain_errors():
             made = make()
             # Signatures and digests are all different: a dictionary of them is only tried.
             writer = made.write.mode("overwrite").option("parquet.enable.dictionary", "false")
             writer.parquet(target)
-        return self.spark.read.schema(made.schema).parquet(target)  # no job to find that out
+        read = self.spark.read.schema(made.schema)  # no job to find that out
+        return read.parquet(literal(target))
 
 
 def write_all(frames: Mapping[str, Any]) -> None:
@@ -193,10 +217,10 @@ def _removed(spark: Any, path: str) -> bool:
     return True
 
 
-def exists(spark: Any, path: str) -> bool:
-    """Whether there is a file or a folder, wherever Spark reads."""
+def exists(spark: Any, path: str, below: str = "") -> bool:
+    """Whether there is a file or a folder, or one of a pattern below it, wherever Spark reads."""
     try:
-        _ = spark.read.format("text").load(path).columns
+        _ = spark.read.format("text").load(literal(path) + below).columns
     except library("pyspark.errors").AnalysisException as error:
         if "PATH_NOT_FOUND" in str(error):
             return False
@@ -208,5 +232,5 @@ def _rows_of(spark: Any, path: str) -> list[Any]:
     """Return the rows of a small table, none where there is no such folder."""
     if not exists(spark, path):
         return []
-    rows: list[Any] = spark.read.schema(_MANIFEST).parquet(path).collect()
+    rows: list[Any] = spark.read.schema(_MANIFEST).parquet(literal(path)).collect()
     return rows

@@ -12,7 +12,7 @@ from simdb.collection import Collection, CollectionView
 from simdb.errors import UsageError
 from simdb.results import AddReport
 from simdb.spark.answers import require_choice, require_good, require_keys, sign
-from simdb.spark.frames import Stages
+from simdb.spark.frames import Stages, literal
 from simdb.spark.sessions import column
 
 
@@ -31,7 +31,7 @@ def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
     with arrow.parquet().ParquetWriter(target / "items.parquet", reader.schema) as file:
         for batch in reader:
             file.write_batch(batch)
-    return spark.read.parquet(str(target))
+    return spark.read.parquet(literal(str(target)))
 
 
 def to_store(

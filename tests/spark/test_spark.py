@@ -8,6 +8,7 @@ import itertools
 import json
 import pickle  # noqa: TID251 - as Spark sends steps to its workers
 import tempfile
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -233,6 +234,32 @@ def test_a_folder_of_another_version_is_refused_and_a_failed_write_leaves_nothin
 
 
 @on_spark
+def test_a_folder_is_read_by_its_name_and_not_as_a_pattern(spark, tmp_path):
+    for turn in range(2):  # made, and found again
+        for place, name in enumerate(("run1", "run[1]")):
+            stages = frames.Stages(spark, str(tmp_path / name), name)
+            told = stages("told", partial(spark.range, place + turn, place + turn + 1))
+            assert listed(told) == [(place,)]
+
+
+@on_spark
+def test_a_folder_with_files_of_others_is_refused_and_they_stay(spark, tmp_path):
+    work = tmp_path / "work"
+    (work / "signed").mkdir(parents=True)
+    (work / "signed" / "thesis.txt").write_text("x")
+    for name in ("_READ_ME", "signed/_SUCCESS"):
+        (work / name).touch()
+        with pytest.raises(ConfigurationError, match="work holds files that simdb has not made"):
+            frames.Stages(spark, str(work), "a run")
+    assert (work / "signed" / "thesis.txt").read_text() == "x"
+    (work / "signed").rename(tmp_path / "thesis")
+    (work / "manifest").mkdir()  # as a run that was ended leaves it
+    stages = frames.Stages(spark, str(work), "a run")
+    told = stages("signed", lambda: spark.range(1))
+    assert listed(told) == [(0,)]
+
+
+@on_spark
 def test_the_command_keeps_what_the_embedded_command_keeps(spark, rows, tmp_path):
     keys, items = rows
     files = tmp_path / "in"
@@ -316,6 +343,26 @@ def test_an_error_of_a_task_is_raised_as_what_it_is():
     for other in ("simdb.errors.Nothing: x", "boom"):
         with pytest.raises(RuntimeError), sessions.plain_errors():
             raise RuntimeError(other)
+
+
+def test_the_root_of_all_is_no_folder_for_stages():
+    for root in ("", "/", "//", "file:///"):
+        with pytest.raises(UsageError, match="names no folder"):
+            frames.Stages(None, root, "a run")
+    assert frames.folder_of("s3a://bucket/run1/") == "s3a://bucket/run1"
+
+
+def test_a_folder_is_asked_for_files_of_others_before_anything_is_written(monkeypatch):
+    asked = []
+
+    def exists(spark, path, below=""):
+        asked.append(frames.literal(path) + below)
+        return bool(below)
+
+    monkeypatch.setattr(frames, "exists", exists)
+    with pytest.raises(ConfigurationError, match="holds files that simdb has not made"):
+        frames.Stages(None, "w/run[1]", "a run")
+    assert asked == [r"w/run\[1\]/manifest", r"w/run\[1\]/[!._m]*"]
 
 
 def test_steps_are_sent_with_their_recipe():
