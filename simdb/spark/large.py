@@ -129,7 +129,7 @@ def _exact(recipe: Recipe) -> Recipe:
 @contextmanager
 def _collection(recipe: Recipe, *, exact: bool) -> Iterator[Collection]:
     """Make a collection on the task's disk, gone at the end."""
-    own = _exact(recipe) if exact else replace(recipe, exact_floor=None)
+    own = _exact(recipe) if exact else replace(recipe, exact_floor=None, containment=False)
     disks = os.environ.get("SPARK_LOCAL_DIRS", "")  # as Spark tells its workers
     where = disks.partition(",")[0] or None
     with (

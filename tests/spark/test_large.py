@@ -17,7 +17,7 @@ from simdb.errors import UsageError
 from simdb.spark import large
 from simdb.steps import deciding
 from simdb.steps.reference import Reference
-from tests.steps.test_reference import SERVED, table_of
+from tests.steps.test_reference import SERVED, dropped_by, table_of
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,26 @@ def test_components_that_are_cut_are_decided_by_a_store_as_in_memory(
     assert (plan.dedupe(table), plan.groups(table)) == expected
     assert {*places} == {tmp_path}
     assert not list(tmp_path.iterdir())
+
+
+def test_a_component_of_a_recipe_with_containment_is_decided_as_its_collection_does(tmp_path):
+    case = SERVED["set"]
+    many = case.many(np.random.default_rng(3))
+    items = [*many[:10], *many[60:70], *many[:2]]  # near copies, and copies
+    recipe = simdb.Recipe.of(case.kind, **case.bound, exact_floor=0.2, containment=True, seed=1)
+    with simdb.open(tmp_path / "s.simdb", threads=1, sync="batch") as db:
+        dropped = dropped_by(db.collection("kept", recipe=recipe), items)
+        whole = db.collection("whole", recipe=recipe)
+        whole.add_many(enumerate(items))
+        groups = [group.keys for group in whole.groups(guarantee="probable")]
+    (encoded,) = steps.encode(recipe, table_of(case.kind, items).to_batches())
+    ones, none = np.zeros(len(items), np.int64), np.full(len(items), -1)
+    rows = steps.GATHERED.batch(ones, np.arange(len(items)), none, encoded["item"])
+    (removed,) = large.dedupe(recipe, [rows], largest=0)
+    (grouped,) = large.groups(recipe, [rows], largest=0)
+    assert sorted(zip(*removed.to_pydict().values(), strict=True)) == dropped != []
+    pairs = sorted((key, keys[0]) for keys in groups for key in keys)
+    assert sorted(zip(*grouped.to_pydict().values(), strict=True)) == pairs != []
 
 
 def test_a_component_that_is_not_sorted_is_refused():
