@@ -97,16 +97,18 @@ def spark(
     """
     del verb  # there is one
     from simdb import spark as on_spark
-    from simdb.spark.frames import exists, literal, write_all
+    from simdb.spark.frames import exists, literal, require_apart, write_all
     from simdb.spark.sessions import column, plain_errors
 
+    written = [output] if removed is None else [removed, output]
+    require_apart([work, *written], inputs)
     kind = described.new()
     item = item_field or kind.name
     # What spark-submit has started knows its master.
     submitted = master is None and "PYSPARK_GATEWAY_PORT" in os.environ
     session: Any = on_spark.session(submitted=submitted, master=master, memory=memory)
     with plain_errors():
-        for folder in filter(None, (output, removed)):
+        for folder in written:
             if exists(session, folder):
                 raise UsageError(f"{folder} already exists: name another folder, or remove it")
         read = session.read.parquet(*inputs)
@@ -132,8 +134,7 @@ def spark(
             bad = on_spark.problems(session, work)
             away = away.unionByName(bad.select(bad["key"].alias(id_field)))
         kept = read.join(away, id_field, "left_anti").select(*map(column, read.columns))
-        written = {output: kept} if removed is None else {removed: dropped, output: kept}
-        write_all(written)
+        write_all(dict(zip(written, [dropped, kept][-len(written) :], strict=True)))
         counts = {"rows": read.count(), "kept": session.read.parquet(literal(output)).count()}
     told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
     telling.tell({**counts, "output": output}, told)

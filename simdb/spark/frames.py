@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain, permutations, product
+from pathlib import Path
 from typing import Any
 
 from simdb import arrow
@@ -125,6 +128,25 @@ def folder_of(work: object) -> str:
     return folder
 
 
+def require_apart(folders: Sequence[str], inputs: Iterable[str] = ()) -> None:
+    """Raise UsageError if a folder is another, or holds it or an input: what befalls one, does all.
+
+    Known by their names, and links on this machine: nothing asks Spark.
+    """
+    for outer, inner in chain(permutations(folders, 2), product(folders, inputs)):
+        whole, part = _spelled(outer), _spelled(inner)
+        if part == whole or part.startswith(f"{whole}/"):
+            how = "is" if part == whole else "lies in"
+            raise UsageError(f"{inner} {how} {outer}: name another folder, outside of it")
+
+
+def _spelled(path: str) -> str:
+    """Return a path in the one spelling of all that name the same."""
+    path = re.sub(r"^(file:)?/+", "/", folder_of(path))
+    of_a_service = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path)
+    return posixpath.normpath(path) if of_a_service else str(Path(path).resolve())
+
+
 class Stages:
     """Frames below a folder: each is made once, and taken from there by a run that comes again.
 
@@ -190,8 +212,8 @@ class Stages:
 def write_all(frames: Mapping[str, Any]) -> None:
     """Write frames as Parquet into new folders; where one fails, none of them stays.
 
-    Over Spark Connect, which has no call that removes a folder, a note of the error names those
-    that stay.
+    A folder that another program has made by then is not touched. Over Spark Connect, which has no
+    call that removes a folder, a note of the error names those that stay.
     """
     begun: list[str] = []
     try:
@@ -199,6 +221,8 @@ def write_all(frames: Mapping[str, Any]) -> None:
             begun.append(path)
             frame.write.mode("errorifexists").parquet(path)
     except BaseException as error:
+        if "PATH_ALREADY_EXISTS" in str(error):
+            begun.pop()  # another program has made it
         for path in begun:
             if not _removed(frames[path].sparkSession, path):
                 error.add_note(f"{path} is not whole, or of no use alone: remove it")

@@ -11,6 +11,7 @@ import tempfile
 from functools import partial
 from types import ModuleType
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -227,6 +228,10 @@ def test_a_folder_of_another_version_is_refused_and_a_failed_write_leaves_nothin
     with pytest.raises(ConfigurationError, match="another version of simdb"):
         frames.Stages(spark, str(tmp_path / "work"), "1f2e probable id text id 1")
     fails = made.selectExpr("raise_error(made_by) as made_by")
+    other = tmp_path / "work"
+    with pytest.raises(Exception, match="already exists"):
+        frames.write_all({str(tmp_path / "first"): made, str(other): made})
+    assert [(other / "manifest").exists(), (tmp_path / "first").exists()] == [True, False]
     folders = [tmp_path / "removed", tmp_path / "kept"]
     with pytest.raises(Exception, match="1f2e probable"):
         frames.write_all(dict(zip(map(str, folders), (made, fails), strict=True)))
@@ -363,6 +368,42 @@ def test_a_folder_is_asked_for_files_of_others_before_anything_is_written(monkey
     with pytest.raises(ConfigurationError, match="holds files that simdb has not made"):
         frames.Stages(None, "w/run[1]", "a run")
     assert asked == [r"w/run\[1\]/manifest", r"w/run\[1\]/[!._m]*"]
+
+
+def test_folders_that_hold_one_another_or_an_input_are_refused_before_anything_runs(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    out, work = tmp_path / "out", tmp_path / "work"
+    for options, says in (
+        (("-o", out, "--work", out), "is"),
+        (("-o", out, "--work", f"{out}/w"), "lies in"),
+        (("-o", work / "kept", "--work", work), "lies in"),
+        (("-o", out, "--work", work, "--removed", f"file://{out}/"), "is"),
+        (("-o", out, "--work", work, "--removed", tmp_path / "link" / "r"), "lies in"),
+        (("-o", out, "--work", work, "--removed", work / "dropped"), "lies in"),
+        (("-o", out, "--work", tmp_path), "lies in"),
+        (("-o", out, "--work", tmp_path / "in" / ".."), "lies in"),
+        (("-o", "", "--work", work), "names no folder"),
+    ):
+        told = run("spark", "dedupe", tmp_path / "in", *options)
+        assert (told.exit_code, says in told.stderr) == (2, True), told.stderr
+    frames.require_apart(["s3a://b/out", "s3a://b/out2", "/b/out", "out"], ["s3a://b", "b/*.x"])
+    with pytest.raises(UsageError, match="lies in"):
+        frames.require_apart(["s3a://b/out", "s3a://b//x/../out/w/"])
+
+
+def test_a_folder_that_another_program_has_made_meanwhile_stays(monkeypatch):
+    def frame(error: Exception | None = None) -> Any:
+        made = Mock()
+        made.write.mode.return_value.parquet.side_effect = error
+        return made
+
+    there = RuntimeError("[PATH_ALREADY_EXISTS] Path file:/b already exists.")
+    for error, gone in ((there, ["a"]), (RuntimeError("no space"), ["a", "b"])):
+        removed = Mock()
+        monkeypatch.setattr(frames, "_removed", removed)
+        with pytest.raises(RuntimeError):
+            frames.write_all({"a": frame(), "b": frame(error)})
+        assert [call.args[1] for call in removed.call_args_list] == gone
 
 
 def test_steps_are_sent_with_their_recipe():
