@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "spark",
+        "spark/sessions.py",
+        "        if is_up():\n",
+        "        if number:\n",
+        "tests/spark/test_spark.py -k waits_until_java",
+    ),
+    Fault(
+        "spark",
         "cli/spark.py",
         "require_apart([work, *written], inputs)",
         "require_apart([work, output], inputs)",

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 import simdb.errors
@@ -77,11 +79,43 @@ def local_session(
     for name, value in chosen.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        context = library("pyspark").SparkContext
+        with _without_interrupts(lambda: getattr(context, "_gateway", None) is not None):
+            return builder.getOrCreate()
     except Exception as error:
         if "JAVA_GATEWAY" in str(error):
             raise ConfigurationError(f"Spark's Java does not start: {error}") from error
         raise
+
+
+@contextmanager
+def _without_interrupts(is_up: Callable[[], bool]) -> Iterator[None]:
+    """Hold back what raises KeyboardInterrupt until Java is up: amid its start it would never end.
+
+    One that came before is raised at the end.
+    """
+    held: list[int] = []
+    own: dict[int, Callable[[int, FrameType | None], Any]] = {}
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        if is_up():
+            own[number](number, frame)
+        held.append(number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                own[number] = handler
+                signal.signal(number, hold)
+    try:
+        yield
+    finally:
+        for known, handler in own.items():
+            if signal.getsignal(known) is hold:  # unless Spark has put its own there
+                signal.signal(known, handler)
+        if held:
+            signal.raise_signal(held[0])
 
 
 def session(*, submitted: bool, master: str | None, memory: str) -> Any:

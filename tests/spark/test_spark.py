@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle  # noqa: TID251 - as Spark sends steps to its workers
+import signal
 import tempfile
 from functools import partial
 from types import ModuleType
@@ -328,6 +329,22 @@ def test_without_java_or_pyspark_the_error_says_what_to_install(monkeypatch, tmp
     monkeypatch.setattr(sessions, "import_module", missing)
     with pytest.raises(MissingExtraError, match=r"simdb-store\[spark\]"):
         sessions.library()
+
+
+def test_an_interruption_waits_until_java_is_up():
+    before = signal.getsignal(signal.SIGINT)
+    reached = []
+
+    def start(*, is_up: bool) -> None:
+        with sessions._without_interrupts(lambda: is_up):
+            signal.raise_signal(signal.SIGINT)
+            reached.append(is_up)
+
+    for is_up in (False, True):
+        with pytest.raises(KeyboardInterrupt):
+            start(is_up=is_up)
+        assert signal.getsignal(signal.SIGINT) is before
+    assert reached == [False]
 
 
 def test_an_error_of_a_task_is_raised_as_what_it_is():
