@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, permutations, product
 from pathlib import Path
+from threading import Event
+from time import monotonic, sleep
 from typing import Any
 
 from simdb import arrow
@@ -21,6 +23,8 @@ from simdb.steps.schemas import Schema
 
 BITS_OF_ROWS = 40  # of a place in files
 MOST_FILES = 2**22
+PATIENCE = 30.0  # seconds for tasks that were cancelled, until a folder is left as it is
+A_MOMENT = 0.1  # seconds
 _TYPES = {"int64": "bigint", "int32": "int", "double": "double", "binary": "binary"}
 PLAN = 3  # of the stages: those of another are not understood
 _MANIFEST = "made_by string"
@@ -219,7 +223,7 @@ def write_all(frames: Mapping[str, Any]) -> None:
     try:
         for path, frame in frames.items():
             begun.append(path)
-            frame.write.mode("errorifexists").parquet(path)
+            _written(frame, path)
     except BaseException as error:
         if "PATH_ALREADY_EXISTS" in str(error):
             begun.pop()  # another program has made it
@@ -229,16 +233,57 @@ def write_all(frames: Mapping[str, Any]) -> None:
         raise
 
 
+def _written(frame: Any, path: str) -> None:
+    """Write a frame into a new folder; when it is interrupted, what is under way ends before.
+
+    So it is a thread that waits for Spark, and this one for that.
+    """
+    failed: list[BaseException] = []
+    ended = Event()  # Python 3.11 takes a thread whose join was interrupted for ended
+
+    def write() -> None:
+        try:
+            frame.write.mode("errorifexists").parquet(path)
+        except BaseException as error:  # noqa: BLE001 - raised below
+            failed.append(error)
+        ended.set()
+
+    spark = frame.sparkSession
+    thread = library("pyspark").InheritableThread(write, session=spark, daemon=True)
+    try:
+        thread.start()
+        ended.wait()
+    except BaseException:
+        late = monotonic() + PATIENCE
+        while not ended.wait(A_MOMENT) and monotonic() < late:
+            spark.interruptAll()  # also what has begun only now
+        raise
+    if failed:
+        raise failed[0]
+
+
 def _removed(spark: Any, path: str) -> bool:
-    """Remove a folder, and tell whether that was possible."""
+    """Remove a folder, once no task can write there any more; tell whether that was possible."""
     java = getattr(spark, "_jvm", None)
     if java is None:
         return not exists(spark, path)
     place = java.org.apache.hadoop.fs.Path(path)
-    settings = spark._jsparkSession.sessionState().newHadoopConf()
+    files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
     with_all_below = True
-    place.getFileSystem(settings).delete(place, with_all_below)
-    return True
+    late = monotonic() + PATIENCE
+    while monotonic() < late:
+        was_busy = _is_busy(spark)  # before it is deleted: who works yet may make it again
+        files.delete(place, with_all_below)
+        if not (was_busy or files.exists(place)):
+            return True
+        sleep(A_MOMENT)
+    return False
+
+
+def _is_busy(spark: Any) -> bool:
+    """Whether tasks run, of a job that has failed or was cancelled too."""
+    executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+    return any(executor.numRunningTasks() for executor in executors)
 
 
 def exists(spark: Any, path: str, below: str = "") -> bool:

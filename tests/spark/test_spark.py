@@ -10,6 +10,7 @@ import pickle  # noqa: TID251 - as Spark sends steps to its workers
 import signal
 import tempfile
 from functools import partial
+from threading import Event, Thread, get_ident
 from types import ModuleType
 from typing import Any
 from unittest.mock import Mock
@@ -408,6 +409,35 @@ def test_folders_that_hold_one_another_or_an_input_are_refused_before_anything_r
         frames.require_apart(["s3a://b/out", "s3a://b//x/../out/w/"])
 
 
+@pytest.fixture
+def plain_threads(monkeypatch):
+    """Let frames be written in threads as Python makes them, which need no Spark."""
+
+    def plain(write: Any, *, session: Any, daemon: bool) -> Thread:
+        return Thread(target=write, daemon=daemon)
+
+    monkeypatch.setattr(frames, "library", Mock(return_value=Mock(InheritableThread=plain)))
+
+
+@pytest.mark.usefixtures("plain_threads")
+def test_a_write_that_is_interrupted_has_ended_before_its_folder_is_removed(monkeypatch):
+    main, cancelled, frame = get_ident(), Event(), Mock()
+    order: list[str] = []
+
+    def write(path: str) -> None:
+        signal.pthread_kill(main, signal.SIGINT)
+        cancelled.wait(60)
+        order.append("written")
+
+    frame.write.mode.return_value.parquet.side_effect = write
+    frame.sparkSession.interruptAll.side_effect = cancelled.set
+    monkeypatch.setattr(frames, "_removed", lambda spark, path: order.append(path))
+    with pytest.raises(KeyboardInterrupt):
+        frames.write_all({"a": frame})
+    assert order == ["written", "a"]
+
+
+@pytest.mark.usefixtures("plain_threads")
 def test_a_folder_that_another_program_has_made_meanwhile_stays(monkeypatch):
     def frame(error: Exception | None = None) -> Any:
         made = Mock()
