@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "spark",
+        "spark/stores.py",
+        "        rmtree(target)\n",
+        "        pass\n",
+        "tests/spark/test_spark.py -k leave_no_folder",
+    ),
+    Fault(
+        "spark",
         "spark/frames.py",
         "spark.interruptAll()  # also what has begun only now\n        raise",
         "break\n        raise",

@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
+from shutil import rmtree
 from typing import Any, Literal
 
 from simdb import arrow
+from simdb.arguments import short
 from simdb.collection import Collection, CollectionView
-from simdb.errors import UsageError
+from simdb.errors import UsageError, WrongTypeError
 from simdb.results import AddReport
 from simdb.spark.answers import require_choice, require_good, require_keys, sign
 from simdb.spark.frames import Stages, literal
@@ -19,19 +21,26 @@ from simdb.spark.sessions import column
 def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
     """Return the rows of a collection as a frame: ``key``, ``item`` and ``metadata``.
 
-    They are written as Parquet into a new folder that the workers can read. With
-    ``collection.recipe()`` a frame is joined with them as the store would join it.
+    They are written as Parquet into a new folder that the workers can read; if this fails, the
+    folder goes again. With ``collection.recipe()`` a frame is joined with them as the store would
+    join it.
     """
     target = Path(folder)
+    library = arrow.library()
+    if not isinstance(collection, CollectionView):
+        raise WrongTypeError(f"give a collection of simdb, not {short(collection)}")
     if target.exists():
         raise UsageError(f"{target} already exists; name a new folder")
     target.mkdir(parents=True)
-    library = arrow.library()
-    reader = library.RecordBatchReader.from_stream(collection)
-    with arrow.parquet().ParquetWriter(target / "items.parquet", reader.schema) as file:
-        for batch in reader:
-            file.write_batch(batch)
-    return spark.read.parquet(literal(str(target)))
+    try:
+        reader = library.RecordBatchReader.from_stream(collection)
+        with arrow.parquet().ParquetWriter(target / "items.parquet", reader.schema) as file:
+            for batch in reader:
+                file.write_batch(batch)
+        return spark.read.parquet(literal(str(target)))
+    except BaseException:
+        rmtree(target)
+        raise
 
 
 def to_store(

@@ -368,6 +368,17 @@ def test_an_error_of_a_task_is_raised_as_what_it_is():
             raise RuntimeError(other)
 
 
+def test_rows_of_a_store_that_are_not_written_leave_no_folder(tmp_path):
+    wrong: Any = "a name"
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        mixed = db.collection("c", simdb.Set(), threshold=0.5)
+        mixed.add_many([(1, [1, 2]), ("a", [1, 2])])
+        for collection, says in ((mixed, "no one Arrow column"), (wrong, "a collection of simdb")):
+            with pytest.raises(UsageError, match=says):
+                simdb.spark.from_store(None, collection, str(tmp_path / "stored"))
+            assert not (tmp_path / "stored").exists()
+
+
 def test_the_root_of_all_is_no_folder_for_stages():
     for root in ("", "/", "//", "file:///"):
         with pytest.raises(UsageError, match="names no folder"):
