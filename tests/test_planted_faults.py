@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/failures.py",
+        "words.append(flag)",
+        'words.append("--" + argument)',
+        "tests/spark/test_spark.py -k skips_bad_rows",
+    ),
+    Fault(
+        "spark",
+        "spark/sessions.py",
+        '(re.compile(r"Parent path is not',
+        '(re.compile(r"Parent folder is not',
+        "tests/spark/test_spark.py -k error_of_a_task",
+    ),
+    Fault(
         "spark",
         "spark/stores.py",
         "        rmtree(target)\n",

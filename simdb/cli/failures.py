@@ -36,6 +36,7 @@ _WRAPPING = (SystemError, RuntimeError)
 _OUTPUT_FAILED = {errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 # The commands that are methods which remedies name.
 _COMMANDS = {"rebuild": "simdb rebuild"}
+_FLAGS = {("guarantee", "exact"): "--exact", ("on_bad", "skip"): "--skip-bad"}
 # Under these a context keeps what a command is about, for commands that an error names.
 STORE, COLLECTION = "simdb.store", "simdb.collection"
 
@@ -187,8 +188,9 @@ def _command_line(remedy: Remedy, about: Mapping[str, str]) -> str:
         names = (about.get(STORE, "STORE"), about.get(COLLECTION, "COLLECTION"))
         words = [_COMMANDS[remedy.method], *map(shlex.quote, names)]
     for argument, value in remedy.arguments:
-        if (argument, value) == ("guarantee", "exact"):
-            words.append("--exact")
+        flag = _FLAGS.get((argument, str(value)))
+        if flag is not None:
+            words.append(flag)
             continue
         words.append(f"--{argument.replace('_', '-')}")
         if value is not True:

@@ -97,6 +97,7 @@ def spark(
     """
     del verb  # there is one
     from simdb import spark as on_spark
+    from simdb.spark.answers import require_columns
     from simdb.spark.frames import exists, literal, require_apart, write_all
     from simdb.spark.sessions import column, plain_errors
 
@@ -112,6 +113,7 @@ def spark(
             if exists(session, folder):
                 raise UsageError(f"{folder} already exists: name another folder, or remove it")
         read = session.read.parquet(*inputs)
+        require_columns(read, id_field, item)  # before there is one of the command's own
         frame, place = read, order
         if place is None:
             place = _PLACE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +13,7 @@ import numpy as np
 
 from simdb import arrow, steps
 from simdb.arguments import require_whole
-from simdb.errors import BadItemError, ConfigurationError, UsageError, WrongTypeError
+from simdb.errors import BadItemError, ConfigurationError, Remedy, UsageError, WrongTypeError
 from simdb.exact.thresholds import ThresholdLike
 from simdb.kinds import Kind
 from simdb.recipe import Recipe, require_recipe
@@ -187,7 +188,7 @@ def sign(frame: Any, recipe: Recipe, *, key: str, item: str) -> Any:
     A bad item has no signature and a ``problem``.
     """
     steps.require_served(require_recipe(recipe))
-    _require_frame(frame)
+    require_columns(frame, key, item)
     found = _signed(frame, recipe, (key, item, key), exact=False, side=0)
     return found.select("key", "signature", "problem")
 
@@ -242,7 +243,8 @@ class _Run:
         key, item, order = columns
         named: tuple[str, str, str] = (key, item, order or key)
         for frame in frames:
-            _require_columns(frame, named)
+            require_columns(frame, *named)
+            _require_order(frame, named[2])
         stages = Stages(
             frames[0].sparkSession,
             work,
@@ -549,14 +551,22 @@ def _require_frame(frame: Any) -> None:
         )
 
 
-def _require_columns(frame: Any, named: tuple[str, ...]) -> None:
+def require_columns(frame: Any, key: str, *others: str) -> None:
+    """Raise UsageError unless a frame has columns, the first of them one of keys."""
     _require_frame(frame)
-    absent = [name for name in named if name not in frame.columns]
+    absent = [name for name in (key, *others) if name not in frame.columns]
     if absent:
         raise UsageError(f"there is no column {absent[0]!r}; there are: {', '.join(frame.columns)}")
-    of_keys = dict(frame.dtypes)[named[0]]
+    of_keys = dict(frame.dtypes)[key]
     if of_keys not in (*_WHOLE, "string"):
-        raise UsageError(f"keys are whole numbers or texts: {named[0]!r} is {of_keys}")
+        raise UsageError(f"keys are whole numbers or texts: {key!r} is {of_keys}")
+
+
+def _require_order(frame: Any, name: str) -> None:
+    """Raise UsageError for a column by which Spark cannot sort."""
+    kind = dict(frame.dtypes)[name]
+    if re.search(r"\b(map<|variant\b)", kind):
+        raise UsageError(f"rows cannot be ordered by {name!r}: it is {kind}")
 
 
 def require_choice(on_bad: object) -> None:
@@ -605,10 +615,8 @@ def require_good(signed: Any, *, skip: bool) -> None:
     found = wrong.limit(LISTED).collect()
     if found:
         shown = "; ".join(f"{row['key']!r}: {row['problem']}" for row in found)
-        raise BadItemError(
-            f"{wrong.count():,} items cannot be stored; of the key {shown} (on_bad='skip' leaves "
-            "them out)"
-        )
+        error = BadItemError(f"{wrong.count():,} items cannot be stored; of the key {shown}")
+        raise error.helped_by([Remedy("on_bad", "skip", "leaves them out")])
 
 
 def _signed(

@@ -193,7 +193,8 @@ class Stages:
                     "a new folder"
                 )
             told = spark.createDataFrame([(made_by,)], _MANIFEST)
-            told.coalesce(1).write.mode("append").parquet(manifest)
+            with plain_errors():
+                told.coalesce(1).write.mode("append").parquet(manifest)
 
     def path(self, name: str) -> str:
         """Return where a stage is."""

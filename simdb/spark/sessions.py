@@ -18,7 +18,14 @@ import simdb.errors
 from simdb.errors import ConfigurationError, SimdbError, UsageError
 from simdb.extras import of_extra
 
-_NO_PARQUET = re.compile(r"(\S+) is not a Parquet file")
+_DAMAGED = "cannot be read as Parquet: it may be damaged, or cut off"
+# What Spark says of a path, and what is wrong with it.
+_WRONG = (
+    (re.compile(r"(\S+) is not a Parquet file"), "is not a Parquet file"),
+    (re.compile(r"Encountered error while reading file (.+?)\. +(?:Could|SQLSTATE)"), _DAMAGED),
+    (re.compile(r"Parent path is not a directory: (\S+)"), "is not a folder"),
+    (re.compile(r"Mkdirs failed to create (\S+?)(?:/_temporary\S*)?(?:\s|$)"), "cannot be written"),
+)
 _TOLD = re.compile(r"simdb\.errors\.(\w+): (.*?)(?:\n|$)")
 _PATH = re.compile(
     r"\[(?:PATH_NOT_FOUND|PATH_ALREADY_EXISTS)\] (.*?)\.(?: Set mode| SQLSTATE|\n|$)"
@@ -141,7 +148,7 @@ def require_java() -> None:
 def plain_errors() -> Iterator[None]:
     """Raise errors of simdb that a task has raised as what they are, not as Spark tells them.
 
-    A path that is missing, or there already, or of no Parquet file, is a UsageError.
+    A path that is missing, or there already, or cannot be read or written, is a UsageError.
     """
     try:
         yield
@@ -151,9 +158,12 @@ def plain_errors() -> Iterator[None]:
         path = _PATH.search(str(error))
         if path is not None:
             raise UsageError(path[1]) from error
-        other = _NO_PARQUET.search(str(error))
-        if other is not None:
-            raise UsageError(f"{other[1]} is not a Parquet file") from error
+        if "[UNABLE_TO_INFER_SCHEMA]" in str(error):
+            raise UsageError("the input has no Parquet file, or only empty ones") from error
+        for said, wrong in _WRONG:
+            other = said.search(str(error))
+            if other is not None:
+                raise UsageError(f"{other[1]} {wrong}") from error
         told = _TOLD.search(str(error))
         kind = getattr(simdb.errors, told[1], None) if told else None
         if told is None or not (isinstance(kind, type) and issubclass(kind, SimdbError)):

@@ -13,7 +13,13 @@ from simdb.arguments import short
 from simdb.collection import Collection, CollectionView
 from simdb.errors import UsageError, WrongTypeError
 from simdb.results import AddReport
-from simdb.spark.answers import require_choice, require_good, require_keys, sign
+from simdb.spark.answers import (
+    require_choice,
+    require_columns,
+    require_good,
+    require_keys,
+    sign,
+)
 from simdb.spark.frames import Stages, literal
 from simdb.spark.sessions import column
 
@@ -27,8 +33,7 @@ def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
     """
     target = Path(folder)
     library = arrow.library()
-    if not isinstance(collection, CollectionView):
-        raise WrongTypeError(f"give a collection of simdb, not {short(collection)}")
+    _require_collection(collection)
     if target.exists():
         raise UsageError(f"{target} already exists; name a new folder")
     target.mkdir(parents=True)
@@ -41,6 +46,12 @@ def from_store(spark: Any, collection: CollectionView, folder: str) -> Any:
     except BaseException:
         rmtree(target)
         raise
+
+
+def _require_collection(collection: object) -> None:
+    """Raise WrongTypeError for what is no collection."""
+    if not isinstance(collection, CollectionView):
+        raise WrongTypeError(f"give a collection of simdb, not {short(collection)}")
 
 
 def to_store(
@@ -66,6 +77,8 @@ def to_store(
         BadItemError: items cannot be stored; the message names their keys.
     """
     require_choice(on_bad)
+    _require_collection(collection)
+    require_columns(frame, key, item)
     recipe = collection.recipe()
     stages = Stages(frame.sparkSession, work, f"{recipe.fingerprint} to_store {key} {item}")
 

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 import simdb
 import simdb.spark
 from simdb import steps
+from simdb.cli.failures import in_options
 from simdb.errors import BadItemError, ConfigurationError, MissingExtraError, UsageError
 from simdb.spark import frames, sessions
 from simdb.spark.answers import are_numbers, spans_of
@@ -198,8 +199,9 @@ def test_what_cannot_be_answered_is_told_as_what_it_is(spark, tmp_path):
 
     with pytest.raises(UsageError, match="null"):
         asked([(None, [1, 2]), (1, [3])])
-    with pytest.raises(BadItemError, match="1 items cannot be stored; of the key 2"):
+    with pytest.raises(BadItemError, match="1 items cannot be stored; of the key 2") as bad:
         asked([(1, [1, 2]), (2, None), (3, [1, 2]), (4, [7])])
+    assert str(bad.value).endswith("; on_bad='skip' leaves them out")
     work = str(tmp_path / "empty")
     empty = spark.createDataFrame([], "id string, elements array<bigint>")
     with pytest.raises(UsageError, match="no column 'none'"):
@@ -217,6 +219,23 @@ def test_what_cannot_be_answered_is_told_as_what_it_is(spark, tmp_path):
         own = kind if "seed" in told else None
         with pytest.raises(simdb.UsageError, match=problem):
             simdb.spark.pairs(frame, own, **{**columns, "work": work, **told})
+    mapped = empty.selectExpr("*", "map('a', id) as places")
+    with pytest.raises(UsageError, match="cannot be ordered by 'places': it is map<string,string>"):
+        simdb.spark.dedupe(mapped, kind, **columns, order="places", work=work, seed=1)
+    for wrong in ({"key": "none"}, {"item": "none"}):
+        with pytest.raises(UsageError, match="no column 'none'; there are: id, elements"):
+            simdb.spark.sign(empty, simdb.Recipe.of(kind, seed=1), **{**columns, **wrong})
+    with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
+        stored: Any = db.collection("c", kind, threshold=0.5)
+        of_none: Any = {**columns, "item": "none", "work": work}
+        wrongly: list[tuple[Any, Any, str]] = [
+            (empty, stored, "no column 'none'"),
+            ([1], stored, "a DataFrame of Spark, not builtins.list"),
+            (empty, "c", "a collection of simdb, not 'c'"),
+        ]
+        for given, into, problem in wrongly:
+            with pytest.raises(UsageError, match=problem):
+                simdb.spark.to_store(given, into, **of_none)
     with pytest.raises(UsageError, match=r"none/signed$"):
         simdb.spark.problems(spark, str(tmp_path / "none"))
     with pytest.raises(simdb.WrongTypeError, match="a DataFrame of Spark"):
@@ -332,6 +351,14 @@ def test_without_java_or_pyspark_the_error_says_what_to_install(monkeypatch, tmp
         sessions.library()
 
 
+def test_a_command_names_the_option_that_skips_bad_rows():
+    error = BadItemError("bad").helped_by([simdb.errors.Remedy("on_bad", "skip", "leaves it out")])
+    assert (str(error), in_options(error)) == (
+        "bad; on_bad='skip' leaves it out",
+        "bad; --skip-bad leaves it out",
+    )
+
+
 def test_an_interruption_waits_until_java_is_up():
     before = signal.getsignal(signal.SIGINT)
     reached = []
@@ -359,10 +386,25 @@ def test_an_error_of_a_task_is_raised_as_what_it_is():
     for text in paths:
         with pytest.raises(UsageError, match=r"/a\.b( already exists)?$"), sessions.plain_errors():
             raise RuntimeError(text)
-    told = "java.lang.RuntimeException: file:/a.jsonl is not a Parquet file. Expected magic number"
-    with pytest.raises(UsageError, match=r"^file:/a\.jsonl is not a Parquet file$"):  # noqa: SIM117
-        with sessions.plain_errors():
-            raise RuntimeError(told)
+    for text, says in (
+        ("file:/a is not a Parquet file. Expected magic number", "file:/a is not a Parquet file"),
+        (
+            "[FAILED_READ_FILE] Encountered error while reading file file:/a b.  SQLSTATE: KD",
+            "a b c",
+        ),
+        (
+            "Encountered error while reading file file:/a b. Could not read footer.",
+            "a b cannot be r",
+        ),
+        ("Parent path is not a directory: file:/a\n at", "file:/a is not a folder"),
+        (
+            "Mkdirs failed to create file:/a/_temporary/0 (exists=false)",
+            "file:/a cannot be written",
+        ),
+        ("[UNABLE_TO_INFER_SCHEMA] Unable to infer schema for Parquet.", "no Parquet file"),
+    ):
+        with pytest.raises(UsageError, match=says), sessions.plain_errors():
+            raise RuntimeError(text)
     for other in ("simdb.errors.Nothing: x", "boom"):
         with pytest.raises(RuntimeError), sessions.plain_errors():
             raise RuntimeError(other)
