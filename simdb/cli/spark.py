@@ -138,5 +138,8 @@ def spark(
         kept = read.join(away, id_field, "left_anti").select(*map(column, read.columns))
         write_all(dict(zip(written, [dropped, kept][-len(written) :], strict=True)))
         counts = {"rows": read.count(), "kept": session.read.parquet(literal(output)).count()}
-    told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
+        told = f"{counts['rows']:,} rows, {counts['kept']:,} of them kept in {output}"
+        if skip_bad:
+            counts["bad"] = bad.count()
+            told += f"; {counts['bad']:,} could not be stored and were left out"
     telling.tell({**counts, "output": output}, told)

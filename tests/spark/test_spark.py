@@ -291,12 +291,13 @@ def test_the_command_keeps_what_the_embedded_command_keeps(spark, rows, tmp_path
     files = tmp_path / "in"
     files.mkdir()
     for number, part in enumerate((slice(0, 50), slice(50, None))):
-        table = pa.table({"text": items[part], "id": keys[part], "a.b": keys[part]})
+        given, own = [*items[part], None], [*keys[part], f"bad {number}"]
+        table = pa.table({"text": given, "id": own, "a.b": own})
         pa.parquet.write_table(table, files / f"{number}.parquet")
     out, removed = tmp_path / "out", tmp_path / "removed"
     told = done(
         *("spark", "dedupe", files, "-o", out, "--removed", removed, "--work", tmp_path / "work"),
-        *("--exact", "--threshold", 0.5, "--json"),
+        *("--exact", "--threshold", 0.5, "--json", "--skip-bad"),
     )
     with simdb.open(tmp_path / "s.simdb", sync="batch") as db:
         kept = db.collection("c", simdb.Text(), threshold=None, exact_floor=0.5)
@@ -305,7 +306,9 @@ def test_the_command_keeps_what_the_embedded_command_keeps(spark, rows, tmp_path
     read = spark.read.parquet(str(out))
     assert read.columns == ["text", "id", "a.b"]
     assert sorted(row["id"] for row in read.collect()) == expected
-    assert json.loads(told.stdout)["kept"] == len(expected) < len(keys)
+    counts = {"rows": len(keys) + 2, "kept": len(expected), "bad": 2, "output": str(out)}
+    assert json.loads(told.stdout) == counts
+    assert len(expected) < len(keys)
     assert spark.read.parquet(str(removed)).count() == len(keys) - len(expected)
     # Told at once, before anything is read or made.
     for taken in (("-o", out), ("-o", tmp_path / "new", "--removed", removed)):
