@@ -278,7 +278,7 @@ def _removed(spark: Any, path: str) -> bool:
         if not (was_busy or files.exists(place)):
             return True
         sleep(A_MOMENT)
-    return False
+    return not files.exists(place)
 
 
 def _is_busy(spark: Any) -> bool:

@@ -107,7 +107,8 @@ def _without_interrupts(is_up: Callable[[], bool]) -> Iterator[None]:
     def hold(number: int, frame: FrameType | None) -> None:
         if is_up():
             own[number](number, frame)
-        held.append(number)
+        else:
+            held.append(number)
 
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
