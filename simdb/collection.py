@@ -146,10 +146,13 @@ class _Opening(AbstractContextManager[Opened]):
         self._reading = self._view._reading()
         transaction = self._reading.__enter__()
         try:
-            return self._view._opened_in(transaction, self._work)
+            opened = self._view._opened_in(transaction, self._work)
         except BaseException as error:
             self._reading.__exit__(type(error), error, error.__traceback__)
             raise
+        # Tasks may read on when Python's collector finds who began them to be garbage.
+        opened.reader.use = self._reading
+        return opened
 
     def __exit__(self, *raised: Any) -> None:
         self._reading.__exit__(*raised)

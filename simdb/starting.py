@@ -2,8 +2,9 @@
 
 Ctrl-C while it loads ends it at once, without a traceback: nothing has begun, and a library that is
 amid its own loading may not bear the exception. ``simdb.cli`` ends that where a command begins. It
-is so in the command's own process alone. For that this module comes before all others, and imports
-nothing that takes time. And whoever waits for kernels to be compiled is told.
+is so in the command's own process alone, and while another program of its name imports something.
+For that this module comes before all others, and imports nothing that takes time. And whoever waits
+for kernels to be compiled is told.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+_IMPORTING = "<frozen importlib", "<frozen runpy"
 INTERRUPTED = 130  # the exit code: 128 and the number of SIGINT
 
 before_compiling: list[Callable[[], None]] = []  # each is called once, and taken out
@@ -24,7 +26,7 @@ before_compiling: list[Callable[[], None]] = []  # each is called once, and take
 
 def _end(number: int, frame: FrameType | None) -> None:
     around = frame
-    while around is not None and not around.f_code.co_filename.startswith("<frozen importlib"):
+    while around is not None and not around.f_code.co_filename.startswith(_IMPORTING):
         around = around.f_back
     if around is not None or "simdb.cli" in sys.modules:
         os._exit(INTERRUPTED)

@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        return any(use() is not None for use in [*self._uses])\n",
+        "        return bool(self._uses)\n",
+        "tests/storage/test_environment.py -k without_a_word",
+    ),
+    Fault(
+        "",
+        "collection.py",
+        "        opened.reader.use = self._reading\n",
+        "",
+        "tests/database/test_snapshot.py -k who_began_it",
+    ),
+    Fault(
         "cli",
         "cli/failures.py",
         "words.append(flag)",

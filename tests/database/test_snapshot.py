@@ -62,6 +62,16 @@ def test_what_a_call_reads_in_a_snapshot_stays_until_it_ends_whoever_ends_the_sn
     assert environment.is_finished
 
 
+def test_what_a_task_reads_in_a_snapshot_stays_though_who_began_it_was_collected(database):
+    with database.snapshot() as state:
+        opening = state["c"]._opened()
+        reader = opening.__enter__().reader
+    del opening, state
+    assert len(database._handle.environment._live) == 1
+    del reader
+    assert not database._handle.environment._live
+
+
 def test_an_iterator_in_a_snapshot_that_was_closed_ends_with_an_error(database):
     with database.snapshot() as state:
         items = state["c"].items()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +301,19 @@ def test_a_use_of_a_snapshot_that_is_forgotten_keeps_nothing(path):
     del use  # as where an interrupt keeps it from being taken out
     assert environment.is_finished
     assert transaction.closed
+
+
+def test_uses_that_are_gone_without_a_word_are_none(path):
+    environment = acquire(path)
+    transaction = environment.read()
+    transaction.begin_use(use := User())
+    noted = transaction._used["uses"]
+    noted._uses = {weakref.ref(use)}  # without a call, as where an interrupt ends that
+    transaction.close()
+    del use
+    transaction.close()
+    assert not environment._live
+    environments.release(environment)
 
 
 def test_a_use_of_a_store_that_an_interrupt_kept_from_ending_is_over_when_it_is_gone(path):

@@ -198,6 +198,7 @@ class CollectionReader:
         self, transaction: ReadTransaction, number: int, index: IndexManifest | None = None
     ) -> None:
         self.transaction = transaction
+        self.use: object = None  # the block in which it reads, which is to last as long
         self.number = number
         manifest = self._read_manifest()
         if index is not None:

@@ -127,7 +127,8 @@ class Uses:
             owner.use_gone()
 
     def __bool__(self) -> bool:
-        return bool(self._uses)
+        # Not what an interrupt, or the end of both by the collector, kept from being taken out.
+        return any(use() is not None for use in [*self._uses])
 
 
 class ReadTransaction:
@@ -1707,8 +1708,9 @@ def _acquired(
         if environment is None or environment.is_finished:
             environment = Environment(path, read_only=read_only, sync=sync, map_size=map_size)
             environment.open(queue)
-            environment.users.add(user)
+            # First: what is known, and has no user yet, is closed by who opens the next.
             _registry[environment.identity] = environment
+            environment.users.add(user)
         elif environment.sync != sync or (environment.read_only and not read_only):
             raise ConfigurationError(
                 f"{path} is open in this process already, with sync={environment.sync!r} and "
