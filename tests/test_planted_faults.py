@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/scan.py",
+        "                        numbers, values = numbers[alive], values[alive]\n",
+        "",
+        "tests/answers/test_scans.py -k in_place_are_live",
+    ),
+    Fault(
         "storage",
         "storage/file/environment.py",
         "        return any(use() is not None for use in [*self._uses])\n",

@@ -206,3 +206,17 @@ def test_of_few_that_a_filter_accepts_the_deleted_are_not_found(scanned, monkeyp
     for item, answer in zip(items, found, strict=False):
         nearest = sorted(few, key=lambda key: apart(item, items[key]))
         assert [match.key for match in answer] == nearest[:5]
+
+
+def test_the_best_of_what_is_read_in_place_are_live(scanned, monkeypatch):
+    collection, (made, apart, _) = scanned
+    monkeypatch.setattr(scan, "HELD", 0)
+    monkeypatch.setattr(collection._known.signer.measure, "finds_nearest", False)
+    items = made(np.random.default_rng(6), 60)
+    collection.add_many(enumerate(items))
+    collection.delete_many([0, 2, 40])
+    live = [key for key in range(60) if key not in {0, 2, 40}]
+    found = collection.search_many(items[:3], limit=4, max_distance=150)
+    for item, answer in zip(items, found, strict=False):
+        nearest = sorted(live, key=lambda key: apart(item, items[key]))
+        assert [match.key for match in answer] == nearest[:4]
