@@ -397,10 +397,9 @@ class Database:
                 names = catalogue.names(transaction)
             except CorruptionError as error:
                 return CheckReport(0, (Problem("meta", "", str(error)),))
-            try:
-                catalogue.require_notes(transaction)
-            except CorruptionError as error:
-                problems.append(Problem("meta", "", str(error)))
+            problems += (
+                Problem("meta", "", told) for told in upkeep.check.store_problems(transaction)
+            )
             for name in names:
                 try:
                     view = CollectionView(self._handle, name, transaction)

@@ -238,16 +238,27 @@ def names(transaction: ReadTransaction) -> list[str]:
     return sorted(bytes(key[1:]).decode() for key, _ in found)
 
 
-def require_notes(transaction: ReadTransaction) -> None:
-    """Raise CorruptionError unless what is noted of all collections together can be read."""
-    _load(transaction, layout.NUMBERS_KEY)
-    garbage(transaction)
-
-
 def numbers(transaction: ReadTransaction) -> list[int]:
     """Return the numbers of all collections, also of kinds that are not known here."""
     manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)
     return [int.from_bytes(key[1:5], "big") for key, _ in manifests]
+
+
+def named_numbers(transaction: ReadTransaction) -> list[int]:
+    """Return the numbers of all collections, by their names."""
+    stored = (stored_settings(transaction, name) for name in names(transaction))
+    try:
+        return [layout.unpack(settings or b"")["number"] for settings in stored]
+    except (KeyError, TypeError) as error:
+        raise CorruptionError("the settings of a collection cannot be read") from error
+
+
+def indexes(transaction: ReadTransaction) -> list[IndexManifest]:
+    """Return what the indexes of all collections know of themselves, as ``numbers`` lists them."""
+    return [
+        Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
+        for key, value in transaction.scan(Table.META, layout.MANIFEST_PREFIX)
+    ]
 
 
 # -- changing ----------------------------------------------------------------------------------
@@ -300,9 +311,13 @@ def _store(transaction: WriteTransaction, key: bytes, payload: bytes) -> None:
     transaction.put(Table.META, key, layout.seal(Table.META, key, payload))
 
 
-def _load(transaction: ReadTransaction, key: bytes) -> list[Any]:
+def _load(transaction: ReadTransaction, key: bytes) -> Any:
     value = transaction.get(Table.META, key)
     return [] if value is None else layout.unpack(layout.unseal(Table.META, key, value))
+
+
+def _is_owner(number: object) -> bool:
+    return type(number) is int and 0 <= number <= layout.LARGEST_OWNER
 
 
 def new_index(transaction: WriteTransaction, settings: CollectionSettings) -> IndexManifest:
@@ -332,11 +347,7 @@ def new_epoch(transaction: ReadTransaction, number: int) -> EpochManifest:
 
 def new_owners(transaction: WriteTransaction, count: int, *others: IndexManifest) -> int:
     """Return the first of some new numbers of indexes and epochs; ``others`` are not stored yet."""
-    stored = [
-        Manifest.decode(layout.unseal(Table.META, bytes(key), value)).index
-        for key, value in transaction.scan(Table.META, layout.MANIFEST_PREFIX)
-    ]
-    taken = [owner for index in (*stored, *others) for owner in index.owners]
+    taken = [owner for index in (*indexes(transaction), *others) for owner in index.owners]
     return _new_numbers(transaction, _OWNERS, taken, count)
 
 
@@ -348,12 +359,22 @@ def _new_numbers(
     A number used twice would let whoever still works for the first user write to the second's
     records. Stores of earlier versions have no note: their numbers follow those that are taken.
     """
-    used: list[int] = _load(transaction, layout.NUMBERS_KEY) or [0, 0]
+    used = used_numbers(transaction)
     removed = [owner for _, owner in garbage(transaction)]
     first = 1 + max([used[which], *taken, *removed])
     used[which] = first + count - 1
+    if used[which] > layout.LARGEST_OWNER:
+        raise StorageError("no number is left for another collection or index; dump and load")
     _store(transaction, layout.NUMBERS_KEY, layout.pack(used))
     return first
+
+
+def used_numbers(transaction: ReadTransaction) -> list[int]:
+    """Return the last numbers that were given to a collection, and to an index or an epoch."""
+    used = _load(transaction, layout.NUMBERS_KEY) or [0, 0]
+    if not isinstance(used, list) or len(used) != 2 or not all(map(_is_owner, used)):
+        raise CorruptionError("what numbers collections have had cannot be read")
+    return used
 
 
 def drop(transaction: WriteTransaction, name: str) -> None:
@@ -364,9 +385,7 @@ def drop(transaction: WriteTransaction, name: str) -> None:
     labels = [bytes(key) for key, _ in transaction.scan(Table.META, layout.label_key(number))]
     for key in (layout.manifest_key(number), *layout.dictionary_keys(number), *labels):
         transaction.delete(Table.META, key)
-    # Of groups, META has records also where they were dropped.
-    owned = [(table, number) for table in (*_COLLECTION_TABLES, Table.META)]
-    add_garbage(transaction, [*owned, *index_tables(index)])
+    add_garbage(transaction, tables_of(number, index))
 
 
 def rename(transaction: WriteTransaction, name: str, new: str) -> None:
@@ -398,7 +417,23 @@ def epoch_tables(number: int) -> list[tuple[Table, int]]:
 
 def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
     """Return tables and owners whose records are to be removed."""
-    return [(Table(table), owner) for table, owner in _load(transaction, layout.GARBAGE_KEY)]
+    listed = _load(transaction, layout.GARBAGE_KEY)
+    try:
+        owned = [(Table(table), owner) for table, owner in listed]
+    except (TypeError, ValueError):
+        owned = [(Table.META, -1)]
+    if not all(_is_owner(owner) for _, owner in owned):
+        raise CorruptionError("what is to be removed cannot be read")
+    return owned
+
+
+def tables_of(number: int, index: IndexManifest) -> list[tuple[Table, int]]:
+    """Return the tables in which a collection and its index have records, and under which owners.
+
+    Of groups, META has records also where they were dropped.
+    """
+    own = [(table, number) for table in (*_COLLECTION_TABLES, Table.META)]
+    return own + index_tables(index)
 
 
 def add_garbage(transaction: WriteTransaction, owned: list[tuple[Table, int]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -21,6 +22,7 @@ from simdb.errors import (
 from simdb.ingest.postings import posting_columns
 from simdb.ingest.rows import encode_metadata
 from simdb.lsh.family import BucketKeys, mixed
+from simdb.opened import catalogue
 from simdb.opened.epochs import open_epoch
 from simdb.opened.labels import Label
 from simdb.opened.opened import Opened
@@ -33,9 +35,15 @@ from simdb.storage.collection.reader import (
     stored_signatures,
 )
 from simdb.storage.collection.tombstones import deleted, read_all
+from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader
 from simdb.storage.tables.layout import (
+    DICTIONARY_PREFIX,
+    INDEX_TABLES,
+    LABEL_PREFIX,
+    LARGEST_OWNER,
+    MANIFEST_PREFIX,
     Document,
     Table,
     dictionary_keys,
@@ -51,6 +59,43 @@ MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
 RECOMPUTED_BYTES = 4 * 2**20  # of items
 SIGNATURES_AT_ONCE = 65_536  # or fewer, where they and their keys are large
+
+
+def store_problems(transaction: ReadTransaction) -> Iterator[str]:
+    """Yield what is wrong with what is noted of all collections together.
+
+    What is damaged in a single one is for its own check to tell.
+    """
+    try:
+        used, garbage = catalogue.used_numbers(transaction), catalogue.garbage(transaction)
+    except CorruptionError as error:
+        yield str(error)
+        return
+    try:
+        numbers, indexes = catalogue.numbers(transaction), catalogue.indexes(transaction)
+        named = catalogue.named_numbers(transaction)
+    except CorruptionError:
+        return
+    if sorted(named) != numbers:
+        yield "the collections by name are not those that have a state"
+    owned = [
+        part
+        for number, index in zip(numbers, indexes, strict=True)
+        for part in catalogue.tables_of(number, index)
+    ]
+    if len(set(owned)) < len(owned):
+        yield "two collections have the same index"
+    if not set(owned).isdisjoint(garbage):
+        yield "what is in use is listed to be removed"
+    last = list(used)
+    for table, owner in (*owned, *garbage):
+        last[table in INDEX_TABLES] = max(last[table in INDEX_TABLES], owner)
+    for table in Table:
+        after = owner_prefix(min(last[table in INDEX_TABLES] + 1, LARGEST_OWNER))
+        for kept in (b"", LABEL_PREFIX, DICTIONARY_PREFIX) if table is Table.META else (b"",):
+            key = next((key for key, _ in transaction.scan(table, kept, kept + after)), None)
+            if key is not None and (kept or table is not Table.META or key < MANIFEST_PREFIX):
+                yield f"{table.name.lower()} has records of what is not there yet"
 
 
 class Checker:
@@ -305,7 +350,11 @@ class Checker:
             self._note("bands", "", f"{found} entries, {self._entries_expected} expected")
 
     def _compare_buckets(self, keys: UInt64s, items: UInt32s) -> None:
-        """Compare every entry with the signature of its item."""
+        """Compare every entry with the signature of its item; it must be there once."""
+        order = np.lexsort((items, keys))
+        again = (np.diff(keys[order]) == 0) & (np.diff(items[order]) == 0)
+        for number in np.unique(items[order[1:][again]]).tolist():
+            self._note("bands", str(number), "an entry of the item is there twice")
         numbers, places = np.unique(items, return_inverse=True)
         at_once = min(SIGNATURES_AT_ONCE, self._signer.most_indexed(RECOMPUTED_BYTES))
         order = np.argsort(places, kind="stable")
@@ -380,9 +429,13 @@ def _has_key(keys: BucketKeys, rows: Int64s, wanted: UInt64s) -> Bools:
     return found
 
 
+# Drawn by each process, so that nobody can choose what has the sum of something else.
+_SECRETS = np.frombuffer(os.urandom(16), np.uint64)
+
+
 def _told(numbers: UInt32s) -> int:
     """A number that other item numbers have with a probability of about 2^-64."""
-    return int(np.bitwise_xor.reduce(mixed(numbers + np.uint64(1))))
+    return int(np.bitwise_xor.reduce(mixed(numbers ^ _SECRETS[0])))
 
 
 class _Sums:
@@ -417,4 +470,4 @@ class _Sums:
 def _mixed(keys: UInt64s, columns: UInt32s) -> UInt64s:
     """Mix key, size and position of postings."""
     place = columns[SIZE].astype(np.uint64) << np.uint64(32) | columns[POSITION]
-    return mixed(keys ^ place)
+    return mixed(mixed(keys ^ _SECRETS[0]) + mixed(place ^ _SECRETS[1]))

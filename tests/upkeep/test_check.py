@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import simdb
 from simdb.batches.signer import Signer
@@ -16,7 +17,7 @@ from simdb.opened import catalogue
 from simdb.storage.collection.groups import GroupWriter
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
-from simdb.storage.tables import layout
+from simdb.storage.tables import layout, runs
 from simdb.storage.tables.layout import (
     GARBAGE_KEY,
     NUMBERS_KEY,
@@ -123,6 +124,47 @@ def test_an_entry_in_a_foreign_bucket_is_found(database):
     assert any("expected" in text for _, text in found)
 
 
+def put(database: Any, table: Table, key: bytes, payload: bytes) -> None:
+    """Store a record with the right checksum, as whoever forges a store can."""
+    with database._handle.write() as transaction:
+        transaction.put(table, key, layout.seal(table, key, payload))
+
+
+def forge_chunks(database: Any, table: Table, columns: int, change: Any) -> None:
+    """Change the keys and columns of all chunks of a table, in place, and order them again."""
+    with database._handle.write() as transaction:
+        for key, value in [(bytes(k), bytes(v)) for k, v in transaction.scan(table, b"")]:
+            chunk = runs.decode_chunk(table, key, memoryview(value), columns)
+            keys, cells = chunk.keys.copy(), chunk.columns.copy().reshape(columns, -1)
+            change(keys, cells)
+            order = np.lexsort((cells[0], keys))
+            forged = np.ascontiguousarray(cells[:, order])
+            transaction.put(table, key, runs.encode_chunk(table, key, keys[order], forged))
+
+
+def test_an_entry_that_is_there_twice_in_the_place_of_another_is_found(database):
+    def repeat(keys: Any, cells: Any) -> None:
+        first, second = np.flatnonzero(cells[0] == 7)[:2]
+        keys[second] = keys[first]
+
+    forge_chunks(database, Table.BANDS, 1, repeat)
+    assert problems(database) == {("bands", "an entry of the item is there twice")}
+
+
+def test_postings_that_are_chosen_to_look_like_those_of_the_items_are_found(tmp_path):
+    def exchange(keys: Any, cells: Any) -> None:
+        chosen = (cells[1] > 1).astype(np.uint32)
+        keys ^= chosen  # which key ^ position does not show
+        cells[1] ^= chosen
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        sets = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.1)
+        sets.add_many((number, range(number * 20, number * 20 + 9)) for number in range(20))
+        forge_chunks(db, Table.POSTINGS, 3, exchange)
+        found = problems(db, deep=True)
+        assert ("postings", "the postings are not those of the item") in found
+
+
 def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
     collection = database["c"]
     transaction, writer, settings = writer_of(database)
@@ -221,6 +263,93 @@ def test_what_is_noted_of_all_collections_is_verified(tmp_path, key):
     with simdb.open(path, threads=1) as db:
         assert [problem.table for problem in db.check().problems] == ["meta"]
         assert db["c"].check().sound
+
+
+FORGED_NOTES = {
+    "a live table among garbage": (
+        Table.META,
+        GARBAGE_KEY,
+        layout.pack([[int(Table.DOCUMENTS), 1]]),
+        "what is in use is listed to be removed",
+    ),
+    "garbage of no table": (
+        Table.META,
+        GARBAGE_KEY,
+        layout.pack([[99, 1]]),
+        "what is to be removed cannot be read",
+    ),
+    "garbage of nobody": (
+        Table.META,
+        GARBAGE_KEY,
+        layout.pack([[1, "x"]]),
+        "what is to be removed cannot be read",
+    ),
+    "numbers that are none": (
+        Table.META,
+        NUMBERS_KEY,
+        layout.pack("many"),
+        "what numbers collections have had cannot be read",
+    ),
+    "keys for the next collection": (
+        Table.KEYS,
+        owner_prefix(3) + layout.encode_user_key(1),
+        bytes(4),
+        "keys has records of what is not there yet",
+    ),
+    "postings for the next index": (
+        Table.POSTINGS,
+        layout.pack_chunk(9, 1, 0),
+        bytes(4),
+        "postings has records of what is not there yet",
+    ),
+    "a label for the next collection": (
+        Table.META,
+        layout.label_key(3, b"pair"),
+        bytes(4),
+        "meta has records of what is not there yet",
+    ),
+    "a group for the next collection": (
+        Table.META,
+        owner_prefix(3) + b"s",
+        bytes(4),
+        "meta has records of what is not there yet",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED_NOTES)
+def test_a_note_that_would_harm_what_comes_later_is_found(tmp_path, name):
+    table, key, payload, problem = FORGED_NOTES[name]
+    with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
+        put(db, table, key, payload)
+        assert problems(db) == {("meta", problem)}
+        assert db["c"].check().sound
+
+
+def test_two_names_of_one_collection_are_found(database):
+    with database._handle.write() as transaction:
+        settings = catalogue.require_settings(transaction, "c")
+        catalogue.write_settings(transaction, replace(settings, name="twin"))
+    found = problems(database)
+    assert found == {("meta", "the collections by name are not those that have a state")}
+
+
+def test_an_index_of_two_collections_is_found(database):
+    database.collection("other", WORDS, **SURE)
+    transaction, writer, _ = writer_of(database)
+    with transaction:
+        other = CollectionWriter(transaction, writer.number + 1)
+        other.manifest.index.number = writer.manifest.index.number
+        other.save()
+    assert ("meta", "two collections have the same index") in problems(database)
+
+
+def test_numbers_that_have_all_been_used_are_told(tmp_path):
+    with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
+        put(db, Table.META, NUMBERS_KEY, layout.pack([2**32 - 1, 5]))
+        with pytest.raises(simdb.StorageError, match="no number is left"):
+            db.collection("new", simdb.Set())
+        assert list(db) == ["c"]
 
 
 def _first(change: list[Any], place: int, value: Any) -> list[Any]:

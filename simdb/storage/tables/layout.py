@@ -101,6 +101,8 @@ TEXT_TAG = b"\x02"
 SMALLEST_INTEGER = -(2**63)
 LARGEST_INTEGER = 2**63 - 1
 
+LARGEST_OWNER = 2**32 - 1  # number of a collection, or of an index or an epoch
+
 _OWNER = struct.Struct(">I")
 _OWNER_NUMBER = struct.Struct(">II")
 _CHUNK = struct.Struct(">IQI")
