@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+from types import SimpleNamespace
 
 import lmdb
 import pytest
@@ -23,7 +25,7 @@ from simdb.storage.file.creation import FORMAT_VERSION
 from simdb.storage.tables import layout
 from simdb.storage.tables.layout import HEADER_KEY, Table
 from tests.support.environments import MIB, acquire, get, put
-from tests.support.processes import answer_of
+from tests.support.processes import answer_of, interpreted
 
 # -- files that change under an open store ---------------------------------------------------------
 
@@ -146,6 +148,46 @@ def test_a_copy_made_while_others_write_is_one_commit(path, environment, tmp_pat
         assert get(copied, b"a") == get(copied, b"b")
         assert copied.uuid == environment.uuid
         environments.release(copied)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tests.support.environments import acquire, put
+writer = acquire(Path(sys.argv[1]))
+for number in range(3):
+    put(writer, b"%d" % number)
+"""
+
+
+def test_who_reads_by_way_of_a_read_only_mount_is_told_what_was_written_meanwhile(
+    path, tmp_path, monkeypatch
+):
+    """LMDB takes no lock there, and says nothing of it: who writes elsewhere may take its pages."""
+
+    def write():
+        interpreted(WRITER, path)
+
+    def written_meanwhile(*given, **options):
+        copied(*given, **options)
+        write()
+
+    write()
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    reader = acquire(path, read_only=True)
+    with reader.read() as transaction:
+        write()
+        with pytest.raises(DatabaseBusyError, match="written to while"):
+            transaction.get(Table.KEYS, b"0")
+    reader.copy(tmp_path / "copy", compact=False)
+    copied = reader._copy_watched
+    monkeypatch.setattr(reader, "_copy_watched", written_meanwhile)
+    with pytest.raises(DatabaseBusyError, match="written to while"):
+        reader.copy(tmp_path / "other", compact=False)
+    environments.release(reader)
+    assert {"copy"} == {file.name for file in tmp_path.iterdir()} - {
+        path.name + end for end in ("", "-lock", "-turn")
+    }
 
 
 def test_a_copy_waits_for_a_writer_no_longer_than_it_may(path, environment, tmp_path):

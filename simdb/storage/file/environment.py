@@ -409,7 +409,7 @@ class ReadTransaction:
 
 
 class _UnprotectedSnapshot(ReadTransaction):
-    """A snapshot of a process that can make no lock file: a writer may take its pages.
+    """A snapshot of a process that can use no lock file: a writer may take its pages.
 
     LMDB does so from the second commit after it on, so all that is read is given out only if
     nobody has committed since it began.
@@ -1476,6 +1476,7 @@ class Environment:
                 _Turn() if compact else self._turn_to_copy(timeout) as turn,
             ):
                 self._copy_watched(written.fileno(), progress, turn, compact=compact)
+                snapshot.require_open()  # nor has a writer taken its pages
             creation.link_into_place(temporary, target)
 
     def _turn_to_copy(self, timeout: float | None) -> _Turn:

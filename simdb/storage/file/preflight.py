@@ -398,8 +398,16 @@ def file_mode(path: Path) -> int:
 
 
 def has_lock(path: Path, *, read_only: bool) -> bool:
-    """Whether a store has a lock file, or this process makes one."""
-    return not read_only or os.access(path.parent, os.W_OK) or Path(f"{path}-lock").exists()
+    """Whether a store has a lock file that this process uses, or makes.
+
+    Of a read-only file system LMDB takes none for reading, and says nothing: who writes by way of
+    another mount knows nothing of this reader.
+    """
+    if not read_only:
+        return True
+    if os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+        return False
+    return os.access(path.parent, os.W_OK) or Path(f"{path}-lock").exists()
 
 
 def reserve_lock_file(path: Path) -> None:
