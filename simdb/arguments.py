@@ -133,7 +133,7 @@ def can_be_iterated(given: Any) -> bool:
         iter(given)  # which takes what has nothing but numbered places, too
     except TypeError:
         return False
-    return True
+    return not hasattr(given, "collect")  # as a query of polars, which nobody has run yet
 
 
 def require_truth(name: str, value: object) -> bool:

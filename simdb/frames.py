@@ -548,7 +548,8 @@ def _collection_for(
         return
     if table.columns.key is None:
         raise UsageError("a store needs keys that do not change: key= must name their column")
-    opened = f"simdb.open({os.fspath(store)!r})[{name!r}]"
+    path = os.fspath(store) if isinstance(store, os.PathLike) else store  # or what opening refuses
+    opened = f"simdb.open({path!r})[{name!r}]"
     if rehearse is not None and not _is_stored(store, name):
         with _told_what_helps(None, name), _throwaway() as database:
             rehearse(_created(database, name, new, bound, measure))

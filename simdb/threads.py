@@ -229,16 +229,18 @@ class Pool:
         self._process = os.getpid()
         self._running: list[threading.Lock] = []  # of each thread, until it has ended
         self._threads: list[threading.Thread] = []
-        end = weakref.finalize(self, _end, self._tasks, threads)
+        end = weakref.finalize(self, _end, self._tasks, self._running)
         end.atexit = False
         for number in range(0 if _is_over else threads):
             running = threading.Lock()
             running.acquire()
             own = self._tasks, running
             thread = threading.Thread(target=_work, args=own, name=f"{name}_{number}", daemon=True)
+            self._running.append(running)  # before an interrupt, which may come once it runs
             try:
                 thread.start()
             except RuntimeError:  # the limit is reached, or Python ends
+                self._running.pop()
                 break
             except KeyError as error:
                 # Python takes a thread out of a table twice, if what a handler of a signal raises
@@ -246,7 +248,6 @@ class Pool:
                 if error.args != (thread,) or error.__context__ is None:
                     raise
                 raise error.__context__ from None
-            self._running.append(running)
             self._threads.append(thread)
         self._is_ended = not self._running
         self._is_told = self._is_ended  # that there is nothing more to do
@@ -270,7 +271,7 @@ class Pool:
         """Let the threads end when they have done what was given; nothing is waited for."""
         self._is_ended = True
         if not self._is_told:
-            _end(self._tasks, len(self._running))
+            _end(self._tasks, self._running)
             self._is_told = True
 
     def close(self) -> None:
@@ -312,9 +313,9 @@ def _close_all() -> None:
         raise interrupt
 
 
-def _end(tasks: SimpleQueue[Task[Any] | None], threads: int) -> None:
+def _end(tasks: SimpleQueue[Task[Any] | None], running: list[threading.Lock]) -> None:
     """Let threads end when they have done what they were given."""
-    for _ in range(threads):
+    for _ in running:
         tasks.put(None)
 
 

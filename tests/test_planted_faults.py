@@ -42,6 +42,41 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "frames",
+        "frames.py",
+        "    path = os.fspath(store) if isinstance(store, os.PathLike) else store",
+        "    path = os.fspath(store)",
+        "tests/frames/test_one_call.py -k no_path_is",
+    ),
+    Fault(
+        "database",
+        "arguments.py",
+        '    return not hasattr(given, "collect")',
+        "    return True",
+        "tests/database/test_bad_input.py -k nobody_has_run",
+    ),
+    Fault(
+        "answers",
+        "answers/kept.py",
+        " or any(bound is None for bound in found)",
+        "",
+        "tests/database/test_bad_input.py -k wrong_type_is_told",
+    ),
+    Fault(
+        "storage",
+        "storage/file/creation.py",
+        "            read_identity(path, environment, meta)\n",
+        "            pass\n",
+        "tests/storage/test_environment_files.py -k format_of_other",
+    ),
+    Fault(
+        "database",
+        "threads.py",
+        "weakref.finalize(self, _end, self._tasks, self._running)",
+        "weakref.finalize(self, _end, self._tasks, [*range(min(threads, 99))])",
+        "tests/test_threads.py -k that_there_are_are_told",
+    ),
+    Fault(
         "storage",
         "storage/file/environment.py",
         "                snapshot.require_open()  # nor has a writer taken its pages\n",

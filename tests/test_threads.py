@@ -128,6 +128,25 @@ def test_the_threads_of_a_pool_that_is_forgotten_end():
     require_no_more_threads_than(before)
 
 
+def test_only_threads_that_there_are_are_told_to_end(monkeypatch):
+    """Of a pool that is forgotten, too, of which many more were asked for than can be started."""
+    begin = threading.Thread.start
+
+    def start(thread: threading.Thread) -> None:
+        if not thread.name.endswith(("_0", "_1")):
+            raise RuntimeError("can't start new thread")
+        begin(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    pool = Pool(10**15, "test")
+    queue, begun = pool._tasks, pool._threads
+    del pool
+    gc.collect()
+    for thread in begun:
+        thread.join(10)
+    assert queue.qsize() == 0
+
+
 def test_a_pool_that_one_of_its_threads_closes_ends():
     """Python's collector ends the last use of a closed store in whichever thread it runs."""
     before = threading.active_count()

@@ -66,9 +66,11 @@ def kept_by(settings: CollectionSettings) -> KeptGroups:
 
 def listed(bounds: Iterable[ThresholdLike]) -> list[ThresholdLike]:
     """Return the bounds that a caller asks for; WrongTypeError: it is no list of them."""
-    if isinstance(bounds, str | bytes) or not can_be_iterated(bounds):
+    is_several = not isinstance(bounds, str | bytes) and can_be_iterated(bounds)
+    found = [*bounds] if is_several else []
+    if not is_several or any(bound is None for bound in found):
         raise WrongTypeError(f"groups_at takes several bounds, such as [0.8], not {short(bounds)}")
-    return [*bounds]
+    return found
 
 
 def kept_groups_of(

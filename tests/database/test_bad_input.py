@@ -266,6 +266,10 @@ def test_what_has_the_wrong_type_is_told_as_such(tmp_path):
                 "groups_at takes several",
                 lambda: collection.rebuild(groups="chain", groups_at="0.6"),
             ),
+            (
+                "groups_at takes several",
+                lambda: collection.rebuild(groups="chain", groups_at=[0.6, None]),
+            ),
         ]
         for told, call in calls:
             with pytest.raises(simdb.WrongTypeError, match=told):
@@ -307,6 +311,14 @@ def test_what_has_only_numbered_places_is_iterated(collection):
             raise IndexError
 
     assert collection.add_many(Places()).added == 2
+
+
+def test_a_query_that_nobody_has_run_is_told_to_be_no_rows(collection):
+    polars = pytest.importorskip("polars")
+    query = polars.LazyFrame({"a": ["x"]})
+    for use in (simdb.tune, simdb.propose_record, collection.delete_many, collection.add_many):
+        with pytest.raises(simdb.WrongTypeError, match="not LazyFrame"):
+            use(query)
 
 
 def test_a_row_to_propose_settings_by_is_a_mapping():

@@ -269,6 +269,12 @@ def test_a_store_needs_keys(made, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("verb", [simdb.dedupe, simdb.pairs])
+def test_a_store_that_is_no_path_is_refused_as_by_open(verb):
+    with pytest.raises(simdb.WrongTypeError, match="must be str or Path, not bool"):
+        verb(ROWS, item="text", key="id", store=False)
+
+
 def test_a_column_that_marks_would_replace_is_refused(made, tmp_path):
     _, make, _ = made
     with pytest.raises(simdb.UsageError, match="'similarity' already"):

@@ -23,7 +23,7 @@ from simdb.storage.file import creation
 from simdb.storage.file import environment as environments
 from simdb.storage.file.creation import FORMAT_VERSION
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import HEADER_KEY, Table
+from simdb.storage.tables.layout import HEADER_KEY, TABLE_NAMES, Table
 from tests.support.environments import MIB, acquire, get, put
 from tests.support.processes import answer_of, interpreted
 
@@ -105,6 +105,19 @@ def test_a_newer_format_is_refused_with_both_numbers_and_left_as_it_is(path):
         with pytest.raises(FormatVersionError, match=r"format 7.*reads and writes \d.*9\.9"):
             acquire(path, read_only=read_only)
     assert path.read_bytes() == before
+
+
+def test_a_format_of_other_tables_is_told_by_its_header(path):
+    """As format 1, which had no table of items."""
+    environments.release(acquire(path))
+    change_header(path, format=1)
+    with (
+        lmdb.open(str(path), subdir=False, max_dbs=16, map_size=MIB, lib_version=0) as raw,
+        raw.begin(write=True) as transaction,
+    ):
+        transaction.drop(raw.open_db(TABLE_NAMES[Table.ITEMS], transaction))
+    with pytest.raises(FormatVersionError, match="format 1"):
+        acquire(path)
 
 
 def test_another_magic_is_refused(path):

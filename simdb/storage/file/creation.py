@@ -39,10 +39,16 @@ MOST_TABLES = 16
 
 
 def open_tables(path: Path, environment: Any) -> list[Any]:
-    """Return the handles of the tables by number; NotADatabaseError if one is not there."""
+    """Return the handles of the tables by number.
+
+    If one is not there: what ``read_identity`` raises of another format, or NotADatabaseError.
+    """
     try:
         return [environment.open_db(name, create=False) for name in TABLE_NAMES]
     except lmdb.NotFoundError as error:
+        with contextlib.suppress(lmdb.NotFoundError):
+            meta = environment.open_db(TABLE_NAMES[Table.META], create=False)
+            read_identity(path, environment, meta)
         raise foreign(path) from error
 
 
