@@ -128,7 +128,7 @@ FAULTS = (
     Fault(
         "upkeep",
         "upkeep/check.py",
-        "        again = (np.diff(keys[order]) == 0) & (np.diff(items[order]) == 0)",
+        "        again = (np.diff(buckets[order]) == 0) & (np.diff(entries[order]) == 0)",
         "        again = np.zeros(order.size - 1, np.bool_)",
         "tests/upkeep/test_check.py -k in_the_place_of_another",
     ),

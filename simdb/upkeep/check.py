@@ -11,6 +11,7 @@ import numpy as np
 
 from simdb.answers.kept import require_served
 from simdb.arrays import Bools, Int64s, UInt16s, UInt32s, UInt64s
+from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Epoch
 from simdb.errors import (
     BadItemError,
@@ -351,9 +352,11 @@ class Checker:
 
     def _compare_buckets(self, keys: UInt64s, items: UInt32s) -> None:
         """Compare every entry with the signature of its item; it must be there once."""
-        order = np.lexsort((items, keys))
-        again = (np.diff(keys[order]) == 0) & (np.diff(items[order]) == 0)
-        for number in np.unique(items[order[1:][again]]).tolist():
+        shared = are_shared(keys)
+        buckets, entries = keys[shared], items[shared]
+        order = np.lexsort((entries, buckets))
+        again = (np.diff(buckets[order]) == 0) & (np.diff(entries[order]) == 0)
+        for number in np.unique(entries[order[1:][again]]).tolist():
             self._note("bands", str(number), "an entry of the item is there twice")
         numbers, places = np.unique(items, return_inverse=True)
         at_once = min(SIGNATURES_AT_ONCE, self._signer.most_indexed(RECOMPUTED_BYTES))
