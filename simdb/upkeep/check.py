@@ -88,11 +88,12 @@ def store_problems(transaction: ReadTransaction) -> Iterator[str]:
         yield "two collections have the same index"
     if not set(owned).isdisjoint(garbage):
         yield "what is in use is listed to be removed"
-    last = list(used)
+    last = list(used)  # number of a collection, and of an index or an epoch
     for table, owner in (*owned, *garbage):
         last[table in INDEX_TABLES] = max(last[table in INDEX_TABLES], owner)
     for table in Table:
         after = owner_prefix(min(last[table in INDEX_TABLES] + 1, LARGEST_OWNER))
+        # In META only groups begin with their owner; all that follows MANIFEST_PREFIX has another key.
         for kept in (b"", LABEL_PREFIX, DICTIONARY_PREFIX) if table is Table.META else (b"",):
             key = next((key for key, _ in transaction.scan(table, kept, kept + after)), None)
             if key is not None and (kept or table is not Table.META or key < MANIFEST_PREFIX):
