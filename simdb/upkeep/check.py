@@ -93,7 +93,7 @@ def store_problems(transaction: ReadTransaction) -> Iterator[str]:
         last[table in INDEX_TABLES] = max(last[table in INDEX_TABLES], owner)
     for table in Table:
         after = owner_prefix(min(last[table in INDEX_TABLES] + 1, LARGEST_OWNER))
-        # In META only groups begin with their owner; all that follows MANIFEST_PREFIX has another key.
+        # In META only groups begin with their owner, before all that begins with a letter.
         for kept in (b"", LABEL_PREFIX, DICTIONARY_PREFIX) if table is Table.META else (b"",):
             key = next((key for key, _ in transaction.scan(table, kept, kept + after)), None)
             if key is not None and (kept or table is not Table.META or key < MANIFEST_PREFIX):
