@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kinds",
+        "kinds/records/points.py",
+        "        parts = slices_of(np.diff(self.offsets)[left], _WORDS_AT_ONCE)\n",
+        "        parts = [slice(None)]\n",
+        "tests/kinds/test_record_measure.py -k long_texts_are_not_all",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "    path = os.fspath(store) if isinstance(store, os.PathLike) else store",

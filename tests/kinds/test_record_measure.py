@@ -307,6 +307,27 @@ def test_rare_words_weigh_more_by_frozen_frequencies():
     assert restore(counted.describe()) == counted
 
 
+def test_the_words_of_many_long_texts_are_not_all_multiplied_at_once(monkeypatch):
+    settings = Record([Field("a", compare="cosine")])
+    items, comparing = RecordItems(settings), RecordMeasure(settings)
+    rows = [{"a": " ".join(f"w{n % 7 + k}" for k in range(n % 5 + 1))} for n in range(40)]
+    features = items.features([items.encode(row) for row in rows])
+    left, right = (part.ravel() for part in np.indices((40, 40)))
+    whole = comparing.compare_pairs(features, left, right)
+    sizes = []
+    real = records_module._Words._products_of
+
+    def counting(words, other, left, right):
+        sizes.append(int(np.diff(words.offsets)[left].sum()))
+        return real(words, other, left, right)
+
+    monkeypatch.setattr(records_module._Words, "_products_of", counting)
+    monkeypatch.setattr(records_module, "_WORDS_AT_ONCE", 16)
+    found = comparing.compare_pairs(features, left, right)
+    assert quotients(found) == quotients(whole)
+    assert max(sizes) <= 16
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

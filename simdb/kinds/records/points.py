@@ -31,7 +31,7 @@ from simdb.kinds.distances import (
 )
 from simdb.kinds.records.items import Place, RecordColumn, RecordFeatures
 from simdb.lsh.family import mixed
-from simdb.ragged import offsets_of
+from simdb.ragged import offsets_of, slices_of
 
 if TYPE_CHECKING:
     from simdb.kinds.records import Field, Record
@@ -47,6 +47,7 @@ _LARGEST = 2**53
 _LARGEST_ROOT = 2**20  # of the denominator of a share
 _LARGEST_NUMBER = 2**40
 _ROUNDINGS = 2.0**-48  # what the few roundings of a share are together, and more
+_WORDS_AT_ONCE = 2**18  # of texts that are multiplied; there may be thousands for each pair
 _DENSE = 4  # cells of a table of all pairs of values, for each pair of records
 
 
@@ -346,6 +347,11 @@ class _Words(NamedTuple):
 
     def products(self, other: _Words, left: Int64s, right: Int64s) -> Float64s:
         """Multiply each text of ``left`` with that of the others in ``right``, as vectors."""
+        parts = slices_of(np.diff(self.offsets)[left], _WORDS_AT_ONCE)
+        products = [self._products_of(other, left[part], right[part]) for part in parts]
+        return np.concatenate([np.empty(0), *products])
+
+    def _products_of(self, other: _Words, left: Int64s, right: Int64s) -> Float64s:
         sizes = np.diff(self.offsets)[left]
         pairs = np.repeat(np.arange(left.size), sizes)  # one entry for each word of a left text
         places = self.offsets[left][pairs] + np.arange(pairs.size) - offsets_of(sizes)[pairs]
