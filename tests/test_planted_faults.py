@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/scan.py",
+        "        at_once = max(1, PAIRS_COMPARED // others.size)\n",
+        "        at_once = 1\n",
+        "tests/kinds/test_record_store.py -k many_pairs_at_once",
+    ),
+    Fault(
         "kinds",
         "kinds/records/points.py",
         "        parts = slices_of(np.diff(self.offsets)[left], _WORDS_AT_ONCE)\n",

@@ -166,7 +166,22 @@ class Scan(Method, frozen=True):
         ordered: bool = False,
     ) -> Batches:
         columns: list[tuple[UInt32s, UInt32s, Float64s]] = []
-        size, last = 0, int(probes.numbers[-1])
+        size = 0
+        find = self._met_together if signer.measure.is_slow_to_prepare else self._met
+        for found in find(signer, probes, stored, ordered=ordered):
+            if found[0].size:
+                columns.append(found)
+                size += found[0].size
+            if size >= PAIRS_COMPARED:
+                yield _batch(signer, columns), None
+                columns, size = [], 0
+        if size:
+            yield _batch(signer, columns), None
+
+    def _met(
+        self, signer: Signer, probes: LiveBatch, stored: tuple[UInt32s, Any], *, ordered: bool
+    ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
+        """Find what is within the bound of each probe, of later items only if ``ordered``."""
         others, features = stored
         for number, item in zip(probes.numbers.tolist(), probes.items, strict=True):
             within = signer.measure.finder(signer.features([item]), self.bound)
@@ -175,14 +190,30 @@ class Scan(Method, frozen=True):
             if ordered:
                 later = others[places] > number
                 places, similarities = places[later], similarities[later]
-            if places.size:
-                ones = np.full(places.size, number, np.uint32)
-                columns.append((ones, others[places], similarities))
-                size += places.size
-            if columns and (size >= PAIRS_COMPARED or number == last):
-                found = map(np.concatenate, zip(*columns, strict=True))
-                yield PairBatch.of(*found, is_distance=signer.kind.is_distance), None
-                columns, size = [], 0
+            yield np.full(places.size, number, np.uint32), others[places], similarities
+
+    def _met_together(
+        self, signer: Signer, probes: LiveBatch, stored: tuple[UInt32s, Any], *, ordered: bool
+    ) -> Iterator[tuple[UInt32s, UInt32s, Float64s]]:
+        """Find the same, in the same order, comparing about so many pairs at once as may be."""
+        others, features = stored
+        at_once = max(1, PAIRS_COMPARED // others.size)
+        for begin in range(0, probes.numbers.size, at_once):
+            numbers = probes.numbers[begin : begin + at_once]
+            left, right = np.divmod(np.arange(numbers.size * others.size), others.size)
+            if ordered:
+                later = others[right] > numbers[left]
+                left, right = left[later], right[later]
+            if left.size:
+                own = signer.features(probes.items[begin : begin + at_once])
+                compared = signer.measure.compare_between(own, features, left, right)
+                met = self.bound.meets_many(compared.numerators, compared.denominators)
+                yield numbers[left[met]], others[right[met]], compared.values()[met]
+
+
+def _batch(signer: Signer, columns: list[tuple[UInt32s, UInt32s, Float64s]]) -> PairBatch:
+    found = map(np.concatenate, zip(*columns, strict=True))
+    return PairBatch.of(*found, is_distance=signer.kind.is_distance)
 
 
 def _looked_at(opened: Opened, finders: Sequence[Finder]) -> list[int]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from math import isnan
 from typing import Any
 
 import pytest
 
 import simdb
-from simdb.answers import buckets
+from simdb.answers import buckets, scan
 from simdb.errors import BadItemError, ConfigurationError
 from simdb.kinds.records import RecordFamily
 from simdb.kinds.records.items import RecordItems
@@ -278,6 +278,28 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
         assert found == dict.fromkeys(expected, 1.0)
         assert max(pieces) <= 512
         assert len(pieces) < 60  # a piece for each record would be 100
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_all_records_are_compared_with_all_many_pairs_at_once(tmp_path, monkeypatch, linked):
+    pieces: list[int] = []
+    compare = RecordMeasure.compare_between
+
+    def spied(self: Any, ones: Any, others: Any, left: Any, right: Any) -> Any:
+        pieces.append(len(left))
+        return compare(self, ones, others, left, right)
+
+    monkeypatch.setattr(RecordMeasure, "compare_between", spied)
+    monkeypatch.setattr(scan, "PAIRS_COMPARED", 512)
+    rows = crowd(100)
+    with opened(tmp_path / "s", rows, rows, threshold="1") as (one, other):
+        pairs = one.join(other, guarantee="exact") if linked else one.pairs(guarantee="exact")
+        found = [(pair.left, pair.right) for pair in pairs]
+    every = product(range(100), repeat=2) if linked else combinations(range(100), 2)
+    assert found == [(i, j) for i, j in every if i // 2 == j // 2]  # in this order
+    assert sum(pieces) == (10_000 if linked else 4_950)
+    assert max(pieces) <= 512
+    assert len(pieces) <= 20  # five records with all of the others; for each record it was 100
 
 
 @pytest.mark.parametrize("calls", [1, 2])
