@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/search.py",
+        '        raise BadItemError(": ".join(probe.row.about(0, error.problem))) from error\n',
+        "        raise\n",
+        "tests/cli/test_stores.py -k which_file",
+    ),
+    Fault(
         "answers",
         "answers/scan.py",
         "        at_once = max(1, PAIRS_COMPARED // others.size)\n",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain, islice
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import typer
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import simdb
 from simdb import arrow
 from simdb.cli import differences
-from simdb.cli.feed import noted
+from simdb.cli.feed import Waiting, noted
 from simdb.cli.inputs import InputOptions, UnstoredInputs, require_no_input, set_from
 from simdb.cli.options import Explain, IntegerKeys, Question, Where, key_from, tell_unmet
 from simdb.cli.output import (
@@ -35,16 +35,15 @@ from simdb.cli.output import (
 )
 from simdb.cli.stores import StoredCollection
 from simdb.collection import entries_of
-from simdb.errors import UsageError
+from simdb.errors import BadItemError, UsageError
 from simdb.evidence import PairExplanation
 from simdb.files import open_rows
 from simdb.files.jsonl import item_of_json
-from simdb.files.rows import ReadingOptions, Row
+from simdb.files.rows import ReadingOptions, Row, RowReader
 from simdb.kinds import Kind
 from simdb.metadata import expressible
 from simdb.results import Key
 
-Probe: TypeAlias = tuple[Key | None, Any]
 # A match, the key of what was searched for where there are several, and why it is one if asked.
 _Found: TypeAlias = tuple[Key | None, simdb.Match, PairExplanation | None]
 
@@ -52,6 +51,14 @@ _AT_ONCE = 1_000  # matches in a table; more come in several
 # Of a portion of probes that are searched for together: how many at most, and what it may take and
 # find if the next is to have more. What it holds, and what Ctrl-C in it loses, remains little.
 _PROBES, _SECONDS, _MATCHES = 1_000, 1.0, 100_000
+
+
+class Probe(NamedTuple):
+    """An item to search for; of several rows its key, and of an input the row itself."""
+
+    key: Key | None
+    item: Any
+    row: Waiting | None = None
 
 
 class Given(Struct, frozen=True):
@@ -117,17 +124,18 @@ class Given(Struct, frozen=True):
         """Yield what to search for, as items of the collection's kind."""
         kind = source.kind
         if self.key is not None:
-            yield None, source.get(key_from(self.key, integer_keys=reading.integer_keys)).item
+            own = key_from(self.key, integer_keys=reading.integer_keys)
+            yield Probe(None, source.get(own).item)
             return
         options = reading.of(kind, source)
         if self.file is not None:
             yield from _rows_of(self.file, options, reading)
         elif self.item is not None:
-            yield None, item_of_json(self.item, options, "--item")
+            yield Probe(None, item_of_json(self.item, options, "--item"))
         elif self.text is not None and kind.probe_option == "--text":
-            yield None, kind.item_of_text(self.text)
+            yield Probe(None, kind.item_of_text(self.text))
         elif self.spelled is not None and kind.of_elements:
-            yield None, set_from(self.spelled, options)
+            yield Probe(None, set_from(self.spelled, options))
         else:
             spelled = " as JSON" if kind.probe_option == "--item" else ""
             raise UsageError(
@@ -217,7 +225,7 @@ def search(
             probes = bar.each("searching", given.probes(source, reading))
             of_each = {**wanted, "limit": asked, "metadata": True}
             most = 1 if explain or show else _PROBES  # what is explained takes far longer
-            for (probe, item), answer in _searched(source, probes, of_each, most):
+            for (probe, item, _), answer in _searched(source, probes, of_each, most):
                 answers[:] = [(probe, answer)]
                 matches = [match for match in answer if own is None or match.key != own]
                 for match in matches[:limit]:
@@ -261,7 +269,7 @@ def _searched(
         try:
             for probe in islice(probes, at_once):
                 portion.append(probe)
-                size += arrow.column_size(probe[1])
+                size += arrow.column_size(probe.item)
                 if size >= arrow.PART_BYTES:
                     break
         finally:  # what was read before a wrong row, or Ctrl-C, is answered before that is told
@@ -278,11 +286,21 @@ def _answers(
     source: simdb.CollectionView, portion: Sequence[Probe], asked: Mapping[str, Any]
 ) -> Iterable[simdb.Matches]:
     """Search for a portion of probes; one by one if it is one, or if one of several is wrong."""
-    items = [item for _, item in portion]
+    items = [probe.item for probe in portion]
     if len(items) > 1:
         with suppress(Exception):  # told again after the answers to the probes before that one
             return source.search_many(items, **asked)
-    return (source.search(item, **asked) for item in items)
+    return (_answer(source, probe, asked) for probe in portion)
+
+
+def _answer(source: simdb.CollectionView, probe: Probe, asked: Mapping[str, Any]) -> simdb.Matches:
+    """Search for a probe; BadItemError says in which row it stands."""
+    try:
+        return source.search(probe.item, **asked)
+    except BadItemError as error:
+        if probe.row is None:
+            raise
+        raise BadItemError(": ".join(probe.row.about(0, error.problem))) from error
 
 
 def _reader(
@@ -397,14 +415,15 @@ def _rows_of(named: str, options: ReadingOptions, reading: InputOptions) -> Iter
     first = list(islice(rows, 2))
     if not first:
         raise UsageError(f"{named}: it contains no rows")
-    for place, row in chain(first, rows):
+    for reader, row in chain(first, rows):
         if row.item is None:
-            raise UsageError(f"{place}: {row.problem}")
-        yield (row.key if len(first) > 1 else None), row.item
+            raise UsageError(f"{reader.place(row.line)}: {row.problem}")
+        own = Waiting(reader, [row.line], [row.key], [])
+        yield Probe(row.key if len(first) > 1 else None, row.item, own)
 
 
-def _rows_in(source: str, options: ReadingOptions) -> Iterator[tuple[str, Row]]:
-    """Yield the rows of a file, each with where it stands."""
+def _rows_in(source: str, options: ReadingOptions) -> Iterator[tuple[RowReader, Row]]:
+    """Yield the rows of a file, each with its reader."""
     with open_rows(source, options) as reader:
         for row in noted(reader):
-            yield reader.place(row.line), row
+            yield reader, row

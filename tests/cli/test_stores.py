@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import simdb
@@ -153,6 +154,27 @@ def test_rows_before_a_wrong_one_are_answered_also_where_they_are_searched_for_t
     assert result.exit_code == 2
     assert [json.loads(line)["probe"] for line in result.stdout.splitlines()] == [1, 2, 3, 4, 5]
     assert "components" in result.stderr or "line 6: not JSON" in result.stderr
+
+
+@pytest.mark.parametrize(("suffix", "place"), [("jsonl", "line 6"), ("npy", "row 6")])
+def test_search_says_in_which_row_of_which_file_a_wrong_item_stands_as_add_does(
+    tmp_path, suffix, place
+):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.create_collection("c", simdb.Vector(2), max_distance=0.1)
+    right, wrong = tmp_path / f"a.{suffix}", tmp_path / f"b.{suffix}"
+    vectors = np.ones((8, 2))
+    for path, third in ((right, 1.0), (wrong, np.nan)):
+        vectors[5, 1] = third
+        if suffix == "npy":
+            np.save(path, vectors)
+        else:
+            rows = [{"vector": row if row == [1, 1] else [1]} for row in vectors.tolist()]
+            write_rows(path, rows)
+    inputs = f"{tmp_path}/?.{suffix}"
+    told = failed("search", tmp_path / "s.simdb", "c", "--input", inputs)
+    assert f"{wrong}, {place}: " in told
+    assert told == failed("add", tmp_path / "s.simdb", "c", wrong)
 
 
 def test_search_reads_standard_input(store):
