@@ -220,6 +220,19 @@ def test_few_fractional_numbers_among_texts_are_missing_ones(tmp_path):
         assert database.collection("c", found.kind).add_many(enumerate(rows)).added == 99
 
 
+def test_what_does_not_fit_is_a_missing_value_in_rows_that_were_not_looked_at_too(tmp_path):
+    rows: list[dict[str, Any]] = [row(number) for number in range(200)]
+    kind = simdb.propose_record(rows, rows).kind
+    held = [
+        {"name": 3.5, "title": 3.5, "street": 3.5, "phone": 3.5, "state": 3.5},
+        {"born": "unknown", "year": "unknown", "price": "unknown"},
+    ]
+    with simdb.open(tmp_path / "s") as database:
+        collection = database.collection("c", kind)
+        assert collection.add_many(enumerate(held)).added == 2
+        assert [collection.get(number).item for number in range(2)] == held
+
+
 def test_numbers_and_days_of_numpy_are_like_those_of_python():
     rows = [{"name": f"name {n // 2}", "n": np.int16(n * n), "day": _DAYS[n]} for n in range(99)]
     found = simdb.propose_record(rows)

@@ -157,7 +157,8 @@ def propose_record(
             continue
         field, reason = chosen.get(name), "as given"
         if field is None:
-            field, reason = _field(name, sides, is_date=name in dates)
+            proposed, reason = _field(name, sides, is_date=name in dates)
+            field = proposed.changed(invalid="missing")  # in rows that were not looked at, too
         made.append(field)
         reasons[name] = reason
     if not made:
@@ -331,8 +332,7 @@ def _field(
             f"the column {name!r} has both texts and fractional numbers: say how to compare it"
         )
     field, reason = _field(name, plain)
-    reason += f"; {sum(others):,} other values are missing ones"
-    return field.changed(invalid="missing"), reason
+    return field, f"{reason}; {sum(others):,} other values are missing ones"
 
 
 def _date_field(
@@ -347,7 +347,7 @@ def _date_field(
     if not (is_date or in_two_forms or any(by_type)):
         return None
     others = [sum(not _is_day(name, value) for value in side) for side in sides]
-    field = Field(name, compare="date", tolerance=31, invalid="missing")
+    field = Field(name, compare="date", tolerance=31)
     if not any(others):
         return field, "dates, with and without the time of midnight" if in_two_forms else "dates"
     if not any(by_type):
@@ -389,7 +389,7 @@ def _number_field(name: str, numbers: Sequence[float], others: int) -> tuple[Fie
     is_whole = all(map(float.is_integer, numbers))
     tolerance = max((high - low) / 4, 2.0 if is_whole else abs(high) / 50 or 1.0)
     rounded = min(max(float(f"{tolerance:.2g}"), 1e-6), 1e6)
-    field = Field(name, compare="numeric", tolerance=rounded, invalid="missing")
+    field = Field(name, compare="numeric", tolerance=rounded)
     return field, f"numbers; {others:,} other values are missing ones" if others else "numbers"
 
 
