@@ -28,6 +28,7 @@ from simdb.kinds.records.proposal import (
     OF_ONE_TABLE,
     SAMPLED_ROWS,
     Proposal,
+    fits,
     propose_record,
     sampled,
 )
@@ -138,9 +139,10 @@ class Side(Struct, frozen=True):
     dates: AbstractSet[str] = frozenset()
 
     def samples(self, kind: simdb.Record) -> list[dict[str, Any]]:
-        """Return the rows drawn as records of a kind."""
-        names = kind.field_names
-        return [{name: row[name] for name in names if name in row} for row in self.rows]
+        """Return the rows drawn as records of a kind; bad ones are told when all are stored."""
+        names, items = kind.field_names, kind.make_items(b"")
+        records = ({name: row[name] for name in names if name in row} for row in self.rows)
+        return [record for record in records if fits(items, record)]
 
     def fields(self) -> list[dict[str, Any]]:
         """Return the rows without their keys."""
@@ -208,7 +210,7 @@ def _rows_of(
             dates |= set() if schema is None else set(arrow.dates_of(schema))
             for row in reader:
                 try:
-                    fields = reader.fields(row.raw)
+                    fields = reader.values(row.raw)
                 except ValueError as error:
                     yield f"{reader.place(row.line)}: {row.problem or error}"
                 else:

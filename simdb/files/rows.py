@@ -412,6 +412,10 @@ class RowReader(ABC):
     def fields(self, raw: bytes) -> Mapping[str, Any]:
         """Return all fields of a row without problem, from its ``raw`` bytes."""
 
+    def values(self, raw: bytes) -> Mapping[str, Any]:
+        """Return all fields of a row without problem as items have them."""
+        return self.fields(raw)
+
     def item_in(self, raw: bytes) -> Item | None:
         """Return the item of a row without problem; None where its ``raw`` bytes do not hold it."""
         return None

@@ -334,13 +334,17 @@ class TableReader(JsonLinesReader):
         fields: dict[str, Any] = json.loads(raw)
         return fields
 
+    def values(self, raw: bytes) -> dict[str, Any]:
+        """Return the fields of a row without problem, bytes as bytes."""
+        fields = self.fields(raw)
+        for name in self._binary.intersection(fields):
+            if isinstance(fields[name], str):
+                fields[name] = base64.b64decode(fields[name])
+        return fields
+
     def item_in(self, raw: bytes) -> Item:
         """Return the item of a row without problem."""
-        fields = self.fields(raw)
-        for name in self._binary.intersection(self.options.text_fields):
-            if isinstance(fields.get(name), str):
-                fields[name] = base64.b64decode(fields[name])
-        return self._item(fields)
+        return self._item(self.values(raw))
 
     def place(self, line: int) -> str:
         """Return where a row stands, for a message."""

@@ -421,6 +421,23 @@ def test_a_column_of_dates_of_a_table_is_compared_as_dates(tmp_path):
     assert "field 'born': date within 31 (dates)" in told.stderr, told.stderr
 
 
+def test_a_column_of_bytes_of_a_table_is_left_out(tmp_path):
+    source, out = tmp_path / "people.parquet", tmp_path / "out.parquet"
+    names = [f"ann {n // 2} lee" for n in range(60)]
+    hashes = [bytes([n, n // 2]) for n in range(60)]
+    parquet.write_table(pa.table({"id": range(60), "name": names, "hash": hashes}), source)
+    for command in (["link", source, source], ["dedupe", source, "--kind", "record"]):
+        told = done(*command, "--threshold", "0.9", "-o", out)
+        assert "column 'hash' is left out because it holds what is neither" in told.stderr
+
+
+def test_a_bad_row_is_named_where_settings_are_given(tables, tmp_path):
+    asked = ("--settings", '{"fields": [{"name": "street", "compare": "date"}, "name"]}')
+    told = failed("link", tables / "left.csv", tables / "right.csv", "-o", tmp_path / "m.csv",
+                  *asked)  # fmt: skip
+    assert f"{tables / 'left.csv'}, line 2: the field 'street' is compared as a date" in told
+
+
 def test_where_nothing_is_learnt_tables_of_any_format_are_linked(tmp_path):
     left, right, output = tmp_path / "left.csv", tmp_path / "right.parquet", tmp_path / "out.csv"
     left.write_text("id,name,year\n1,Jos\u00e9,1999\n2,ann,\n3,bob,2000\n")

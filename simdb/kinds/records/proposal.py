@@ -23,7 +23,7 @@ import numpy as np
 from simdb import arrow
 from simdb.arguments import is_whole, require_once, several, short
 from simdb.errors import BadItemError, ConfigurationError, NothingAlikeError, WrongTypeError
-from simdb.kinds.base import shown
+from simdb.kinds.base import Items, shown
 from simdb.kinds.records import (
     MOST_FIELDS,
     Alike,
@@ -446,7 +446,7 @@ class _Estimate:
         try:
             self._features = items.features_of([*chain.from_iterable(samples)])
         except BadItemError:
-            fitting = [[row for row in side if _fits(items, row)] for side in samples]
+            fitting = [[row for row in side if fits(items, row)] for side in samples]
             if not all(fitting):
                 raise
             samples = fitting
@@ -476,7 +476,8 @@ class _Estimate:
         return {rule: pairs for rule, (_, pairs) in counted if 0 < pairs <= self.most}
 
 
-def _fits(items: RecordItems, row: Row) -> bool:
+def fits(items: Items, row: Row) -> bool:
+    """Whether a row can be stored as a record."""
     try:
         items.encode(row)
     except BadItemError:
