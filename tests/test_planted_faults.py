@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kinds",
+        "kinds/records/proposal.py",
+        "    if _are_many([*map(len, refused)], sides):",
+        "    if False:",
+        "tests/kinds/test_record_proposal.py -k no_record_can_hold",
+    ),
+    Fault(
         "cli",
         "cli/proposing.py",
         "        return [record for record in records if fits(items, record)]\n",

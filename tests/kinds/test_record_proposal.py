@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -210,6 +211,27 @@ def test_columns_of_what_no_field_may_have_are_left_out(value):
     assert "date: 1 of 99 values, such as " in simdb.propose_record(rows).left_out["other"]
 
 
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (np.uint64(2**63), "the field 'other' is 9223372036854775808, beyond 64 bits; give a"),
+        ("\xe9" * 32_768, "the field 'other' has 65,536 bytes in UTF-8, more than the 65,535"),
+        ("a\ud800b", "the field 'other' holds half a surrogate pair, U\\+D800, at position 1"),
+    ],
+)
+def test_a_column_of_numbers_or_texts_that_no_record_can_hold_is_left_out(value, why):
+    """Where few are, their rows are bad ones."""
+
+    def rows(count: int) -> list[dict[str, object]]:
+        return [{"name": f"n {n}", "other": value if n < count else f"{n} a"} for n in range(40)]
+
+    told = simdb.propose_record(rows(5), rows(0)).left_out["other"]
+    assert re.match(f"holds what no record can: 5 of 80 values; {why}", told)
+    assert "other" in simdb.propose_record(rows(4), rows(0)).reasons
+    with pytest.raises(simdb.BadItemError, match=f"the left table: row 0: {why}"):
+        simdb.link(rows(4), rows(0), item=["name", "other"])
+
+
 def test_few_fractional_numbers_among_texts_are_missing_ones(tmp_path):
     rows: list[dict[str, Any]]
     rows = [{"name": f"name {n // 2}", "other": f"{n} road"} for n in range(99)]
@@ -241,7 +263,7 @@ def test_numbers_and_days_of_numpy_are_like_those_of_python():
 
 def test_a_whole_number_beyond_all_floats_is_told_as_one_beyond_64_bits():
     for beyond in (10**400, -(10**400)):
-        rows = [{"n": beyond, "x": "a"}, {"n": 5, "x": "b"}, {"n": 6, "x": "b"}]
+        rows = [{"n": n or beyond, "x": f"x{n}"} for n in range(40)]
         assert simdb.propose_record(rows, rows).kind.fields[0].compare == "numeric"
         with pytest.raises(simdb.BadItemError, match="beyond 64 bits"):
             simdb.link(rows, rows, item=["n", "x"])

@@ -36,7 +36,15 @@ from simdb.kinds.records import (
     Rule,
     Within,
 )
-from simdb.kinds.records.items import PLAIN, RecordItems, as_float, native, read_day
+from simdb.kinds.records.items import (
+    PLAIN,
+    RecordItems,
+    as_float,
+    native,
+    plain_value,
+    read_day,
+    text_size,
+)
 from simdb.kinds.records.rules import meetings
 
 Row: TypeAlias = Mapping[str, Any]
@@ -151,7 +159,7 @@ def propose_record(
     left_out: dict[str, str] = {}
     for name in shared:
         sides = [[native(row[name]) for row in side if _is_there(row.get(name))] for side in tables]
-        problem = _problem(sides, is_chosen=name in chosen) if name != "" else "has no name"
+        problem = _problem(name, sides, is_chosen=name in chosen) if name != "" else "has no name"
         if problem is not None:
             left_out[name] = problem
             continue
@@ -283,7 +291,19 @@ def _is_value(kind: type) -> bool:
     return issubclass(kind, _VALUES) and not issubclass(kind, _NO_VALUES)
 
 
-def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
+def _refusal(name: str, value: Any) -> str | None:
+    """Return why no record can hold a text or a whole number; None if one can."""
+    try:
+        if isinstance(value, str):
+            text_size(name, value)
+        elif isinstance(value, int):
+            plain_value(name, value)
+    except BadItemError as error:
+        return error.problem
+    return None
+
+
+def _problem(name: str, sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
     """Return why a column is no field, by its values that are there; None if it is one."""
     if not all(sides):
         if len(sides) == 1:
@@ -292,14 +312,18 @@ def _problem(sides: Sequence[Sequence[Any]], *, is_chosen: bool) -> str | None:
             side for side, values in zip(("left", "right"), sides, strict=True) if not values
         ]
         return f"has no value in the {' and the '.join(without)} table"
+    if is_chosen:
+        return None
     both = [*chain.from_iterable(sides)]
-    if not is_chosen and not all(map(_is_value, {*map(type, both)})):
+    if not all(map(_is_value, {*map(type, both)})):
         odd = [value for value in both if not _is_value(type(value))]
         few = f"{len(odd):,} of {len(both):,} values, such as {short(odd[0])}"
         return f"holds what is neither a text, a number nor a date: {few}"
-    if not is_chosen and len({*map(str, both)}) == 1:
-        return "is the same everywhere"
-    return None
+    refused = [[told for value in side if (told := _refusal(name, value))] for side in sides]
+    if _are_many([*map(len, refused)], sides):  # fewer make bad rows of theirs
+        why = [*chain.from_iterable(refused)]
+        return f"holds what no record can: {len(why):,} of {len(both):,} values; {why[0]}"
+    return "is the same everywhere" if len({*map(str, both)}) == 1 else None
 
 
 def _field(
