@@ -42,6 +42,14 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/link.py",
+        "    about = list(_ABOUT)\n",
+        "    about = list(_ABOUT)\n"
+        "    kind = kind.changed(fields=[one.changed(frequencies=()) for one in kind.fields])\n",
+        "tests/cli/test_link.py -k similarities_of_link",
+    ),
+    Fault(
         "kinds",
         "kinds/records/proposal.py",
         "    if _are_many([*map(len, refused)], sides):",

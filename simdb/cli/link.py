@@ -53,6 +53,8 @@ _ABOUT = (
     "overlap, intersect, cosine, numeric, relative, date or place; tolerance is the difference "
     "that leaves no points; prepare lists what is done to a text first; weight is the points "
     "of equal values, which link learns unless --threshold is given.",
+    "frequencies: in how many rows each word is, by which cosine weighs words; link counts them "
+    "anew. A field that is compared by no words must have none.",
     "candidates: only pairs that agree in one rule are compared; a rule is a list of parts "
     "that must all hold. A part is the name of a field with equal values, or by within "
     "(numbers), near (places), edits (texts) or alike (words).",
@@ -344,7 +346,7 @@ def _write(outputs: list[str], found: Pairs, made: _Stored, bar: ProgressBar) ->
 def _described(
     kind: simdb.Record, proposal: Proposal | None, weights: simdb.Weights | None, least: Fraction
 ) -> bytes:
-    """Return settings as a file with an explanation; frequencies of words are left out."""
+    """Return settings as a file with an explanation."""
     about = list(_ABOUT)
     if proposal is not None:
         about += (f"{name}: {reason}" for name, reason in proposal.reasons.items())
@@ -354,8 +356,7 @@ def _described(
             "Points and levels are learnt, 100 points per bit of evidence. With "
             f"--threshold {float(least):g} link uses them as they are; otherwise it learns again."
         )
-    plain = kind.changed(fields=[field.changed(frequencies=()) for field in kind.fields])
-    settings = {"about": about, "kind": "record", **plain.describe()}
+    settings = {"about": about, "kind": "record", **kind.describe()}
     text = json.dumps(settings, indent=2, ensure_ascii=False)
     # A value and its points, or a level and its own, on one line.
     return re.sub(r"\[\s+([^\s\[{][^\n]*),\s+(-?\d+)\s+\]", r"[\1, \2]", text).encode() + b"\n"

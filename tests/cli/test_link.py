@@ -93,6 +93,25 @@ def test_tables_are_linked_as_they_are_and_again_by_the_settings_that_were_chose
         )
 
 
+def test_a_store_with_the_settings_that_were_saved_has_the_similarities_of_link(tmp_path):
+    """Those of texts by their words depend on how frequent each word is."""
+    chance, words = random.Random(5), [f"w{number}" for number in range(60)]
+    titles = [" ".join(chance.choices(words, range(60), k=6)) for _ in range(80)]
+    sides = [tmp_path / f"{side}.jsonl" for side in ("left", "right")]
+    write_rows(sides[0], [{"id": f"l{n}", "title": titles[n]} for n in range(80)])
+    write_rows(sides[1], [{"id": f"r{n}", "title": f"{titles[n]} w1"} for n in range(80)])
+    linked, settings = tmp_path / "linked.jsonl", tmp_path / "settings.json"
+    done("link", *sides, "-o", linked, "--threshold", 0.5, "--save-settings", settings)
+    store, joined = tmp_path / "store.simdb", tmp_path / "joined.jsonl"
+    for side in sides:
+        done("create", store, side.stem, "--settings", settings, "--threshold", 0.5)
+        done("add", store, side.stem, side, "--id-field", "id")
+    done("join", store, "left", "right", "-o", joined)
+    pairs = [sorted(file.read_text().splitlines()) for file in (linked, joined)]
+    assert pairs[0] == pairs[1]
+    assert len(pairs[0]) >= 80
+
+
 def test_rules_comparisons_and_a_threshold_can_be_given(tables, tmp_path):
     told = run("link", tables / "left.csv", tables / "right.csv", "-o", tmp_path / "m.jsonl",
                "--rule", "street+town", "--rule", '[{"by": "edits", "field": "name", "edits": 2}]',
