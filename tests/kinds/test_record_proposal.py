@@ -340,3 +340,11 @@ def test_frames_are_told_how_they_become_dicts() -> None:
     wrong: Any = ["b"]
     with pytest.raises(simdb.BadItemError, match="row 2 must be a mapping of field names"):
         simdb.propose_record([*rows, *wrong])
+
+
+@pytest.mark.parametrize("name", ["dates", "candidates", "fields"])
+@pytest.mark.parametrize("wrong", [None, 5, "born"])
+def test_what_is_no_list_of_names_rules_or_fields_is_told(name, wrong):
+    rows = [{"name": f"name {number}", "born": 1900 + number} for number in range(60)]
+    with pytest.raises(simdb.WrongTypeError, match=f"{name} must be an iterable of"):
+        simdb.propose_record(rows, **{name: wrong})

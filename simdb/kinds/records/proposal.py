@@ -139,6 +139,8 @@ def propose_record(
     named = {"left": left} if right is None else {"left": left, "right": right}
     tables = tuple(_read(name, table) for name, table in named.items())
     counts = _counts(rows, tables)
+    days = set(several("dates", dates, "names"))
+    given_rules = list(several("candidates", candidates, "rules"))
     shared = _shared(tables)
     chosen = {field.name: field for field in _fields(fields)}
     unknown = next((name for name in chosen if name not in shared), None)
@@ -165,7 +167,7 @@ def propose_record(
             continue
         field, reason = chosen.get(name), "as given"
         if field is None:
-            proposed, reason = _field(name, sides, is_date=name in dates)
+            proposed, reason = _field(name, sides, is_date=name in days)
             field = proposed.changed(invalid="missing")  # in rows that were not looked at, too
         made.append(field)
         reasons[name] = reason
@@ -190,8 +192,8 @@ def propose_record(
         [{name: row[name] for name in row if name in reasons} for row in side] for side in tables
     ]
     estimate = _Estimate(tuple(made), samples, counts)
-    if candidates:
-        given = estimate.counted(Record(made, candidates))
+    if given_rules:
+        given = estimate.counted(Record(made, given_rules))
         return Proposal(given, reasons, left_out, dict(estimate.of(given.rules)))
     rules = _rules(estimate, left_out)
     words = {" and ".join(map(str, rule)): pairs for rule, pairs in rules.items()}
