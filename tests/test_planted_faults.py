@@ -42,6 +42,24 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        with self._gate:\n"
+        "            self._close_if_unused()\n"
+        "        self.close_if_free()\n",
+        "        with self._gate:\n            self._close_if_unused()\n",
+        "tests/storage/test_environment.py -k had_the_gate",
+    ),
+    Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        except BaseException:\n"
+        "            transaction.close()  # out of the gate, by which others close the file\n"
+        "            raise\n",
+        "        except BaseException:\n            raise\n",
+        "tests/storage/test_environment.py -k had_the_gate",
+    ),
+    Fault(
         "cli",
         "cli/link.py",
         "    about = list(_ABOUT)\n",
@@ -4494,8 +4512,8 @@ FAULTS = (
     Fault(
         "storage",
         "storage/file/environment.py",
-        "            self.close_if_free()\n",
-        "            self.close()\n",
+        "        if not self.users.present:\n            self.close_if_free()\n",
+        "        if not self.users.present:\n            self.close()\n",
         "tests/storage/test_environment_processes.py -k outlives_all_users",
     ),
     Fault(

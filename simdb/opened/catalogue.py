@@ -235,22 +235,28 @@ def require_unchanged(
 def names(transaction: ReadTransaction) -> list[str]:
     """Return the names of all collections, sorted."""
     found = transaction.scan(Table.META, layout.COLLECTION_PREFIX)
-    return sorted(bytes(key[1:]).decode() for key, _ in found)
+    try:
+        return sorted(bytes(key[1:]).decode() for key, _ in found)
+    except UnicodeDecodeError as error:
+        raise CorruptionError(f"the name of a collection cannot be read: {error}") from error
 
 
 def numbers(transaction: ReadTransaction) -> list[int]:
     """Return the numbers of all collections, also of kinds that are not known here."""
     manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)
-    return [int.from_bytes(key[1:5], "big") for key, _ in manifests]
+    return [int.from_bytes(key[1:], "big") for key, _ in manifests]
 
 
 def named_numbers(transaction: ReadTransaction) -> list[int]:
     """Return the numbers of all collections, by their names."""
     stored = (stored_settings(transaction, name) for name in names(transaction))
     try:
-        return [layout.unpack(settings or b"")["number"] for settings in stored]
-    except (KeyError, TypeError) as error:
-        raise CorruptionError("the settings of a collection cannot be read") from error
+        found = [layout.unpack(settings or b"")["number"] for settings in stored]
+    except (KeyError, TypeError):
+        found = [None]
+    if not all(map(_is_owner, found)):
+        raise CorruptionError("the settings of a collection have no number")
+    return found
 
 
 def indexes(transaction: ReadTransaction) -> list[IndexManifest]:

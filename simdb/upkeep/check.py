@@ -63,19 +63,13 @@ SIGNATURES_AT_ONCE = 65_536  # or fewer, where they and their keys are large
 
 
 def store_problems(transaction: ReadTransaction) -> Iterator[str]:
-    """Yield what is wrong with what is noted of all collections together.
-
-    What is damaged in a single one is for its own check to tell.
-    """
+    """Yield what is wrong with what is noted of all collections together."""
     try:
         used, garbage = catalogue.used_numbers(transaction), catalogue.garbage(transaction)
-    except CorruptionError as error:
-        yield str(error)
-        return
-    try:
         numbers, indexes = catalogue.numbers(transaction), catalogue.indexes(transaction)
         named = catalogue.named_numbers(transaction)
-    except CorruptionError:
+    except CorruptionError as error:
+        yield str(error)
         return
     if sorted(named) != numbers:
         yield "the collections by name are not those that have a state"

@@ -440,6 +440,32 @@ def test_closing_while_threads_read_and_write_harms_nobody(path):
     assert answer_of(work) == "sound"
 
 
+@pytest.mark.parametrize("inside", ["_require_open", "_close_if_unused"])
+def test_who_had_the_gate_when_the_last_left_closes_the_file(path, monkeypatch, inside):
+    """Whoever is refused to read there, and whoever closes it."""
+    environment = acquire(path)
+    last, has_gate, has_left = environment.read(), threading.Event(), threading.Event()
+    environments.release(environment)
+    call = getattr(environment, inside)
+
+    def waiting(*given):
+        try:
+            return call(*given)
+        finally:
+            monkeypatch.undo()
+            has_gate.set()
+            has_left.wait(20)
+
+    monkeypatch.setattr(environment, inside, waiting)
+    other = Call(environment.read if inside == "_require_open" else environment.close)
+    assert has_gate.wait(20)
+    last.close()
+    assert not environment.is_finished
+    has_left.set()
+    other.join(20)
+    assert environment.is_finished
+
+
 def test_a_forgotten_snapshot_is_given_back(environment):
     transaction = environment.read()
     assert environment.statistics()["snapshots"] == 1

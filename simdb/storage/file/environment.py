@@ -979,10 +979,17 @@ class Environment:
         """Close the file, once the last of its transactions has ended; they can read no more."""
         with self._gate:
             self._close_if_unused()
+        self.close_if_free()
 
     def close_if_free(self) -> None:
-        """Close it if nobody has the gate; else with the next that is opened or released."""
-        _if_free(self._gate, self._close_if_unused)
+        """Close it if it is not used; who has the gate then looks again once it has left that."""
+        while self._is_unused and self._environment is not None:
+            if not _if_free(self._gate, self._close_if_unused):
+                return
+
+    @property
+    def _is_unused(self) -> bool:
+        return not (self.users.present or self._live or self._waiting)
 
     @property
     def is_finished(self) -> bool:
@@ -990,7 +997,7 @@ class Environment:
         return not self.users.present and self._environment is None
 
     def _close_if_unused(self) -> None:
-        if not (self.users.present or self._live or self._waiting):
+        if self._is_unused:
             self._close_handles()
 
     @property
@@ -1058,12 +1065,11 @@ class Environment:
         thread = self._give_way()
         try:
             with self._gate:
-                try:
-                    self._require_open(queue)
-                    self._begin(transaction, write=False)
-                except BaseException:
-                    transaction.close()
-                    raise
+                self._require_open(queue)
+                self._begin(transaction, write=False)
+        except BaseException:
+            transaction.close()  # out of the gate, by which others close the file
+            raise
         finally:
             self._at_gate.discard(thread)
         return transaction
@@ -1140,6 +1146,7 @@ class Environment:
                 with self._gate:
                     self._waiting.discard(transaction.member or transaction.lock_owner)
                     self._close_if_unused()
+                self.close_if_free()
         return transaction
 
     def _begin_sharing(
@@ -1308,6 +1315,7 @@ class Environment:
                     self._close_if_unused()
             finally:
                 self._at_gate.discard(thread)
+            self.close_if_free()
             return
         self._live.discard(transaction)
         if not self.users.present:
@@ -1775,8 +1783,8 @@ def give_up(environment: Environment, user: object) -> None:
     _if_free(_registry_lock, partial(_close_if_unused, environment, Environment.close_if_free))
 
 
-def _if_free(lock: threading.RLock, call: Callable[[], object]) -> None:
-    """Make a call with a lock that no other thread has; do nothing where one has it."""
+def _if_free(lock: threading.RLock, call: Callable[[], object]) -> bool:
+    """Make a call with a lock that no other thread has; where one has it, return False."""
     taken: list[bool] = []
     try:
         # By calls of C, between which no interrupt comes: what is taken is noted.
@@ -1786,6 +1794,7 @@ def _if_free(lock: threading.RLock, call: Callable[[], object]) -> None:
     finally:
         if taken:
             lock.release()
+    return bool(taken)
 
 
 def _close_if_unused(
