@@ -17,7 +17,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BOTTOM = {"arrays", "arrow", "errors", "policies", "ragged", "results", "unfinished", "work"}
 BOTTOM |= {"arguments", "differences", "evidence", "extras", "forest", "late", "metadata"}
-BOTTOM |= {"notebooks", "threads", "zstandard"}
+BOTTOM |= {"notebooks", "places", "threads", "zstandard"}
 MATHEMATICS = {"lsh", "exact", "kernels"}
 OF_ITEMS = {"batches", "kinds", "recipe"}
 # Each knows those before it; all know the mathematics, the kinds and the storage.
@@ -46,7 +46,8 @@ ALLOWED_IMPORTS = {
     "kernels": {"arrays", "errors", "extras", "late", "starting"},
     "lsh": {"kernels"} | BOTTOM,
     "exact": {"kernels"} | BOTTOM,
-    "forest": {"arrays", "kernels"},
+    "places": {"arrays", "errors"},
+    "forest": {"arrays", "kernels", "places"},
     "linkage": {"arrays", "errors", "extras", "forest"},
     "storage": {"kernels"} | BOTTOM,
     "kinds": MATHEMATICS | BOTTOM,

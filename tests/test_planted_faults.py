@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "groups",
+        "places.py",
+        "found[inside] = self._numbers[places[inside]] == numbers[inside]",
+        "found[inside] = True",
+        "tests/answers/test_groups.py -k no_place",
+    ),
+    Fault(
+        "storage",
+        "storage/collection/reader.py",
+        "if used <= max(USED_A_LIVE",
+        "if used >= max(USED_A_LIVE",
+        "tests/answers/test_groups.py -k gone",
+    ),
+    Fault(
         "storage",
         "storage/file/environment.py",
         "        with self._gate:\n"

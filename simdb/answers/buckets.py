@@ -243,10 +243,10 @@ class Buckets(Method, frozen=True):
 
         So a bucket of many equal items costs one comparison an item, not one a pair: first every
         member is compared with the first of its bucket, then only members that are still in
-        different groups with each other. The groups are the same as those of all pairs. Memory:
-        four bytes for every item number beside the setting.
+        different groups with each other. The groups are the same as those of all pairs. Memory
+        beside the setting: eight bytes an item.
         """
-        forest = Forest(opened.reader.manifest.next_number)
+        forest = Forest(opened.reader.places())
         needed = opened.signer.agreement(self.bound)
 
         def similar(left: UInt32s, right: UInt32s) -> Bools:

@@ -109,7 +109,7 @@ class Method(Struct, frozen=True):
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Find the groups of items connected by similar pairs."""
-        forest = Forest(opened.reader.manifest.next_number)
+        forest = Forest(opened.reader.places())
         for batch, _ in self.pairs(opened):
             chosen = _chosen(batch, opened, opened)
             forest.connect(chosen.left, chosen.right)

@@ -86,7 +86,7 @@ class Slabs(Scan, frozen=True):
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect equal items of a slab at once, and compare only different ones."""
-        forest = Forest(opened.reader.manifest.next_number)
+        forest = Forest(opened.reader.places())
         for ones, others, _ in self._near_pairs(opened, 0, forest):
             forest.connect(ones, others)
             if progress is not None:

@@ -9,6 +9,8 @@ import pytest
 
 import simdb
 from simdb.forest import Forest
+from simdb.places import Places
+from tests.support.numbers import MOST_ROOM, room_of, use_up
 from tests.support.strategies import (
     SURE,
     cluster_corpus,
@@ -100,6 +102,43 @@ def test_a_forest_joins_like_sets_of_sets(seed):
         for group in expected:
             roots = forest.roots(np.array(group, np.uint32))
             assert set(roots.tolist()) == {group[0]}
+
+
+def test_a_forest_of_some_numbers_has_no_place_for_others():
+    numbers = np.array([3, 2**20, 2**32 - 1], np.uint32)
+    forest = Forest(Places(3, numbers))
+    forest.connect(numbers[2:], numbers[1:2])
+    assert forest.roots(numbers).tolist() == forest.smallest().tolist() == [3, 2**20, 2**20]
+    assert [group.tolist() for group in forest.groups()] == [[2**20, 2**32 - 1]]
+    for number in (2, 4, 2**32 - 2):
+        with pytest.raises(simdb.CorruptionError, match=f"number {number} is of no stored item"):
+            forest.connect(numbers[:1], np.array([number], np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("kind", "item", "options"),
+    [
+        (simdb.Set(), lambda n: range(n, n + 9), {"threshold": None, "exact_floor": 0.5}),
+        (simdb.Set(), lambda n: range(n, n + 9), {"threshold": 0.7, "seed": 1}),
+        (simdb.String(), str, {"max_distance": 1}),
+        (simdb.Bits(64), lambda n: n.to_bytes(8, "little"), {"max_distance": 1}),
+        (simdb.Vector(2, "euclidean"), lambda n: [n, 1], {"max_distance": 1}),
+    ],
+    ids=["exact", "sets", "strings", "bits", "vectors"],
+)
+def test_groups_take_no_room_for_the_numbers_of_items_that_are_gone(tmp_path, kind, item, options):
+    items = [item(number % 30 * 4 + number % 7) for number in range(100)]
+    with simdb.open(tmp_path / "s.simdb", threads=1, sync="batch") as db:
+        collection = db.create_collection("c", kind, **options)
+        collection.add_many(enumerate(items[:50]))
+        use_up(collection)
+        collection.add_many([(number, items[number]) for number in range(50, 100)])
+        collection.delete_many(range(1, 100, 7))
+        keys = [record.key for record in collection.items()]
+        expected = connected(keys, found_pairs(collection))
+        assert any(group[0] < 50 <= group[-1] for group in expected)
+        assert found_groups(collection) == expected
+        assert room_of(collection.groups) < MOST_ROOM
 
 
 def test_copies_are_grouped_with_the_first_of_them_in_memory_too(tmp_path):

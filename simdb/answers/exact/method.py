@@ -162,7 +162,7 @@ class Exact(Method, frozen=True):
 
     def groups(self, opened: Opened, progress: ProgressCallback | None = None) -> list[UInt32s]:
         """Connect similar items; of identical ones each is connected with the first."""
-        forest = Forest(opened.reader.manifest.next_number)
+        forest = Forest(opened.reader.places())
         workers = Workers.within(opened.resources.pool(), opened.resources.memory)
         for left, right in self._way(opened, None).edges(workers):
             if left.size:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from simdb import kernels
 from simdb.arrays import Bools, Int64s, UInt8s, UInt16s, UInt32s
 from simdb.errors import CorruptionError
+from simdb.places import Places
 from simdb.ragged import ByteStrings, address_of, as_bytes, picked, slices_of
 from simdb.storage.collection.manifest import IndexManifest, Manifest
 from simdb.storage.collection.tombstones import (
@@ -53,6 +54,8 @@ FEW = 16  # items that are read one by one
 NUMBERS_AT_ONCE = 16_384
 ALL_BYTES = 2**62
 BYTES_AT_ONCE = 2**20  # of items; their features take about eight times as many
+USED_A_LIVE = 2  # item numbers, up to which arrays have a place for every number
+FEW_NUMBERS = 2**16  # or this many
 BLOCKS_A_NUMBER = 4  # so many are read, and kept, rather than one looked up
 
 
@@ -563,6 +566,14 @@ class CollectionReader:
         alive = numbers[self.alive(numbers)]
         self.require_all(alive.size)
         return alive
+
+    def places(self) -> Places:
+        """Return where live items have their places in arrays: their ranks, if most are deleted."""
+        used = self.manifest.next_number
+        if used <= max(USED_A_LIVE * self.manifest.live, FEW_NUMBERS):
+            return Places(used)
+        live = self.live_numbers()
+        return Places(live.size, live)
 
     # -- tombstones --------------------------------------------------------------------
 
