@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "(~stored & ~too_late, ",
+        "(stored & too_late, ",
+        "tests/upkeep/test_check.py -k gone",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "places = self._collection.places()",
+        "places = Places(self._collection.manifest.next_number)",
+        "tests/upkeep/test_check.py -k gone",
+    ),
+    Fault(
         "groups",
         "places.py",
         "found[inside] = self._numbers[places[inside]] == numbers[inside]",

@@ -27,6 +27,7 @@ from simdb.opened import catalogue
 from simdb.opened.epochs import open_epoch
 from simdb.opened.labels import Label
 from simdb.opened.opened import Opened
+from simdb.places import Places
 from simdb.results import CheckReport, Problem, Progress
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
 from simdb.storage.collection.reader import (
@@ -379,16 +380,20 @@ class Checker:
         """Check an epoch in which the items below ``end`` are posted."""
         transaction, name = self._collection.transaction, f"epoch {state.number}"
         view = open_postings(transaction, state)
-        sums = _Sums(self._collection.manifest.next_number)
+        places = self._collection.places()
+        sums = _Sums(places)
         for keys, columns in self._swept("postings", name, view, state.number, state.postings):
             impossible = (columns[POSITION] < 1) | (columns[POSITION] > columns[SIZE])
+            too_late = columns[ITEM] >= end
+            own, stored = places.find(columns[ITEM])
             for wrong, problem in (
                 (impossible, "a posting has an impossible position"),
-                (columns[ITEM] >= end, "a posting is of an item that is not posted yet"),
+                (too_late, "a posting is of an item that is not posted yet"),
+                (~stored & ~too_late, "a posting is of no stored item"),
             ):
                 for number in np.unique(columns[ITEM][wrong]).tolist():
                     self._note("postings", str(number), problem)
-            sums.add(keys, columns)
+            sums.add(keys[stored], columns[:, stored], own[stored])
         try:
             epoch = open_epoch(transaction, state)
         except CorruptionError as error:
@@ -406,14 +411,16 @@ class Checker:
             ):
                 posted = int(np.searchsorted(numbers, end))
                 prefixes = self._signer.prefixes(epoch, items[:posted])
-                sums.subtract(prefixes.values, posting_columns(prefixes, numbers[:posted]))
-            for number in sums.remaining().tolist():
+                columns = posting_columns(prefixes, numbers[:posted])
+                sums.subtract(prefixes.values, columns, sums.places.of(columns[ITEM]))
+            for number in sums.places.numbers(sums.remaining()).tolist():
                 self._note("postings", str(number), "the postings are not those of the item")
             return
         floor = self._settings.posted_floor
         lengths = sums.sizes if floor is None else floor.prefix_lengths(sums.sizes)
-        for number in np.flatnonzero(lengths != sums.counts).tolist():
-            told = f"{sums.counts[number]} postings, {lengths[number]} expected"
+        wrong = np.flatnonzero(lengths != sums.counts)
+        for place, number in zip(wrong, sums.places.numbers(wrong), strict=True):
+            told = f"{sums.counts[place]} postings, {lengths[place]} expected"
             self._note("postings", str(number), told)
 
 
@@ -443,25 +450,24 @@ class _Sums:
     number: other postings have the same sum with a probability of about 2^-64.
     """
 
-    def __init__(self, items: int) -> None:
-        self.counts = np.zeros(items, np.int64)
-        self.sizes = np.zeros(items, np.int64)
-        self._mixed = np.zeros(items, np.uint64)
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.counts = np.zeros(places.size, np.int64)
+        self.sizes = np.zeros(places.size, np.int64)
+        self._mixed = np.zeros(places.size, np.uint64)
 
-    def add(self, keys: UInt64s, columns: UInt32s) -> None:
-        """Add postings; those of items past the end are left out."""
-        inside = np.flatnonzero(columns[ITEM] < self.counts.size)
-        items = columns[ITEM][inside]
-        self.sizes[items] = columns[SIZE][inside]
-        np.add.at(self.counts, items, 1)
-        np.add.at(self._mixed, items, _mixed(keys, columns)[inside])
+    def add(self, keys: UInt64s, columns: UInt32s, own: UInt32s) -> None:
+        """Add postings of items at some places."""
+        self.sizes[own] = columns[SIZE]
+        np.add.at(self.counts, own, 1)
+        np.add.at(self._mixed, own, _mixed(keys, columns))
 
-    def subtract(self, keys: UInt64s, columns: UInt32s) -> None:
-        np.subtract.at(self.counts, columns[ITEM], 1)
-        np.subtract.at(self._mixed, columns[ITEM], _mixed(keys, columns))
+    def subtract(self, keys: UInt64s, columns: UInt32s, own: UInt32s) -> None:
+        np.subtract.at(self.counts, own, 1)
+        np.subtract.at(self._mixed, own, _mixed(keys, columns))
 
     def remaining(self) -> Int64s:
-        """Return the items of which more or other postings were added than subtracted."""
+        """Return the places of items of which more or other postings were added than subtracted."""
         return np.flatnonzero((self.counts != 0) | (self._mixed != 0))
 
 

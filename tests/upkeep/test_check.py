@@ -15,6 +15,7 @@ import simdb
 from simdb.batches.signer import Signer
 from simdb.opened import catalogue
 from simdb.storage.collection.groups import GroupWriter
+from simdb.storage.collection.manifest import ITEM
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.tables import layout, runs
@@ -27,6 +28,7 @@ from simdb.storage.tables.layout import (
 )
 from simdb.upkeep import check
 from tests.support.damage import damage_behind
+from tests.support.numbers import GONE, MOST_ROOM, room_of, use_up
 from tests.support.strategies import SURE, set_text
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -163,6 +165,30 @@ def test_postings_that_are_chosen_to_look_like_those_of_the_items_are_found(tmp_
         forge_chunks(db, Table.POSTINGS, 3, exchange)
         found = problems(db, deep=True)
         assert ("postings", "the postings are not those of the item") in found
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_check_takes_no_room_for_the_numbers_of_items_that_are_gone(tmp_path, deep):
+    def alter(keys: Any, cells: Any) -> None:
+        cells[ITEM][cells[ITEM] == 7] = GONE - 1
+        cells[ITEM][np.flatnonzero(cells[ITEM] == GONE + 29)[:1]] = GONE + 30
+
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        sets = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.1)
+        sets.add_many((number, range(number, number + 9)) for number in range(20))
+        use_up(sets)
+        sets.add_many((number, range(number, number + 9)) for number in range(20, 40))
+        sets.delete_many(range(0, 40, 8))
+        assert db.check(deep=deep).sound
+        assert room_of(lambda: db.check(deep=deep)) < MOST_ROOM
+        forge_chunks(db, Table.POSTINGS, 3, alter)
+        found = {(p.record, p.problem) for p in db.check(deep=deep).problems}
+        assert (str(GONE - 1), "a posting is of no stored item") in found
+        for number, count in ((GONE + 29, 8), (GONE + 30, 10)):
+            told = "the postings are not those of the item"
+            told = told if deep else f"{count} postings, 9 expected"
+            assert (str(number), told) in found
+        assert any(record == "7" for record, _ in found) is deep
 
 
 def test_a_signature_of_another_text_is_found_only_by_a_deep_check(database):
