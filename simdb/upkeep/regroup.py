@@ -16,7 +16,7 @@ from simdb.answers.entities import SHARE_OF_CELLS, Scale
 from simdb.answers.kept import ACTIONS, components_of, groups_of
 from simdb.answers.method import ProgressCallback, answered, keys_of_numbers
 from simdb.arguments import short
-from simdb.arrays import Bools, Float64s, Int64s, UInt32s
+from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.batches.meeting import are_shared
 from simdb.batches.signer import Signer
 from simdb.errors import CorruptionError
@@ -27,6 +27,7 @@ from simdb.linkage.living import NO_GROUP, happened, inherit, shares_of
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings, GroupMethod, KeptGroups
 from simdb.opened.opened import Opened, Resources, WriteAccess
+from simdb.places import Places
 from simdb.ragged import sizes_of
 from simdb.results import Key, PairBatch, Progress
 from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
@@ -202,7 +203,7 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
     assert kept is not None
     tables = GroupReader(opened.reader.transaction, opened.reader.number)
     live = opened.reader.live_numbers()
-    equal = _equal_items(opened, kept.method) if deep else None
+    equal = Equal.of(opened, kept.method) if deep else None
     yield from _problems_of_log(tables)
     for level, fraction in enumerate(kept.bounds):
         bound = str(fraction)
@@ -294,39 +295,63 @@ class AllPairs(NamedTuple):
     Attributes:
         pairs: with their weights; in chains, of what is equal and similar to an earlier item only
             the one with the first of these, of any weight.
-        copies: by item number, what that is.
+        copies: the item numbers of what that is.
         scale: of the weights.
     """
 
     pairs: SimilarPairs
-    copies: Bools
+    copies: set[int]
     scale: Scale
+
+
+class Equal(NamedTuple):
+    """Which live items are equal.
+
+    Attributes:
+        places: of the live items.
+        first: by place, that of the first item of the same stored form.
+        sizes: by place, the bytes of the item.
+    """
+
+    places: Places
+    first: UInt32s
+    sizes: Int64s
+
+    @classmethod
+    def of(cls, opened: Opened, method: GroupMethod) -> Equal:
+        """Return what matters for a method: in stars, which need all pairs, nothing is equal."""
+        places = opened.reader.places()
+        if method == "chain":
+            return cls(places, *first_equal(opened, places))
+        own = np.arange(places.size, dtype=np.uint32)
+        return cls(places, own, np.zeros(places.size, np.int64))
 
 
 def all_pairs(
     opened: Opened,
     bound: Bound,
-    equal: tuple[UInt32s, Int64s],
+    equal: Equal,
     progress: ProgressCallback | None = None,
 ) -> AllPairs:
     """Return the pairs of a collection that those find who keep its groups.
 
-    Only two of ``equal`` items are looked at, which tell whether these are similar.
+    Only two of equal items are looked at, which tell whether these are similar.
     """
     method = choose(opened.settings, Question("add", bound))
     scale = Scale.of(method, opened.settings.kind)
-    own = np.arange(opened.reader.manifest.next_number, dtype=np.uint32)
-    first, sizes = equal
+    places, first, sizes = equal
+    own = np.arange(places.size, dtype=np.uint32)
     while True:
         copies = np.flatnonzero(first != own).astype(np.uint32)
         seconds = copies[np.unique(first[copies], return_index=True)[1]]
         others = copies[~np.isin(copies, seconds)]
-        few = replace(opened, reader=opened.reader.without(others, int(sizes[others].sum())))
+        without = opened.reader.without(places.numbers(others), int(sizes[others].sum()))
+        few = replace(opened, reader=without)
         is_copy, linked, missed = np.zeros((3, own.size), np.bool_)
         is_copy[copies] = True
         parts = [PairBatch(np.empty(0, np.uint32), np.empty(0, np.uint32), np.empty(0))]
         for batch, _, _ in answered(method, few, few, method.pairs(few)):
-            left, right = batch.left, batch.right
+            left, right = places.of(batch.left), places.of(batch.right)
             linked[left[first[right] == left]] = True
             apart = is_copy[left] | is_copy[right]
             missed[left[apart]] = missed[right[apart]] = True
@@ -339,30 +364,23 @@ def all_pairs(
             break
         first = np.where(np.isin(first, unlike), own, first)
     copies = copies[linked[first[copies]]]
+    numbers = places.numbers(copies)
     whole = PairBatch.together(parts)
     pairs = SimilarPairs.of(
-        np.concatenate([whole.left, first[copies]]),
-        np.concatenate([whole.right, copies]),
+        np.concatenate([whole.left, places.numbers(first[copies])]),
+        np.concatenate([whole.right, numbers]),
         np.concatenate([scale.weights(whole), np.full(copies.size, scale.least)]),
     )
-    return AllPairs(pairs, np.isin(own, copies), scale)
+    return AllPairs(pairs, set(numbers.tolist()), scale)
 
 
-def _equal_items(opened: Opened, method: GroupMethod) -> tuple[UInt32s, Int64s]:
-    """Return what of ``first_equal`` matters: in stars, which need all pairs, nothing is equal."""
-    if method == "chain":
-        return first_equal(opened)
-    items = opened.reader.manifest.next_number
-    return np.arange(items, dtype=np.uint32), np.zeros(items, np.int64)
-
-
-def first_equal(opened: Opened) -> tuple[UInt32s, Int64s]:
-    """Return, by item number, the first live item of the same stored form, and the bytes of that.
+def first_equal(opened: Opened, places: Places) -> tuple[UInt32s, Int64s]:
+    """Return, by place, that of the first item of the same stored form, and the bytes of that.
 
     By checksums, and of items that share one by digests of BLAKE2b: two that differ have the same
     with a chance of 2^-128.
     """
-    first = np.arange(opened.reader.manifest.next_number, dtype=np.uint32)
+    first = np.arange(places.size, dtype=np.uint32)
     sizes = np.zeros(first.size, np.int64)
     numbers, checksums = [np.empty(0, np.uint32)], [np.empty(0, np.uint64)]
     for batch in live_batches(opened.reader):
@@ -371,14 +389,14 @@ def first_equal(opened: Opened) -> tuple[UInt32s, Int64s]:
         found = kernels.checksums.checksums(values, offsets[:-1], offsets[1:], seeds)
         numbers.append(batch.numbers)
         checksums.append(found)
-        sizes[batch.numbers] = sizes_of(offsets)
+        sizes[places.of(batch.numbers)] = sizes_of(offsets)
     live, keys = np.concatenate(numbers), np.concatenate(checksums)
     order = kernels.runs.order_of(keys)
     repeated = np.sort(live[order[are_shared(keys[order])]])
     firsts: dict[bytes, int] = {}
-    for places, items in chosen_items(opened.reader, repeated):
+    for chosen, items in chosen_items(opened.reader, repeated):
         same = (blake2b(item, digest_size=16).digest() for item in items)
-        own = repeated[places]
+        own = places.of(repeated[chosen])
         first[own] = [*map(firsts.setdefault, same, own.tolist())]
     return first, sizes
 
@@ -399,7 +417,7 @@ class _Regrouping:
         self._tables = tables
         self._progress = progress
         self._kept = opened.settings.groups
-        self._equal = _equal_items(opened, self._kept.method)
+        self._equal = Equal.of(opened, self._kept.method)
         self._known = known
         self._log = Log(writer, tables)
 
@@ -445,7 +463,7 @@ class _Regrouping:
     def _note_edges(self, level: int, found: AllPairs, *, with_weights: bool) -> None:
         for item, left, weights in _by_later(found.pairs):
             noted = weights if with_weights else weights[:0]
-            is_copy = bool(found.copies[item])
+            is_copy = item in found.copies
             self._tables.set_edges(level, item, Edges(left, noted, is_copy=is_copy))
 
 

@@ -29,6 +29,7 @@ from tests.support.grouping import (
     steps,
 )
 from tests.support.kind_cases import ALL
+from tests.support.numbers import MOST_ROOM, room_of, use_up
 
 BOUNDS = (Fraction(1, 2), Fraction(3, 4))
 INDEXES: dict[str, dict[str, Any]] = {
@@ -402,6 +403,23 @@ def test_of_items_that_are_equal_one_pair_each_is_noted(tmp_path, index):
         assert collection.check(deep=True).sound
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_groups_are_made_anew_with_no_room_for_the_numbers_of_items_that_are_gone(tmp_path, method):
+    sets = [range(number % 20 * 4, number % 20 * 4 + 5 + number % 2) for number in range(80)]
+    with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
+        options: Any = {"groups": method, **INDEXES["exact"]}
+        collection = db.create_collection("c", simdb.Set(), **options)
+        collection.add_many(enumerate(sets[:30]))
+        use_up(collection)
+        collection.add_many((number, sets[number]) for number in range(30, 80))
+        collection.delete_many(range(0, 80, 3))
+        assert room_of(lambda: collection.rebuild(groups=method)) < MOST_ROOM
+        require_fresh(collection, ("0.5",), method)
+        assert room_of(lambda: collection.check(deep=True)) < MOST_ROOM
+        assert collection.check(deep=True).sound
+        assert len(collection.group_of(1).keys) == 3
+
+
 def test_items_that_are_equal_but_not_similar_have_pairs_of_their_own(tmp_path, monkeypatch):
     with simdb.open(tmp_path / "s.simdb", sync="batch", threads=1) as db:
         options: Any = {"groups": "chain", **INDEXES["exact"]}
@@ -409,7 +427,7 @@ def test_items_that_are_equal_but_not_similar_have_pairs_of_their_own(tmp_path, 
         collection.add_many(enumerate([{1, 2, 3}, {2, 3, 4}, {3, 4, 5}]))
         # Stands for a kind of which an item may be similar to others and not to its equals.
         equal = np.array([0, 1, 0], np.uint32), np.zeros(3, np.int64)
-        monkeypatch.setattr(regroup, "first_equal", lambda _: equal)
+        monkeypatch.setattr(regroup, "first_equal", lambda *_: equal)
         collection.rebuild(groups="chain")
         assert collection.group_of(0).keys == (0, 1, 2)
         assert collection.check(deep=True).sound
