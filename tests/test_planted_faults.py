@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/collection/tombstones.py",
+        "count += count_of(taken_back)",
+        "count += int(np.unpackbits(tombstones).sum())",
+        "tests/upkeep/test_compact.py -k gone",
+    ),
+    Fault(
+        "storage",
+        "storage/collection/tombstones.py",
+        "range(0, tombstones.size, AT_ONCE)",
+        "range(0, AT_ONCE, AT_ONCE)",
+        "tests/storage/test_tombstones.py",
+    ),
+    Fault(
         "groups",
         "upkeep/regroup.py",
         "np.concatenate([whole.left, places.numbers(first[copies])])",

@@ -36,7 +36,7 @@ from simdb.storage.collection.reader import (
     live_batches,
     stored_signatures,
 )
-from simdb.storage.collection.tombstones import deleted, read_all
+from simdb.storage.collection.tombstones import count_of, deleted, read_all
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader
@@ -201,7 +201,7 @@ class Checker:
         state = self._collection.manifest
         reader = self._collection
         marks = read_all(reader.transaction, reader.number, state.next_number)
-        marked = int(np.bitwise_count(marks).sum(dtype=np.int64))
+        marked = count_of(marks)
         if marked != state.tombstones:
             self._note("marks", "state", f"{marked} for {state.tombstones} deleted items")
         exact = state.index.exact

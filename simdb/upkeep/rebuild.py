@@ -50,7 +50,7 @@ def compact(access: WriteAccess, known: Known, progress: ProgressCallback | None
     with access.read() as snapshot:
         _require_there(snapshot, known.settings)
         before = CollectionReader(snapshot, collection)
-        dead, index = before.tombstones.copy(), before.manifest.index.number
+        dead, index = before.tombstones, before.manifest.index.number
     collect_garbage(access)
     steps = 0
 

@@ -20,7 +20,8 @@ def test_numbers_past_the_bitmap_are_not_deleted():
     assert not tombstones.deleted(np.empty(0, np.uint8), numbers).any()
 
 
-def test_tombstones_that_are_set_and_cleared_are_those_of_a_set(environment):
+def test_tombstones_that_are_set_and_cleared_are_those_of_a_set(environment, monkeypatch):
+    monkeypatch.setattr(tombstones, "AT_ONCE", 1_000)
     generator = random.Random(1)
     most = 5 * tombstones.TOMBSTONES_PER_RECORD
     expected: set[int] = set()
@@ -40,6 +41,7 @@ def test_tombstones_that_are_set_and_cleared_are_those_of_a_set(environment):
         everything = np.arange(most, dtype=np.uint32)
         with environment.read() as transaction:
             bitmap = tombstones.read_all(transaction, OWNER, most)
+            assert tombstones.count_of(bitmap) == len(expected)
             assert set(everything[tombstones.deleted(bitmap, everything)].tolist()) == expected
             among = tombstones.deleted_among(transaction, OWNER, chosen)
             assert among.tolist() == [number in expected for number in chosen.tolist()]

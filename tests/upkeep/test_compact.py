@@ -10,6 +10,7 @@ import pytest
 import simdb
 from simdb.storage.tables import runs
 from simdb.upkeep import rebuild as maintaining
+from tests.support.numbers import MOST_ROOM, room_of, use_up
 from tests.support.strategies import SURE, cluster_corpus, found_groups, found_pairs
 
 WORDS = simdb.Text(simdb.WordShingles(1))
@@ -88,6 +89,18 @@ def test_a_compaction_that_is_cut_off_leaves_a_sound_store(tmp_path):
         collection.compact()
         assert found_pairs(collection) == pairs
         assert collection.stats()["deleted_not_yet_dropped"] == 0
+
+
+def test_compacting_takes_no_room_for_the_numbers_of_items_that_are_gone(tmp_path):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        sets = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
+        sets.add_many((number, range(number, number + 9)) for number in range(20))
+        use_up(sets)
+        sets.add_many((number, range(number, number + 9)) for number in range(20, 40))
+        sets.delete_many(range(0, 40, 3))
+        assert room_of(sets.compact) < MOST_ROOM
+        assert sets.stats()["deleted_not_yet_dropped"] == 0
+        assert db.check(deep=True).sound
 
 
 def test_an_empty_collection_and_a_whole_database_can_be_compacted(tmp_path):

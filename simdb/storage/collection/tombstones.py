@@ -15,6 +15,7 @@ from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
 
 TOMBSTONES_PER_RECORD = 8_192
 TOMBSTONE_BYTES = TOMBSTONES_PER_RECORD // 8
+AT_ONCE = 2**18  # bytes of a bitmap
 
 
 def deleted(tombstones: UInt8s, numbers: UInt32s) -> Bools:
@@ -25,6 +26,12 @@ def deleted(tombstones: UInt8s, numbers: UInt32s) -> Bools:
     bits = (tombstones[byte] >> (numbers & 7).astype(np.uint8)) & 1
     found: Bools = (bits != 0) & (numbers >> 3 < tombstones.size)
     return found
+
+
+def count_of(tombstones: UInt8s) -> int:
+    """Return how many bits are set; a bitmap may be large, and its counts are not held at once."""
+    parts = (tombstones[begin : begin + AT_ONCE] for begin in range(0, tombstones.size, AT_ONCE))
+    return sum(int(np.bitwise_count(part).sum(dtype=np.int64)) for part in parts)
 
 
 def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> UInt8s:
@@ -62,11 +69,15 @@ def clear_tombstones(
     transaction: WriteTransaction, owner: int, tombstones: UInt8s, cleared: UInt8s
 ) -> int:
     """Take back those of all tombstones that are set in ``cleared``; return how many."""
-    common = tombstones[: cleared.size] & cleared[: tombstones.size]
-    for record in np.unique(np.flatnonzero(common) // TOMBSTONE_BYTES).tolist():
-        part = slice(record * TOMBSTONE_BYTES, (record + 1) * TOMBSTONE_BYTES)
-        _write_record(transaction, owner, record, tombstones[part] & ~common[part])
-    return int(np.unpackbits(common).sum())
+    count = 0
+    records = cleared[: tombstones.size].reshape(-1, TOMBSTONE_BYTES)
+    for record in np.flatnonzero(records.any(axis=1)).tolist():
+        part = tombstones[record * TOMBSTONE_BYTES : (record + 1) * TOMBSTONE_BYTES]
+        taken_back = part & records[record]
+        if taken_back.any():
+            _write_record(transaction, owner, record, part & ~taken_back)
+            count += count_of(taken_back)
+    return count
 
 
 def _read_record(transaction: ReadTransaction, owner: int, record: int) -> UInt8s:
