@@ -59,7 +59,17 @@ def _in_python(value: object) -> str:
 
 
 class SimdbError(Exception):
-    """The base of every exception that simdb raises on purpose."""
+    """The base of every exception that simdb raises on purpose.
+
+    Attributes:
+        problem: what is wrong; the message without the remedies.
+        remedies: what would avoid the error; the message ends with them.
+    """
+
+    def __init__(self, problem: str, *, remedies: Sequence[Remedy] = ()) -> None:
+        super().__init__(_message(problem, remedies))
+        self.problem = problem
+        self.remedies = tuple(remedies)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Tell how it is copied: as it is, since a message is not what it was made of."""
@@ -77,16 +87,7 @@ class UsageError(SimdbError):
     """What the caller asked for cannot be done; nothing of the call, or of its batch, is stored.
 
     A call that stores in batches keeps those before the one that fails.
-
-    Attributes:
-        problem: what is wrong; the message without the remedies.
-        remedies: what would avoid the error; the message ends with them.
     """
-
-    def __init__(self, problem: str, *, remedies: Sequence[Remedy] = ()) -> None:
-        super().__init__(_message(problem, remedies))
-        self.problem = problem
-        self.remedies = tuple(remedies)
 
     def helped_by(self, remedies: Sequence[Remedy]) -> Self:
         """Return the same error with other remedies."""

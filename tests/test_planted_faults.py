@@ -43,6 +43,20 @@ class Fault:
 FAULTS = (
     Fault(
         "storage",
+        "storage/file/errors.py",
+        ', effect=f"opens {what}", method="simdb.open")',
+        ', effect=f"opens {what}")',
+        "tests/cli/test_failures.py -k only_be_read",
+    ),
+    Fault(
+        "cli",
+        "cli/failures.py",
+        "return in_options(error, about), EXIT_STORAGE",
+        "return str(error), EXIT_STORAGE",
+        "tests/cli/test_failures.py -k only_be_read",
+    ),
+    Fault(
+        "storage",
         "storage/collection/tombstones.py",
         "count += count_of(taken_back)",
         "count += int(np.unpackbits(tombstones).sum())",

@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from simdb.cli import signals
-from simdb.errors import KeyNotFoundError, Remedy, StorageError, UsageError
+from simdb.errors import KeyNotFoundError, Remedy, SimdbError, StorageError, UsageError
 from simdb.extras import is_for_want_of_memory
 from simdb.files.writing import printable
 
@@ -116,7 +116,7 @@ def _message(error: Exception, about: Mapping[str, str]) -> tuple[str, int]:
     if isinstance(error, UsageError):
         return in_options(error, about), EXIT_USAGE
     if isinstance(error, StorageError):
-        return str(error), EXIT_STORAGE
+        return in_options(error, about), EXIT_STORAGE
     if isinstance(error, OSError):
         return _of_system(error)
     if isinstance(error, MemoryError) or is_for_want_of_memory(error):
@@ -169,7 +169,7 @@ def _is_somewhere() -> bool:
     return True
 
 
-def in_options(error: UsageError, about: Mapping[str, str] = MappingProxyType({})) -> str:
+def in_options(error: SimdbError, about: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return the message of an error, with its remedies as options and commands."""
     if isinstance(error, KeyNotFoundError) and isinstance(error.stored, int):
         return f"{error}: --integer-keys reads keys as numbers"

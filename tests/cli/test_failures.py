@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import simdb
 from simdb import starting
 from simdb.cli import main, search
 from simdb.cli.failures import told_when_interrupted
+from simdb.storage.file.errors import translated
 from tests.support import cli_stores
 from tests.support.cli_stores import THREE_ROWS
 from tests.support.commands import failed, program, run
@@ -43,6 +45,23 @@ def test_remedies_are_options_and_commands(store):
     contained = ("--text", "one", "--measure", "stored-in-probe", "--guarantee", "probable")
     told = failed("search", store, "news", *contained)
     assert "no probable index for stored-in-probe similarity; --exact misses nothing" in told
+
+
+def test_a_store_that_may_only_be_read_is_told_without_arguments_of_python(store, monkeypatch):
+    """Commands that only read open it so of themselves."""
+
+    def refused(*_, **__):
+        with translated(Path(store)):
+            raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(simdb, "open", refused)
+    with pytest.raises(
+        simdb.StorageError, match=r"simdb.open\(read_only=True\) opens a store there"
+    ):
+        simdb.open(store)
+    told = run("add", store, "news", "-", stdin=THREE_ROWS)
+    assert told.stderr == f"simdb: {store}: the file system is read-only\n"
+    assert told.exit_code == 3
 
 
 @pytest.mark.parametrize("option", ["--find-duplicates", "--on-duplicate"])

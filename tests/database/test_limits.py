@@ -154,7 +154,7 @@ def test_a_read_only_file_system_is_named_with_what_helps(tmp_path):
     path = tmp_path / "s.simdb"
     assert raised(path) == f"{path}: the file system is read-only"
     path.touch()
-    assert raised(path).endswith("read-only; read_only=True opens a store there")
+    assert raised(path).endswith("read-only; simdb.open(read_only=True) opens a store there")
 
 
 def test_a_name_that_the_system_refuses_is_refused_by_a_documented_error(tmp_path):

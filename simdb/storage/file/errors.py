@@ -19,6 +19,7 @@ from simdb.errors import (
     DatabaseNotFoundError,
     FormatVersionError,
     NotADatabaseError,
+    Remedy,
     SimdbError,
     StorageError,
 )
@@ -108,22 +109,27 @@ def _raise_by_code(path: Path, error: Exception, code: int | None) -> NoReturn:
     if code in _REFUSED:
         refused = _refused_file(path)
         may = [os.access(path, wanted, effective_ids=True) for wanted in (os.R_OK, os.W_OK)]
-        why = ""
+        why, remedies = "", []
         if refused.name == f"{path.name}-lock":
             why = "; even a reader must be able to write to the lock file of a store"
         elif may[0] and not (may[1] and os.access(path.parent, os.W_OK, effective_ids=True)):
-            why = "; who writes needs to write to it, to the files beside it and to its folder: "
-            why += "read_only=True opens a store that may only be read"
-        raise StorageError(f"{refused}: {os.strerror(code or 0)}{why}") from error
+            why = "; who writes needs to write to it, to the files beside it and to its folder"
+            remedies = [_opens_to_read("a store that may only be read")]
+        told = f"{refused}: {os.strerror(code or 0)}{why}"
+        raise StorageError(told, remedies=remedies) from error
     if code in _TOO_MANY:
         raise StorageError(
             f"{path}: {os.strerror(code or 0)}; a store takes up to eleven descriptors: allow "
             "this process more ('ulimit -n'), or close files"
         ) from error
     if code == errno.EROFS:
-        hint = "; read_only=True opens a store there" if path.exists() else ""
-        raise StorageError(f"{path}: the file system is read-only{hint}") from error
+        remedies = [_opens_to_read("a store there")] if path.exists() else []
+        raise StorageError(f"{path}: the file system is read-only", remedies=remedies) from error
     raise StorageError(f"{path}: {error}") from error
+
+
+def _opens_to_read(what: str) -> Remedy:
+    return Remedy("read_only", value=True, effect=f"opens {what}", method="simdb.open")
 
 
 def _refused_file(path: Path) -> Path:
