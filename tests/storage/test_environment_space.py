@@ -70,6 +70,28 @@ def test_a_full_collection_takes_more_after_deleting_and_compacting_or_with_a_la
         assert [match.key for match in texts.search(text)] == ["new"]
 
 
+def test_a_compact_copy_of_what_was_full_once_takes_as_many_items_as_a_new_one(path):
+    def filled(database):
+        sets = database.collection("c", simdb.Set(), exact_floor=0.6)
+        with pytest.raises(DatabaseFullError):
+            for begin in range(0, 10**6, 200):
+                rows = ((key, range(20 * key, 20 * key + 20)) for key in range(begin, begin + 200))
+                sets.add_many(rows, at_once=True)
+        return len(sets)
+
+    copy = path.with_name("copy.simdb")
+    with simdb.open(path, map_size=4 * MIB, threads=1) as database:
+        count = filled(database)
+        for begin in range(0, count, 1_000):
+            database["c"].delete_many(range(begin, min(count, begin + 1_000)))
+        database["c"].compact()
+        database.backup(copy, compact=True)
+    path.unlink()
+    simdb.restore(copy, path)
+    with simdb.open(path, map_size=4 * MIB, threads=1) as database:
+        assert filled(database) >= count > 0
+
+
 def test_a_limit_on_file_size_leaves_the_last_commit(path):
     def work():
         resource.setrlimit(resource.RLIMIT_FSIZE, (3 * MIB, 3 * MIB))
