@@ -540,7 +540,7 @@ def open_database(
         memory: bytes that bulk work may take, whatever the number of items, in addition to the map.
         map_size: bytes of address space to reserve, and of the file that items may fill; what is
             deleted in a full one may take a twentieth more, from 4 MiB to 1 GiB. One that was full
-            takes fewer items from then on, about two thirds, though all are deleted; a copy by
+            takes fewer items from then on, as few as half, though all are deleted; a copy by
             ``backup(compact=True)``, restored, takes all again. By default as much as the system
             gives, up to 1 TiB.
         mode: permissions of a new file, at least for the owner, such as 0o600; by default 0o644

@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/exact/sweep.py",
+        "numbers = self._classes.places.numbers(places)",
+        "numbers = places",
+        "tests/answers/exact/test_pairs_store.py -k gone",
+    ),
+    Fault(
+        "answers",
+        "answers/exact/sweep.py",
+        "places = opened.reader.places()",
+        "places = Places(opened.reader.manifest.next_number)",
+        "tests/answers/exact/test_pairs_store.py -k gone",
+    ),
+    Fault(
         "storage",
         "storage/file/errors.py",
         ', effect=f"opens {what}", method="simdb.open")',

@@ -7,7 +7,9 @@ its first common symbol, so that it comes out exactly once.
 
 Of identical items (MMDS 3.9.1) one takes part, and the pairs of the others are written out at the
 end. Classes of them are found by 128-bit digests and confirmed symbol by symbol. Memory: 40 bytes
-for every item number.
+for every item.
+
+Within, items are known by their places (``CollectionReader.places``), which rise with the numbers.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from simdb.exact.order import ArrangedSets
 from simdb.exact.thresholds import Threshold
 from simdb.opened.epochs import current_epoch
 from simdb.opened.opened import Opened
+from simdb.places import Places
 from simdb.ragged import slices_of
 from simdb.results import PairBatch
 from simdb.storage.collection.manifest import COLUMNS, ITEM, POSITION, SIZE, open_postings
@@ -68,7 +71,7 @@ KeysAndColumns: TypeAlias = tuple[UInt64s, UInt32s]
 
 
 class ClassPairs(Struct, frozen=True, eq=False):
-    """Similar pairs of representatives: item numbers and overlaps, and the range they are of."""
+    """Similar pairs of representatives: places and overlaps, and the range they are of."""
 
     range: int
     left: UInt32s
@@ -80,9 +83,9 @@ Verification: TypeAlias = AtOnce[tuple[ClassPairs, Int64s]]  # the pairs, and wh
 
 
 class _Held(Struct, frozen=True, eq=False):
-    """Items by ascending numbers: the first ones arranged already, the others as stored."""
+    """Items by ascending places: the first ones arranged already, the others as stored."""
 
-    numbers: UInt32s
+    places: UInt32s
     arranged: list[ArrangedSets]
     stored: list[bytes]
 
@@ -90,7 +93,7 @@ class _Held(Struct, frozen=True, eq=False):
 class _Slice(Struct, frozen=True, eq=False):
     """Buckets of two postings or more, their items ranked by rising size."""
 
-    numbers: UInt32s
+    places: UInt32s
     left: Postings
     right: Postings
 
@@ -116,8 +119,9 @@ class Sweep:
         self.room = room
         self._criterion = criterion
         self._threshold = threshold
-        self._postings = PostingSlices(opened.reader, threshold, room)
-        self._classes = classes = classify(opened, epoch, self._postings)
+        places = opened.reader.places()
+        self._postings = PostingSlices(opened.reader, places, threshold, room)
+        self._classes = classes = classify(opened, epoch, places, self._postings)
         most_symbols = room * SLICE_SHARE * BYTES_AN_ENTRY // BYTES_A_SET_SYMBOL
         self._most_symbols = max(1, min(most_symbols, PART_SYMBOLS))
         self._most_candidates = max(CANDIDATES_AT_ONCE, room * CANDIDATES_A_POSTING)
@@ -152,9 +156,10 @@ class Sweep:
 
     def edges(self, workers: Workers) -> Iterator[tuple[UInt32s, UInt32s]]:
         """Yield pairs that connect the same items as all pairs do: a copy only with the first."""
-        yield self._classes.representatives[self._classes.copies], self._classes.copies
+        copies, numbers = self._classes.copies, self._classes.places.numbers
+        yield numbers(self._classes.representatives[copies]), numbers(copies)
         for pairs in self.class_pairs(workers):
-            yield pairs.left, pairs.right
+            yield numbers(pairs.left), numbers(pairs.right)
 
     def class_pairs(
         self, workers: Workers, first: int = 0, *, counted: bool | None = None
@@ -254,12 +259,12 @@ class Sweep:
             return None
         items, positions = columns[ITEM], np.ascontiguousarray(columns[POSITION])
         sizes = columns[SIZE].astype(np.int64)
-        # Items by rising size, then number, and the place there of each.
+        # Items by rising size, then number, and the rank there of each.
         ranks = np.zeros(self._classes.sizes.size, np.uint32)
         ranks[items] = 1
-        numbers = np.flatnonzero(ranks).astype(np.uint32)
-        numbers = numbers[np.argsort(self._classes.sizes[numbers], kind="stable")]
-        ranks[numbers] = np.arange(numbers.size, dtype=np.uint32)
+        places = np.flatnonzero(ranks).astype(np.uint32)
+        places = places[np.argsort(self._classes.sizes[places], kind="stable")]
+        ranks[places] = np.arange(places.size, dtype=np.uint32)
         ranks = ranks[items]
         begins = np.append(True, keys[1:] != keys[:-1])
         starts = np.append(np.flatnonzero(begins), keys.size)
@@ -271,7 +276,7 @@ class Sweep:
         postings = kernels.postings.Postings
         left = postings(short_starts, ranks[short], positions[short], suffixes[short])
         self._opened.work.postings += items.size + left.items.size
-        return _Slice(numbers, left, postings(starts, ranks, positions, suffixes))
+        return _Slice(places, left, postings(starts, ranks, positions, suffixes))
 
     def _propose(
         self, buckets: _Slice, state: Int64s, room: int, *, bounded: bool
@@ -331,7 +336,7 @@ class Sweep:
 
     def _read(self, number: int, candidates: Candidates) -> Verification:
         """Read the items of candidates; copies, since a thread may outlive the snapshot."""
-        numbers, places = np.unique(
+        places, rows = np.unique(
             np.concatenate([candidates.left, candidates.right]), return_inverse=True
         )
         signer, order = self._opened.signer, self.epoch.order
@@ -339,38 +344,39 @@ class Sweep:
         sets: list[ArrangedSets] = []
         items: list[bytes] = []
         size = 0
+        numbers = self._classes.places.numbers(places)
         for _, document in self._opened.reader.documents_of(numbers):
             if size > most:  # long texts of few symbols
                 sets.append(arranged(signer, order, items))
                 items, size = [], 0
             items.append(bytes(document.item))
             size += len(items[-1])
-        held = _Held(numbers, sets, items)
-        return AtOnce(partial(self._verified, number, candidates, held, places))
+        held = _Held(places, sets, items)
+        return AtOnce(partial(self._verified, number, candidates, held, rows))
 
     def _verified(
-        self, number: int, candidates: Candidates, held: _Held, places: Int64s
+        self, number: int, candidates: Candidates, held: _Held, rows: Int64s
     ) -> tuple[ClassPairs, Int64s]:
         """Keep the similar pairs that are proposed in the bucket of their first common symbol.
 
-        Candidates are item numbers, ``held`` the distinct items of them, and ``places`` where among
+        Candidates are places, ``held`` the distinct items of them, and ``rows`` where among
         these each left item is, then each right one. The kernel counts the work.
         """
         postings = kernels.postings
-        numbers = held.numbers
+        places = held.places
         last = arranged(self._opened.signer, self.epoch.order, held.stored)
         sets = ArrangedSets.concatenated([*held.arranged, last])
-        assert len(sets) == numbers.size
+        assert len(sets) == places.size
         loaded = postings.Sets(
             sets.values,
             sets.offsets[:-1],
             sets.sizes,
             self._threshold.prefix_lengths(sets.sizes),
-            self._classes.bitmaps[numbers],
+            self._classes.bitmaps[places],
         )
         count = candidates.left.size
         local = candidates._replace(
-            left=places[:count].astype(np.uint32), right=places[count:].astype(np.uint32)
+            left=rows[:count].astype(np.uint32), right=rows[count:].astype(np.uint32)
         )
         overlaps = np.empty(count, np.int64)
         counts = np.zeros(4, np.int64)
@@ -383,7 +389,7 @@ class Sweep:
             overlaps=overlaps,
             counters=counts,
         )
-        left, right = numbers[local.left[:kept]], numbers[local.right[:kept]]
+        left, right = places[local.left[:kept]], places[local.right[:kept]]
         pairs = ClassPairs(number, left, right, overlaps[:kept])
         if self._criterion.measure is not SetSimilarity.JACCARD:
             sizes = self._classes.sizes[left], self._classes.sizes[right]
@@ -401,14 +407,15 @@ def _members(
     sizes = classes.sizes[pairs.left], classes.sizes[pairs.right]
     similarities = measure.values(pairs.overlaps, *sizes)
     for rows, one, other in expanded(places, (members, members), same=True):
-        yield PairBatch(one.astype(np.uint32), other.astype(np.uint32), similarities[rows])
+        numbers = classes.places.numbers
+        yield PairBatch(numbers(one), numbers(other), similarities[rows])
 
 
 def _by_number(buckets: _Slice, found: Candidates, count: int) -> Candidates:
-    """Return so many pairs by their item numbers; copies, so that the room is not kept."""
+    """Return so many pairs by their places; copies, so that the room is not kept."""
     return kernels.postings.Candidates(
-        left=buckets.numbers[found.left[:count]],
-        right=buckets.numbers[found.right[:count]],
+        left=buckets.places[found.left[:count]],
+        right=buckets.places[found.right[:count]],
         left_positions=found.left_positions[:count].copy(),
         right_positions=found.right_positions[:count].copy(),
     )
@@ -441,14 +448,17 @@ class PostingSlices:
     under another.
     """
 
-    def __init__(self, collection: CollectionReader, threshold: Threshold, room: int) -> None:
+    def __init__(
+        self, collection: CollectionReader, places: Places, threshold: Threshold, room: int
+    ) -> None:
         self._collection = collection
+        self._places = places
         self._threshold = threshold
         self._room = room
         self._only: KeysAndColumns | None = None
 
     def __iter__(self) -> Iterator[KeysAndColumns]:
-        """Yield the keys and the columns of slice after slice."""
+        """Yield the keys and the columns of slice after slice, with places for item numbers."""
         if self._only is not None:
             yield self._only
             return
@@ -474,7 +484,9 @@ class PostingSlices:
             keys, columns = _shared_only(*swept)
             lengths = self._threshold.prefix_lengths(columns[SIZE])
             within = np.flatnonzero(columns[POSITION] <= lengths)
-            yield _shared_only(keys[within], columns[:, within])
+            keys, columns = _shared_only(keys[within], columns[:, within])
+            columns[ITEM] = self._places.of(columns[ITEM])
+            yield keys, columns
 
 
 def _joined_slices(parts: list[KeysAndColumns]) -> KeysAndColumns:
@@ -495,8 +507,9 @@ def _shared_only(keys: UInt64s, columns: UInt32s) -> KeysAndColumns:
 
 
 class ItemClasses(Struct, frozen=True):
-    """What is known of all items, by item number."""
+    """What is known of all items, by their places."""
 
+    places: Places
     sizes: Int64s  # symbols of each item; 0 of those that are not stored
     # Bit b is the parity of the number of symbols that are b modulo 64; zeros if not all were read.
     bitmaps: UInt64s
@@ -519,21 +532,21 @@ class ItemClasses(Struct, frozen=True):
         return kernels.order.Classes(starts.astype(np.int64), everyone[order].astype(np.int64))
 
 
-def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -> ItemClasses:
+def classify(
+    opened: Opened, epoch: Epoch, places: Places, postings: Iterable[KeysAndColumns]
+) -> ItemClasses:
     """Find the classes of identical items, by all postings in buckets of two or more.
 
     Texts have to be cut into shingles to be read, so only those are read that may be identical. Of
     other items all are: that is quick, and brings their bitmaps, which tell most of small sets.
     """
-    items = opened.reader.manifest.next_number
-    classes = ItemClasses(
-        np.zeros(items, np.int64), np.zeros(items, np.uint64), np.arange(items, dtype=np.uint32)
-    )
+    nothing, own = np.zeros(places.size, np.int64), np.arange(places.size, dtype=np.uint32)
+    classes = ItemClasses(places, nothing, np.zeros(places.size, np.uint64), own)
     if opened.settings.kind.is_slow_to_read:
-        numbers, digests = _alike_by_postings(opened, epoch, classes, postings)
+        found, digests = _alike_by_postings(opened, epoch, classes, postings)
     else:
-        numbers, digests = _read_all(opened, epoch, classes)
-    _find_copies(classes, numbers, digests)
+        found, digests = _read_all(opened, epoch, classes)
+    _find_copies(classes, found, digests)
     copies = classes.copies
     copies = copies[np.lexsort((copies, classes.representatives[copies]))]
     for some in slices_of(2 * classes.sizes[copies], CONFIRMED_SYMBOLS):
@@ -542,15 +555,15 @@ def classify(opened: Opened, epoch: Epoch, postings: Iterable[KeysAndColumns]) -
 
 
 def _read_all(opened: Opened, epoch: Epoch, classes: ItemClasses) -> tuple[UInt32s, UInt64s]:
-    """Read all live items once; note their sizes and bitmaps, and return numbers and digests."""
+    """Read all live items once; note their sizes and bitmaps, and return places and digests."""
     present = [np.empty(0, np.uint32)]
     digests = [np.empty((0, 2), np.uint64)]
     for batch in live_sets(opened, epoch.order):
         opened.resources.require_open()
-        numbers, sets = batch.numbers, batch.sets
+        places, sets = classes.places.of(batch.numbers), batch.sets
         _, bitmaps = kernels.order.identical_representatives(sets.values, sets.offsets)
-        classes.sizes[numbers], classes.bitmaps[numbers] = sets.sizes, bitmaps
-        present.append(numbers)
+        classes.sizes[places], classes.bitmaps[places] = sets.sizes, bitmaps
+        present.append(places)
         digests.append(_digests(sets))
     return np.concatenate(present), np.concatenate(digests)
 
@@ -558,7 +571,7 @@ def _read_all(opened: Opened, epoch: Epoch, classes: ItemClasses) -> tuple[UInt3
 def _alike_by_postings(
     opened: Opened, epoch: Epoch, classes: ItemClasses, postings: Iterable[KeysAndColumns]
 ) -> tuple[UInt32s, UInt64s]:
-    """Read only items that agree in size and in their postings; return numbers and digests.
+    """Read only items that agree in size and in their postings; return places and digests.
 
     Identical items have the same postings, and all of them in buckets of two or more.
     """
@@ -571,7 +584,8 @@ def _alike_by_postings(
     same = (np.diff(sums[order]) == 0) & (np.diff(classes.sizes[order]) == 0)
     alike = np.unique(np.append(order[:-1][same], order[1:][same])).astype(np.uint32)
     slices = slices_of(classes.sizes[alike], CONFIRMED_SYMBOLS)
-    digests = [_digests(stored_sets(opened, epoch, alike[some])) for some in slices]
+    numbers = classes.places.numbers(alike)
+    digests = [_digests(stored_sets(opened, epoch, numbers[some])) for some in slices]
     return alike, np.concatenate([np.empty((0, 2), np.uint64), *digests])
 
 
@@ -585,22 +599,22 @@ def _digests(sets: ArrangedSets) -> UInt64s:
     return np.frombuffer(packed, np.uint64).reshape(-1, 2)
 
 
-def _find_copies(classes: ItemClasses, numbers: UInt32s, digests: UInt64s) -> None:
+def _find_copies(classes: ItemClasses, places: UInt32s, digests: UInt64s) -> None:
     """Let every item with the digest of an earlier one be represented by the first such."""
-    order = np.lexsort((numbers, digests[:, 1], digests[:, 0]))
-    order = order[classes.sizes[numbers[order]] > 0]
+    order = np.lexsort((places, digests[:, 1], digests[:, 0]))
+    order = order[classes.sizes[places[order]] > 0]
     same = (digests[order[1:]] == digests[order[:-1]]).all(axis=1)
     begins = np.concatenate([np.ones(min(1, order.size), np.bool_), ~same])
-    ordered = numbers[order]
+    ordered = places[order]
     classes.representatives[ordered] = ordered[begins][np.cumsum(begins) - 1]
 
 
 def _confirm(opened: Opened, epoch: Epoch, classes: ItemClasses, copies: UInt32s) -> None:
     """Make copies that are none their own representatives."""
-    numbers = np.unique(np.concatenate([copies, classes.representatives[copies]]))
-    sets = stored_sets(opened, epoch, numbers)
+    places = np.unique(np.concatenate([copies, classes.representatives[copies]]))
+    sets = stored_sets(opened, epoch, classes.places.numbers(places))
     same, _ = kernels.order.identical_representatives(sets.values, sets.offsets)
-    own = same[np.searchsorted(numbers, copies)]
-    other = same[np.searchsorted(numbers, classes.representatives[copies])]
+    own = same[np.searchsorted(places, copies)]
+    other = same[np.searchsorted(places, classes.representatives[copies])]
     different = copies[own != other]
     classes.representatives[different] = different

@@ -31,7 +31,8 @@ from tests.support.exact_stores import (
     small_epochs,
 )
 from tests.support.grids import grid
-from tests.support.strategies import connected
+from tests.support.numbers import MOST_ROOM, room_of, use_up
+from tests.support.strategies import connected, set_text
 
 
 @pytest.mark.parametrize(("way", "seed"), grid(WAYS, range(4), step=3))
@@ -246,6 +247,31 @@ def test_a_slice_reads_only_what_its_memory_allows(
         collection.add_many(list(enumerate(sets)))
         expected = as_floats(similar_pairs(sets, Fraction(1, 2)))
         assert pairs_found(collection.pairs(0.5)) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "item"), [(simdb.Set(), sorted), (simdb.Text(simdb.WordShingles(1)), set_text)]
+)
+def test_sweeps_take_no_room_for_the_numbers_of_items_that_are_gone(
+    kind: Any, item: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join_by(monkeypatch, "sweep")
+    monkeypatch.setattr(exact_sweeping, "CANDIDATES_AT_ONCE", 4_096)  # for which there is room
+    sets = 2 * corpus(3, Fraction(1, 2), 20)  # each has an equal one
+    half = len(sets) // 2 + 5
+    with simdb.open(tmp_path / "s", threads=1) as db:
+        collection = db.create_collection("c", kind, threshold=None, exact_floor=0.5)
+        collection.add_many((key, item(sets[key])) for key in range(half))
+        use_up(collection)
+        collection.add_many((key, item(sets[key])) for key in range(half, len(sets)))
+        for key in range(0, len(sets), 9):
+            collection.delete(key)
+            sets[key] = set()
+        expected = similar_pairs(sets, Fraction(1, 2))
+        assert pairs_found(collection.pairs(0.5)) == as_floats(expected)
+        groups = [group.keys for group in collection.groups(0.5)]
+        assert groups == connected(range(len(sets)), expected)
+        assert room_of(lambda: list(collection.pairs(0.5))) < MOST_ROOM
 
 
 # -- incremental many-many (MMDS 3.9.4) ----------------------------------------------------------
