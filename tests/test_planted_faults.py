@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kernels",
+        "kernels/fingerprints.py",
+        "    angle = min(max(angle, -_RADIANS * most), _RADIANS * most)\n",
+        "",
+        "tests/kinds/test_fingerprint_measure.py -k farther",
+    ),
+    Fault(
         "answers",
         "answers/exact/sweep.py",
         "numbers = self._classes.places.numbers(places)",

@@ -566,8 +566,11 @@ def _match(
 
 
 @kernel
-def _fit(left: Int32s, right: Int32s, partners: Int64s, pose: Float64s) -> None:
-    """Lay the matched minutiae on each other by least squares (Kabsch 1976, in the plane)."""
+def _fit(left: Int32s, right: Int32s, partners: Int64s, pose: Float64s, most: int) -> None:
+    """Lay the matched minutiae on each other by least squares (Kabsch 1976, in the plane).
+
+    By a turn of ``most`` units of direction at most.
+    """
     count = 0
     left_x, left_y, right_x, right_y = 0.0, 0.0, 0.0, 0.0
     for one in range(left.shape[0]):
@@ -588,6 +591,8 @@ def _fit(left: Int32s, right: Int32s, partners: Int64s, pose: Float64s) -> None:
             across += x * v - y * u
     # The turn a lays x on u best where along cos a + across sin a is largest (Kabsch in the plane).
     angle = math.atan2(across, along) if along != 0.0 or across != 0.0 else _RADIANS * pose[0]
+    # That is a wave with one crest: of the turns within a limit, its end next to it is the best.
+    angle = min(max(angle, -_RADIANS * most), _RADIANS * most)
     cosine, sine = math.cos(angle), math.sin(angle)
     pose[0] = angle / _RADIANS
     pose[1] = right_x - cosine * left_x + sine * left_y
@@ -643,9 +648,7 @@ def _best_match(
                         partners[kept + one] = partners[one]
                 if matched < 2:
                     break
-                _fit(left, right, partners, pose)
-                if abs(pose[0]) > _largest_difference(settings):
-                    break
+                _fit(left, right, partners, pose, settings[2])
         # The bins around a peak hold votes of the same pose: the second peak is to be another.
         for near in range(3 * 3 * 3):
             around = (turn + near // 9 - 1) % _TURN_BINS

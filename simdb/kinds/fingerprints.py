@@ -121,8 +121,8 @@ class Fingerprint(Kind, frozen=True):
         direction_tolerance: the largest difference of their directions, in degrees, once the prints
             are aligned. Directions are rounded to 1/64 degree, so with 0 a turned print matches
             only where the turn is found exactly, which is rare.
-        rotation: the largest turn between two prints of a finger, in degrees. Directions may differ
-            by ``direction_tolerance`` more.
+        rotation: the largest turn between two prints of a finger, in degrees: by no larger one is a
+            print laid on another. Directions may differ by ``direction_tolerance`` more.
     """
 
     width: Length

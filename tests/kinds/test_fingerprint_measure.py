@@ -105,6 +105,28 @@ def test_a_turn_beyond_the_limit_is_not_tried():
     assert far_matched < 12
 
 
+@pytest.mark.parametrize("rotation", [0, 20])
+def test_the_tolerance_of_directions_turns_no_print_farther_than_the_largest_turn(
+    rotation: int,
+) -> None:
+    random = np.random.default_rng(4)
+    one = [(x / 2 + 75, y / 2 + 75, d) for x, y, d in oracle.random_print(random, 40, KIND)]
+    limited = Fingerprint(300, 300, rotation=rotation)
+    near, far = moved(one, rotation, 5, 4), moved(one, rotation + 14, 5, 4)
+    (near_matched, _), (far_matched, _) = compared(limited, one, near, far)
+    assert near_matched == 40
+    assert far_matched < 30
+
+
+def test_places_that_scatter_do_not_make_a_turn_of_prints_that_may_not_be_turned() -> None:
+    random = np.random.default_rng(4)
+    limited = Fingerprint(300, 300, rotation=0, direction_tolerance=1)
+    one = [(x / 5 + 100, y / 5 + 100, d) for x, y, d in oracle.random_print(random, 12, KIND)]
+    for _ in range(8):
+        scattered = [(x + random.normal(0, 2), y + random.normal(0, 2), d) for x, y, d in one]
+        assert compared(limited, one, scattered) == [(12, 12)]
+
+
 @pytest.mark.parametrize("rotation", [0, 1, 2])
 def test_directions_may_differ_by_the_tolerance_besides_the_largest_turn(rotation: int) -> None:
     one = oracle.random_print(np.random.default_rng(6), 24, Fingerprint(250, 250))
