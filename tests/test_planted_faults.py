@@ -44,6 +44,20 @@ FAULTS = (
     Fault(
         "kernels",
         "kernels/fingerprints.py",
+        "    loose[1] = max(settings[1], _TURN // 360)\n",
+        "",
+        "tests/kinds/test_fingerprint_measure.py -k directions_must_be_equal",
+    ),
+    Fault(
+        "kernels",
+        "kernels/fingerprints.py",
+        "allowed = max(0.5, float(settings[1] * slack))",
+        "allowed = float(settings[1] * slack)",
+        "tests/kinds/test_fingerprint_measure.py -k directions_must_be_equal",
+    ),
+    Fault(
+        "kernels",
+        "kernels/fingerprints.py",
         "    angle = min(max(angle, -_RADIANS * most), _RADIANS * most)\n",
         "",
         "tests/kinds/test_fingerprint_measure.py -k farther",

@@ -535,7 +535,7 @@ def _match(
     """
     cosine, sine = math.cos(_RADIANS * pose[0]), math.sin(_RADIANS * pose[0])
     reach = float(settings[0] * slack) ** 2
-    allowed = float(settings[1] * slack)
+    allowed = max(0.5, float(settings[1] * slack))  # directions are rounded, a fitted turn is not
     if slack > 1:
         reach = max(reach, 2.0 * float(size) ** 2)
         allowed = max(allowed, float(settings[1] + _BIN_TURN // 2))
@@ -617,6 +617,9 @@ def _best_match(
     side, bin_size = _bins_across(settings), _bin_size(settings)
     count = _vote(left, right, settings, votes, listed)
     pose, corner = np.empty(3), np.empty(2)
+    # A tolerance of 0 would refuse all where the first fit is a little wrong: a degree until then.
+    loose = settings.copy()
+    loose[1] = max(settings[1], _TURN // 360)
     best = 0
     for _ in range(_PEAKS):
         most, peak = 0, -1
@@ -641,8 +644,9 @@ def _best_match(
             for repeat in range(_ROUNDS):
                 # A bin is coarser than the tolerance; only what matches after a fit counts.
                 slack = 2 if repeat == 0 else 1
-                matched = _match(left, right, pose, settings, slack, size, partners, taken)
-                if repeat > 0 and matched > best:
+                given = settings if repeat == _ROUNDS - 1 else loose
+                matched = _match(left, right, pose, given, slack, size, partners, taken)
+                if repeat > 0 and given[1] == settings[1] and matched > best:
                     best = matched
                     for one in range(left.shape[0]):
                         partners[kept + one] = partners[one]

@@ -119,8 +119,8 @@ class Fingerprint(Kind, frozen=True):
             distinct ones of both; ``"squares"``: Jaccard similarity of the squares on the plate.
         tolerance: the largest distance at which two aligned minutiae match.
         direction_tolerance: the largest difference of their directions, in degrees, once the prints
-            are aligned. Directions are rounded to 1/64 degree, so with 0 a turned print matches
-            only where the turn is found exactly, which is rare.
+            are aligned. Directions are rounded to 1/64 degree; with 0 they may differ by half of
+            that.
         rotation: the largest turn between two prints of a finger, in degrees: by no larger one is a
             print laid on another. Directions may differ by ``direction_tolerance`` more.
     """

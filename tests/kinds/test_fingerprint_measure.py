@@ -156,6 +156,17 @@ def test_a_turn_between_two_bins_is_found_with_a_small_tolerance(tolerance: int,
     assert compared(kind, middle, moved(middle, turn, 3, -4)) == [(24, 24)]
 
 
+@pytest.mark.parametrize("rotation", [0, 180])
+def test_a_shifted_print_is_the_same_print_if_directions_must_be_equal(rotation: int) -> None:
+    """Though its turn is fitted by floats, and first by some couples that are wrong."""
+    kind = Fingerprint(300, 300, rotation=rotation, direction_tolerance=0)
+    for seed in range(8):
+        drawn = oracle.random_print(np.random.default_rng(seed), 40, Fingerprint(250, 250))
+        one = [(x, y, direction // 30) for x, y, direction in drawn]
+        other = [(x + 13, y + 17, direction) for x, y, direction in one]
+        assert compared(kind, one, other) == [(len(set(one)), len(set(one)))]
+
+
 def test_single_minutiae_match_unless_the_turn_is_limited():
     one, other = [(10.0, 20.0, 0.0)], [(250.0, 30.0, 90.0)]
     assert compared(KIND, one, other) == [(1, 1)]
