@@ -2091,7 +2091,7 @@ class Collection(CollectionView):
         index also stays if only the scores of records change, such as the weights of their fields.
 
         Args:
-            kind: the same kind with other settings.
+            kind: the same kind with other settings, which all stored items must fit.
             threshold, max_distance, recall, bands, rows, sketch: of the probable index. A threshold
                 or a distance adds this index if there is none.
             row_budget, false_candidates, cascade: for planning that index, as for ``collection``.

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/rebuild.py",
+        "        _require_fitting(collection, before, signer, batch)\n",
+        "",
+        "tests/upkeep/test_rebuild.py -k does_not_fit",
+    ),
+    Fault(
         "kernels",
         "kernels/fingerprints.py",
         "    loose[1] = max(settings[1], _TURN // 360)\n",

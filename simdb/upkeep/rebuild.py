@@ -10,18 +10,26 @@ import numpy as np
 from msgspec.structs import replace
 
 from simdb.answers.exact.memory import sampled_order
-from simdb.answers.method import ProgressCallback
+from simdb.answers.method import ProgressCallback, keys_of_numbers
 from simdb.arrays import UInt32s
 from simdb.batches.signer import Epoch, Signed, Signer
-from simdb.errors import CollectionNotFoundError, DatabaseFailedError, StorageError
+from simdb.errors import (
+    BadItemError,
+    CollectionNotFoundError,
+    ConfigurationError,
+    CorruptionError,
+    DatabaseFailedError,
+    StorageError,
+)
 from simdb.exact.order import SymbolOrder
 from simdb.ingest import postings
+from simdb.kinds.contrast import contrast
 from simdb.opened import catalogue
 from simdb.opened.catalogue import CollectionSettings
 from simdb.opened.opened import Known, WriteAccess
 from simdb.results import Progress
 from simdb.storage.collection.manifest import IndexManifest, write_frequent
-from simdb.storage.collection.reader import CollectionReader, live_batches
+from simdb.storage.collection.reader import CollectionReader, LiveBatch, live_batches
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables.blocks import BlockWriter
@@ -191,7 +199,7 @@ def rebuild(
             with access.read() as snapshot:
                 catalogue.require_unchanged(snapshot, before)
                 reader = CollectionReader(snapshot, settings.number)
-                numbers, signed, position = _signed_next(access, signer, reader, position)
+                numbers, signed, position = _signed_next(access, before, signer, reader, position)
                 # What has come since is signed in turn, but for groups: of these all must have been
                 # committed before the switch.
                 is_last = position == reader.manifest.next_number and settings.groups is None
@@ -201,7 +209,9 @@ def rebuild(
                 added = _post(writer, index, signer.epoch, numbers, signed)
                 few = REBUILT_AT_ONCE // SHARE_IN_TURN
                 while is_last and 0 < writer.manifest.next_number - position <= few:
-                    numbers, signed, position = _signed_next(access, signer, writer, position)
+                    numbers, signed, position = _signed_next(
+                        access, before, signer, writer, position
+                    )
                     added += _post(writer, index, signer.epoch, numbers, signed)
                 done += added
                 is_whole = position == writer.manifest.next_number
@@ -248,7 +258,11 @@ def _post(
 
 
 def _signed_next(
-    access: WriteAccess, signer: Signer, collection: CollectionReader, position: int
+    access: WriteAccess,
+    before: CollectionSettings,
+    signer: Signer,
+    collection: CollectionReader,
+    position: int,
 ) -> tuple[UInt32s, Signed, int]:
     """Read and sign items from a position on, if there are any; and tell the position after."""
     most_bytes = max(1, access.memory // SHARE_OF_MEMORY)
@@ -262,4 +276,26 @@ def _signed_next(
     batch = next(batches, None)
     if batch is None:
         return np.empty(0, np.uint32), signer.empty(), collection.manifest.next_number
-    return batch.numbers, signer.sign(batch.items, access.pool()), int(batch.numbers[-1]) + 1
+    try:
+        signed = signer.sign(batch.items, access.pool())
+    except CorruptionError:
+        _require_fitting(collection, before, signer, batch)
+        raise
+    return batch.numbers, signed, int(batch.numbers[-1]) + 1
+
+
+def _require_fitting(
+    collection: CollectionReader, before: CollectionSettings, signer: Signer, batch: LiveBatch
+) -> None:
+    """Raise ConfigurationError for an item that is sound, but refused by the new settings."""
+    items = before.make_items()
+    for place, data in enumerate(batch.items):
+        item = items.decode(data)
+        try:
+            signer.items.encode(item)
+        except BadItemError as error:
+            (key,) = keys_of_numbers(collection, batch.numbers[place : place + 1])
+            raise ConfigurationError(
+                f"the stored items of collection {before.name!r} do not fit the new settings "
+                f"({contrast(before.kind, signer.kind)}); key {key!r}: {error}"
+            ) from None

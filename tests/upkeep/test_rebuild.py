@@ -171,9 +171,11 @@ def test_a_rebuild_ends_while_others_add_all_the_time(tmp_path, monkeypatch, set
         collection = db.collection("c", WORDS, **SURE, **settings)
         collection.add_many((next(keys), next(rows)) for _ in range(70))
 
-        def signed_beside_others(access: Any, signer: Any, reader: Any, position: int) -> Any:
-            found = plain(access, signer, reader, position)
-            if not isinstance(reader, CollectionWriter):  # after the snapshot, before the lock
+        def signed_beside_others(*given: Any) -> Any:
+            found = plain(*given)
+            if not any(
+                isinstance(one, CollectionWriter) for one in given
+            ):  # after the snapshot, before the lock
                 collection.add_many((next(keys), next(rows)) for _ in range(3))
             return found
 
@@ -320,3 +322,30 @@ def test_duplicates_are_found_within_the_bound_that_a_rebuild_gave_meanwhile(
         else:
             stored(2, threshold="0.6")
             assert told[0].duplicate_of is None
+
+
+@pytest.mark.parametrize("planned", [{}, {"max_distance": 50}])
+def test_a_rebuild_names_the_item_that_does_not_fit_the_new_settings(tmp_path, planned):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Vector(2, "euclidean"), threshold=None)
+        collection.add_many([("one", [1, 0]), ("none", [0, 0])])
+        told = "do not fit .*measure is 'euclidean', not 'cosine'.; key 'none': .* no angle"
+        with pytest.raises(simdb.ConfigurationError, match=told):
+            collection.rebuild(simdb.Vector(2), **planned)
+        assert collection.kind == simdb.Vector(2, "euclidean")
+        assert db.check(deep=True).sound
+        collection.delete("none")
+        collection.rebuild(simdb.Vector(2), **planned)
+        assert [match.key for match in collection.search([2, 0], max_distance=1)] == ["one"]
+
+
+def test_a_rebuild_says_that_a_stored_item_is_damaged_where_it_is(tmp_path, monkeypatch):
+    def damaged(*_: Any) -> None:
+        raise simdb.CorruptionError("a stored vector cannot be read")
+
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Vector(2, "euclidean"), threshold=None)
+        collection.add("one", [1, 0])
+        monkeypatch.setattr(vectors.VectorItems, "features", damaged)
+        with pytest.raises(simdb.CorruptionError, match="cannot be read"):
+            collection.rebuild(simdb.Vector(2))
