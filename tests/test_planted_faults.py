@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "kernels",
+        "kernels/strings.py",
+        "    return min(longest, MOST_LENGTH)\n",
+        "    return longest\n",
+        "tests/kinds/test_string.py -k long_strings_by_a_low",
+    ),
+    Fault(
+        "kernels",
+        "kernels/strings.py",
+        "                length = _after_class_of(length)\n",
+        "                length += 1\n",
+        "tests/kinds/test_string.py -k takes_a_turn",
+    ),
+    Fault(
         "upkeep",
         "upkeep/rebuild.py",
         "        _require_fitting(collection, before, signer, batch)\n",

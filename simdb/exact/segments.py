@@ -43,7 +43,6 @@ MOST_SEGMENTS = 17  # of a string, so at most 16 edits
 ROOM = 65_536  # pairs found at a time
 PROBES_AT_ONCE = 4_096
 STEPS_AT_ONCE = 2**24  # of the kernel, however few it finds: a tenth of a second or two
-_MOST_LENGTH = 2**31  # characters of a string and more, so that products stay within 64 bits
 _LARGEST_DENOMINATOR = 2**20
 KEYS_A_PART = 2  # of the directory of keys, on average
 
@@ -65,7 +64,8 @@ class Cut(NamedTuple):
         """Return what serves a bound: a distance, or a normalised similarity."""
         gap = int(transposes)
         if isinstance(bound, MaximumDistance):
-            return cls(min(int(bound.fraction), _MOST_LENGTH), 0, 1, most_segments, gap)
+            edits = min(int(bound.fraction), kernels.strings.MOST_LENGTH)
+            return cls(edits, 0, 1, most_segments, gap)
         share = 1 - bound.fraction
         if share.denominator > _LARGEST_DENOMINATOR:  # a little more is allowed then
             parts = -(-share.numerator * _LARGEST_DENOMINATOR // share.denominator)

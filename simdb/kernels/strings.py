@@ -24,6 +24,7 @@ from simdb.kernels.edits import (
 from simdb.kernels.hashes import mixed, multiply_add, reduced
 from simdb.kernels.shingles import NARROW, _prepare
 
+MOST_LENGTH = 2**31  # characters of a string and more, so that products stay within 64 bits
 LEVENSHTEIN, ALIGNMENT, UNVERIFIED = 0, 1, 2  # the last one leaves the distance to the caller
 
 _NOTHING = np.uint64(0)
@@ -136,7 +137,8 @@ def _longest_of(length: int, limits: Limits) -> int:
     """How long a string can be that is near enough to one of a length."""
     if limits.numerator == 0:
         return length + limits.edits
-    return length * limits.denominator // (limits.denominator - limits.numerator)
+    longest = length * limits.denominator // (limits.denominator - limits.numerator)
+    return min(longest, MOST_LENGTH)
 
 
 # -- comparisons ---------------------------------------------------------------------------------
@@ -281,6 +283,16 @@ def _class_of(length: int) -> int:
 
 
 @inlined
+def _after_class_of(length: int) -> int:
+    """Return the least length of the class after that of a length."""
+    shift = 0
+    while length >> shift >= _EXACT_LENGTHS:
+        shift += 1
+    shift += 2 if shift else 0
+    return ((length >> shift) + 1) << shift
+
+
+@inlined
 def _key(
     characters: UInt32s, start: int, stop: int, length: int, number: int, secrets: UInt64s
 ) -> np.uint64:
@@ -349,21 +361,21 @@ def probe_keys(strings: Strings, limits: Limits, secrets: UInt64s) -> tuple[UInt
     for row in range(count):
         begin = strings.offsets[row]
         other = strings.offsets[row + 1] - begin
-        seen = np.int64(-1)
-        for length in range(other - _limit_of(other, limits), _longest_of(other, limits) + 1):
-            if length < 0:
-                continue
+        length = max(nothing, other - _limit_of(other, limits))
+        longest = _longest_of(other, limits)
+        while length <= longest:
             segments = _segments_of(length, limits)
             limit = _limit_of(max(length, other), limits)
             if segments == 0:
-                whole = _class_of(length)
-                if whole == seen:
-                    continue
-                seen = whole
                 if used == keys.size:
                     keys = np.concatenate((keys, np.empty_like(keys)))
-                keys[used] = _key(strings.characters, nothing, nothing, whole, _WHOLE, secrets)
+                keys[used] = _key(
+                    strings.characters, nothing, nothing, _class_of(length), _WHOLE, secrets
+                )
                 used += 1
+                # A wide bound allows billions of lengths. Where those of a class are several, one
+                # without segments needs too many of them, and so do all that are longer.
+                length = _after_class_of(length)
                 continue
             for number in range(min(segments, limit + 1)):
                 start, size = _segment(number, segments, length, limits.gap)
@@ -380,6 +392,7 @@ def probe_keys(strings: Strings, limits: Limits, secrets: UInt64s) -> tuple[UInt
                         secrets,
                     )
                     used += 1
+            length += 1
         offsets[row + 1] = used
     return keys[:used].copy(), offsets
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import simdb
+from simdb import kernels
 from simdb.exact import segments
 from simdb.kinds.distances import damerau_distance
 from tests.support import oracle
@@ -372,6 +373,45 @@ def test_many_probes_without_a_bound_are_answered_by_the_strings_that_are_there(
         assert [[*one] for one in collection.search_many(words * 20)] == alone * 20
         largest = collection.kind.largest_distance
         assert len([*collection.join(collection, max_distance=largest)]) == len(words) ** 2
+
+
+@pytest.mark.parametrize(("share", "length"), [((999, 1_000), 100), ((999_999, 1_000_000), 1)])
+def test_a_probe_takes_a_turn_for_each_class_of_the_lengths_that_are_allowed(
+    monkeypatch, share, length
+):
+    """By a low threshold they are more than could be visited one by one."""
+    kernel: Any = kernels.strings
+    turns: list[int] = []
+    for name in ("_limit_of", "_longest_of", "_class_of", "_after_class_of", "_segments_of"):
+        function = getattr(kernel, name)
+        monkeypatch.setattr(kernel, name, getattr(function, "py_func", function))
+    segments_of = kernel._segments_of
+
+    def counted(length: int, limits: Any) -> Any:
+        turns.append(length)
+        assert len(turns) < 1_000
+        return segments_of(length, limits)
+
+    monkeypatch.setattr(kernel, "_segments_of", counted)
+    monkeypatch.setattr(kernel, "_key", lambda *given: np.uint64(given[3]))
+    limits = kernel.Limits(0, *share, 12, 0)
+    probe = kernel.Strings(np.ones(length, np.uint32), np.array([0, length]), np.zeros(1))
+    found = getattr(kernel.probe_keys, "py_func", kernel.probe_keys)(probe, limits, np.zeros(2))
+    wide = (
+        first + 128 * halved
+        for halved in range(1, 32)
+        for first in range(8, 16)
+        if first << (halved + 2) <= length * share[1]
+    )
+    assert found[0].tolist() == [*range(1, 64), *wide]
+
+
+def test_long_strings_by_a_low_threshold_are_under_the_keys_of_their_lengths():
+    """The edits that the longest string similar to them allows would overflow."""
+    kind = simdb.String(normalised=True)
+    features = kind.make_items(b"").features([b"x" * 10**7])
+    low = kind.make_family(Fraction(1, 10**6), bands=12, rows=1, sketch="fast", secret=b"")
+    assert low.sign(features)[0, :48].any()
 
 
 def test_long_strings_are_explained_by_their_runs(tmp_path):
