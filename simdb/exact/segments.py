@@ -69,16 +69,16 @@ class Cut(NamedTuple):
         share = 1 - bound.fraction
         if share.denominator > _LARGEST_DENOMINATOR:  # a little more is allowed then
             parts = -(-share.numerator * _LARGEST_DENOMINATOR // share.denominator)
-            share = min(Fraction(parts, _LARGEST_DENOMINATOR), _ALMOST_ALL)
+            share = Fraction(parts, _LARGEST_DENOMINATOR)
+            if share == 1:  # all but one edit, of strings of any length
+                most = kernels.strings.MOST_LENGTH
+                share = Fraction(most - 1, most)
         return cls(0, share.numerator, share.denominator, most_segments, gap)
 
     @property
     def limits(self) -> Limits:
         """The same for kernels."""
         return kernels.strings.Limits(*self)
-
-
-_ALMOST_ALL = Fraction(_LARGEST_DENOMINATOR - 1, _LARGEST_DENOMINATOR)
 
 
 class Comparison(NamedTuple):

@@ -414,6 +414,17 @@ def test_long_strings_by_a_low_threshold_are_under_the_keys_of_their_lengths():
     assert low.sign(features)[0, :48].any()
 
 
+def test_a_threshold_below_a_millionth_misses_no_long_string(tmp_path):
+    length = 2**20 + 1
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.String(normalised=True), threshold=None)
+        collection.add_many([("short", "a"), ("long", "a" * length)])
+        for threshold, found in (("0.00000096", ["short"]), ("0.0000009", ["short", "long"])):
+            asked: Any = {"threshold": threshold, "guarantee": "exact"}
+            assert [match.key for match in collection.search("a", **asked)] == found
+            assert len([*collection.pairs(**asked)]) == len(found) - 1
+
+
 def test_long_strings_are_explained_by_their_runs(tmp_path):
     """Where letters are compared each with each, the time grows with the square."""
     generator = random.Random(1)
