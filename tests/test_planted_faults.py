@@ -42,6 +42,41 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "            if unpack_numbered(block.key)[1] != int(numbers[0]):",
+        "            if False:",
+        "tests/upkeep/test_check.py -k key_of_another",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "        if deleted(marks, to_come).any():",
+        "        if False:",
+        "tests/upkeep/test_check.py -k before_they_come",
+    ),
+    Fault(
+        "upkeep",
+        "storage/collection/tombstones.py",
+        "    if not len(payload) == expected == TOMBSTONE_BYTES:",
+        "    if False:",
+        "tests/upkeep/test_check.py -k tombstones_of_another",
+    ),
+    Fault(
+        "upkeep",
+        "opened/catalogue.py",
+        "return sorted(check_name(bytes(key[1:]).decode()) for key, _ in found)",
+        "return sorted(bytes(key[1:]).decode() for key, _ in found)",
+        "tests/upkeep/test_check.py -k a_name_that_no",
+    ),
+    Fault(
+        "upkeep",
+        "opened/catalogue.py",
+        '    if not _is_owner(values["number"]):',
+        "    if False:",
+        "tests/upkeep/test_check.py -k a_number_of_a_collection",
+    ),
+    Fault(
         "exact",
         "exact/segments.py",
         "                most = kernels.strings.MOST_LENGTH\n",

@@ -154,6 +154,8 @@ class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
 def _values(payload: bytes) -> dict[str, Any]:
     """Read settings, all of whose values are frozen; those of a kind may hold many words."""
     values = restored(layout.unpack(payload))
+    if not _is_owner(values["number"]):
+        raise ValueError(f"{values['number']!r} is no number of a collection")
     values["key_sources"] = tuple(map(str, values.get("key_sources", ())))
     if "groups" in values:
         values["groups"] = KeptGroups.of_plain(values["groups"])
@@ -236,8 +238,8 @@ def names(transaction: ReadTransaction) -> list[str]:
     """Return the names of all collections, sorted."""
     found = transaction.scan(Table.META, layout.COLLECTION_PREFIX)
     try:
-        return sorted(bytes(key[1:]).decode() for key, _ in found)
-    except UnicodeDecodeError as error:
+        return sorted(check_name(bytes(key[1:]).decode()) for key, _ in found)
+    except (ConfigurationError, UnicodeDecodeError) as error:
         raise CorruptionError(f"the name of a collection cannot be read: {error}") from error
 
 

@@ -52,6 +52,7 @@ from simdb.storage.tables.layout import (
     label_key,
     owner_prefix,
     pack_chunk,
+    unpack_numbered,
 )
 from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
@@ -160,6 +161,8 @@ class Checker:
             numbers = block.numbers
             if int(numbers[0]) <= last or (numbers[1:] <= numbers[:-1]).any():
                 self._note(table, str(int(numbers[0])), "item numbers do not ascend")
+            if unpack_numbered(block.key)[1] != int(numbers[0]):  # by which a number is looked up
+                self._note(table, str(int(numbers[0])), "a block has the key of another")
             last = int(numbers[-1])
             alive = ~deleted(self._collection.tombstones, numbers)
             live += int(np.count_nonzero(alive))
@@ -204,6 +207,9 @@ class Checker:
         marked = count_of(marks)
         if marked != state.tombstones:
             self._note("marks", "state", f"{marked} for {state.tombstones} deleted items")
+        to_come = np.arange(state.next_number, 8 * marks.size, dtype=np.uint32)
+        if deleted(marks, to_come).any():
+            self._note("marks", "state", "items to come are marked as deleted")
         exact = state.index.exact
         directories = [("bands", state.index.bands)]
         directories += [("postings", one.postings) for one in (exact.epochs if exact else ())]

@@ -19,6 +19,7 @@ from simdb.storage.collection.manifest import ITEM
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
 from simdb.storage.tables import layout, runs
+from simdb.storage.tables.blocks import split_block
 from simdb.storage.tables.layout import (
     GARBAGE_KEY,
     NUMBERS_KEY,
@@ -350,6 +351,61 @@ def test_a_note_that_would_harm_what_comes_later_is_found(tmp_path, name):
         put(db, table, key, payload)
         assert problems(db) == {("meta", problem)}
         assert db["c"].check().sound
+
+
+@pytest.mark.parametrize("key", [layout.manifest_key(9), layout.manifest_key(1) + b"x", b"#"])
+def test_a_state_of_no_collection_is_found(database, key):
+    put(database, Table.META, key, b"no state")
+    assert {table for table, _ in problems(database)} == {"meta"}
+
+
+@pytest.mark.parametrize("number", ["x", None, [], 1.0, True, -1, 2**40])
+def test_a_number_of_a_collection_that_is_none_is_a_problem_not_an_error(database, number):
+    key = collection_key("c")
+    with database._handle.read() as transaction:
+        settings = layout.unpack(catalogue.require_settings(transaction, "c").encode())
+    put(database, Table.META, key, layout.pack({**settings, "number": number}))
+    assert ("meta", "the settings of a collection have no number") in problems(database)
+
+
+@pytest.mark.parametrize("key", [b"c", b"c\xff\xfe"])
+def test_a_name_that_no_collection_can_have_is_a_problem_not_an_error(database, key):
+    put(database, Table.META, key, b"settings")
+    assert {table for table, _ in problems(database)} == {"meta"}
+
+
+def marks(number: int) -> bytes:
+    bits = np.zeros(8_192, np.uint8)
+    bits[number] = 1
+    return np.packbits(bits, bitorder="little").tobytes()
+
+
+@pytest.mark.parametrize(
+    ("record", "after", "payload"),
+    [(0, b"", b"\0"), (1, b"", b"\xff"), (1, b"", marks(0)), (0, b"x", marks(3))],
+)
+def test_tombstones_of_another_form_are_found(database, record, after, payload):
+    put(database, Table.MARKS, layout.pack_numbered(1, record) + after, payload)
+    assert any(table in ("marks", "state") for table, _ in problems(database))
+
+
+def test_items_that_are_deleted_before_they_come_are_found(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        db.collection("c", simdb.Set()).add_many((number, [number]) for number in range(5))
+        put(db, Table.MARKS, layout.pack_numbered(1, 0), marks(6))
+        assert ("marks", "items to come are marked as deleted") in problems(db)
+
+
+def test_a_block_under_the_key_of_another_is_found(database):
+    with database._handle.write() as transaction:
+        key, found = next(transaction.scan(Table.DOCUMENTS, owner_prefix(1)))
+        value, other = memoryview(bytes(found)), layout.pack_numbered(1, 2)
+        transaction.delete(Table.DOCUMENTS, bytes(key))
+        _, head = split_block(other, value, 0)
+        sealed = layout.checksum(Table.DOCUMENTS, other, value[layout.CHECKSUM_SIZE : head])
+        body = bytes(value[layout.CHECKSUM_SIZE :])
+        transaction.put(Table.DOCUMENTS, other, sealed.to_bytes(8, "little") + body)
+    assert ("documents", "a block has the key of another") in problems(database)
 
 
 def test_two_names_of_one_collection_are_found(database):

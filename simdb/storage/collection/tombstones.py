@@ -11,7 +11,7 @@ from simdb.arrays import Bools, UInt8s, UInt32s
 from simdb.ragged import distinct_of
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
-from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered
+from simdb.storage.tables.layout import Table, owner_prefix, pack_numbered, unpack_numbered
 
 TOMBSTONES_PER_RECORD = 8_192
 TOMBSTONE_BYTES = TOMBSTONES_PER_RECORD // 8
@@ -38,11 +38,9 @@ def read_all(transaction: ReadTransaction, owner: int, next_number: int) -> UInt
     """Return the bitmap of all item numbers of a collection below ``next_number``."""
     tombstones = np.zeros(-(-next_number // TOMBSTONES_PER_RECORD) * TOMBSTONE_BYTES, np.uint8)
     for key, value in transaction.scan(Table.MARKS, owner_prefix(owner)):
-        record = int.from_bytes(key[4:8], "big")
-        payload = layout.unseal(Table.MARKS, bytes(key), value)
-        tombstones[record * TOMBSTONE_BYTES : (record + 1) * TOMBSTONE_BYTES] = np.frombuffer(
-            payload, np.uint8
-        )
+        _, record = unpack_numbered(key)
+        part = tombstones[record * TOMBSTONE_BYTES : (record + 1) * TOMBSTONE_BYTES]
+        part[:] = _bitmap(bytes(key), value, part.size)
     return tombstones
 
 
@@ -86,7 +84,14 @@ def _read_record(transaction: ReadTransaction, owner: int, record: int) -> UInt8
     value = transaction.get(Table.MARKS, key)
     if value is None:
         return np.zeros(TOMBSTONE_BYTES, np.uint8)
-    return np.frombuffer(layout.unseal(Table.MARKS, key, value), np.uint8).copy()
+    return _bitmap(key, value).copy()
+
+
+def _bitmap(key: bytes, value: memoryview, expected: int = TOMBSTONE_BYTES) -> UInt8s:
+    payload = layout.unseal(Table.MARKS, key, value)
+    if not len(payload) == expected == TOMBSTONE_BYTES:
+        raise layout.damage(f"tombstones are damaged (key {key.hex()})")
+    return np.frombuffer(payload, np.uint8)
 
 
 def _write_record(transaction: WriteTransaction, owner: int, record: int, bitmap: UInt8s) -> None:
