@@ -253,8 +253,8 @@ def test_statistics_show_what_rules_cost_and_warn_of_large_buckets(tmp_path):
         assert people.stats()["warnings"] == []
 
 
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
+def compared_at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets how many pairs each call compares."""
     pieces: list[int] = []
     compare = RecordMeasure.compare_between
 
@@ -263,6 +263,12 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
         return compare(self, ones, others, left, right)
 
     monkeypatch.setattr(RecordMeasure, "compare_between", spied)
+    return pieces
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
+    pieces = compared_at_once(monkeypatch)
     monkeypatch.setattr(buckets, "PAIRS_COMPARED", 512)
     monkeypatch.setattr(buckets, "SHARE_OF_MET", 2**21)
     rows = crowd(100)
@@ -282,14 +288,7 @@ def test_a_giant_bucket_is_compared_in_pieces(tmp_path, monkeypatch, linked):
 
 @pytest.mark.parametrize("linked", [False, True])
 def test_all_records_are_compared_with_all_many_pairs_at_once(tmp_path, monkeypatch, linked):
-    pieces: list[int] = []
-    compare = RecordMeasure.compare_between
-
-    def spied(self: Any, ones: Any, others: Any, left: Any, right: Any) -> Any:
-        pieces.append(len(left))
-        return compare(self, ones, others, left, right)
-
-    monkeypatch.setattr(RecordMeasure, "compare_between", spied)
+    pieces = compared_at_once(monkeypatch)
     monkeypatch.setattr(scan, "PAIRS_COMPARED", 512)
     rows = crowd(100)
     with opened(tmp_path / "s", rows, rows, threshold="1") as (one, other):
