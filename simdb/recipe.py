@@ -324,6 +324,11 @@ class Recipe(Struct, frozen=True, kw_only=True):
             raise ValueError("the threshold is 0")
         if not self.threshold <= largest or not 0 < self.recall <= 1:
             raise ValueError(f"nothing is planned for {self.threshold} and recall {self.recall}")
+        banding = self.threshold, self.bands, self.rows
+        if self.is_complete and not self.kind.can_be_complete(*banding):
+            raise ValueError(
+                f"no plan within {banding[0]} has {self.bands} bands of {self.rows} rows"
+            )
         if floor is not None and not (self.kind.has_symbols and 0 < floor <= 1):
             raise ValueError(f"no exact index of {type(self.kind).__name__} has the floor {floor}")
         if self.sketch not in ("fast", "classical") or not isinstance(self.secret, bytes):

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "recipe",
+        "recipe.py",
+        "        if self.is_complete and not self.kind.can_be_complete(*banding):\n",
+        "        if False:\n",
+        "tests/opened/test_stored_banding.py -k chunks_cannot_be_planned",
+    ),
+    Fault(
         "upkeep",
         "upkeep/check.py",
         "            if unpack_numbered(block.key)[1] != int(numbers[0]):",

@@ -631,8 +631,12 @@ class Kind(Settings, frozen=True, tag_field="kind", tag=str.lower):
         return request
 
     def misses_nothing(self, recall: Fraction) -> bool:
-        """Whether an index planned for a recall misses nothing, by the two methods below."""
+        """Whether an index planned for a recall misses nothing, by the three methods below."""
         return False
+
+    def can_be_complete(self, bound: Fraction, bands: int, rows: int) -> bool:
+        """Whether bands and rows may have been planned to miss nothing within a bound."""
+        return True
 
     def make_complete_family(
         self, bound: Fraction, *, bands: int, rows: int, secret: bytes

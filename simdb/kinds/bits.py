@@ -45,7 +45,7 @@ from simdb.kinds.base import (
     unmasked,
 )
 from simdb.late import cached_property
-from simdb.lsh.chunks import QUICK, Chunks, plan_chunks, weighed
+from simdb.lsh.chunks import QUICK, Chunks, can_have, plan_chunks, weighed
 from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
@@ -143,6 +143,9 @@ class Bits(SymbolKind, frozen=True):
 
     def misses_nothing(self, recall: Fraction) -> bool:
         return recall == 1 and not self.has_symbols
+
+    def can_be_complete(self, bound: Fraction, bands: int, rows: int) -> bool:
+        return can_have(self.length, int(bound), bands, rows)
 
     def make_complete_family(
         self, bound: Fraction, *, bands: int, rows: int, secret: bytes

@@ -70,6 +70,16 @@ def _values_within(bits: int, radius: int) -> int:
     return sum(comb(bits, flips) for flips in range(radius + 1))
 
 
+def can_have(length: int, most: int, chunks: int, bits: int) -> bool:
+    """Whether a plan may have so many chunks of so many bits, which bounds what a search takes."""
+    return (
+        0 < chunks <= most + 1
+        and 0 < bits <= MOST_BITS
+        and chunks * bits <= length
+        and probed(most, chunks, bits) <= MOST_PROBES
+    )
+
+
 def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
     """Choose how many chunks, and of how many bits, serve a search within a distance best.
 
@@ -88,8 +98,7 @@ def plan_chunks(length: int, distance: Fraction, request: PlanRequest) -> Plan:
         (chunks, bits)
         for chunks in ([bands] if bands else range(1, most + 2))
         for bits in ([rows] if rows else [min(USUAL_BITS, length // chunks)])
-        if 0 < chunks <= most + 1 and 0 < bits <= MOST_BITS and chunks * bits <= length
-        if probed(most, chunks, bits) <= MOST_PROBES
+        if can_have(length, most, chunks, bits)
         if (bands and rows) or weighed(most, chunks, bits) < _MOST
     ]
     if not choices:

@@ -82,6 +82,17 @@ def test_rules_and_functions_are_those_of_the_kind(path, name):
             )
 
 
+@pytest.mark.parametrize("most", [12, 20, 40])
+def test_a_distance_that_chunks_cannot_be_planned_for_is_damage(path, most):
+    """A search within it would look into buckets without bound."""
+    with simdb.open(path, threads=1) as database:
+        database.create_collection("c", simdb.Bits(64), max_distance=4)
+        present = settings_of(database)
+    assert present.recall == 1
+    with pytest.raises(CorruptionError, match=f"no plan within {most} has"):
+        catalogue.CollectionSettings.decode("c", replace(present, threshold=most).encode())
+
+
 def test_the_largest_banding_that_can_be_given_is_kept(path):
     with simdb.open(path, threads=1) as database:
         database.create_collection("c", simdb.Set(), threshold=0.8, bands=MAXIMUM_FUNCTIONS, rows=1)
