@@ -29,6 +29,7 @@ from simdb.opened.labels import Label
 from simdb.opened.opened import Opened
 from simdb.places import Places
 from simdb.results import CheckReport, Problem, Progress
+from simdb.storage.collection.groups import GroupReader
 from simdb.storage.collection.manifest import ITEM, POSITION, SIZE, EpochManifest, open_postings
 from simdb.storage.collection.reader import (
     CollectionReader,
@@ -56,7 +57,7 @@ from simdb.storage.tables.layout import (
 )
 from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
-from simdb.upkeep.regroup import groups_problems
+from simdb.upkeep.regroup import groups_problems, problems_of_log
 
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
@@ -306,6 +307,7 @@ class Checker:
     def _check_groups(self) -> None:
         """Compare the groups that are kept with their edges; deep, with those of all pairs."""
         if self._settings.groups is None:
+            self._check_dropped_groups()
             return
         try:
             require_served(self._settings, self._settings.groups)
@@ -320,6 +322,16 @@ class Checker:
             if problem:
                 self._note("groups", bound, problem)
             self._advance(records)
+
+    def _check_dropped_groups(self) -> None:
+        """Look at what groups that were dropped leave to those that are kept later."""
+        tables = GroupReader(self._collection.transaction, self._collection.number)
+        if tables.has_more_than_numbers():
+            self._note("groups", "", "there are records of groups, and none are kept")
+        else:
+            for _, _, problem in problems_of_log(tables):
+                if problem:
+                    self._note("groups", "", problem)
 
     # -- signatures and buckets --------------------------------------------------------------
 

@@ -30,7 +30,7 @@ from simdb.opened.opened import Opened, Resources, WriteAccess
 from simdb.places import Places
 from simdb.ragged import sizes_of
 from simdb.results import Key, PairBatch, Progress
-from simdb.storage.collection.groups import Edges, GroupReader, GroupWriter
+from simdb.storage.collection.groups import END, Edges, GroupReader, GroupWriter
 from simdb.storage.collection.manifest import IndexManifest
 from simdb.storage.collection.reader import CollectionReader, chosen_items, live_batches
 from simdb.storage.collection.writer import CollectionWriter
@@ -167,7 +167,7 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
         tables.set_state(next_label, first + len(changes))
         if any(not 0 < label < next_label for own in known.values() for label in own.values()):
             raise ValueError("a group has an id that no group has had")
-        for _, _, problem in _problems_of_log(tables):
+        for _, _, problem in problems_of_log(tables):
             if problem:
                 raise ValueError(problem)
         settings = replace(present, groups=settings.groups)
@@ -177,7 +177,7 @@ def restore_groups(access: WriteAccess, settings: CollectionSettings, plain: Any
 
 def _number(plain: Any) -> int:
     """Return what numbers a group, a change or an action; ValueError: it is no such number."""
-    if type(plain) is not int or not 0 <= plain < 2**63:
+    if type(plain) is not int or not 0 <= plain < END:
         raise ValueError(f"{short(plain)} is no number of a group or a change")
     return plain
 
@@ -204,7 +204,7 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
     tables = GroupReader(opened.reader.transaction, opened.reader.number)
     live = opened.reader.live_numbers()
     equal = Equal.of(opened, kept.method) if deep else None
-    yield from _problems_of_log(tables)
+    yield from problems_of_log(tables)
     for level, fraction in enumerate(kept.bounds):
         bound = str(fraction)
         labels: dict[int, dict[int, int]] = {}
@@ -231,10 +231,15 @@ def groups_problems(opened: Opened, *, deep: bool) -> Iterator[tuple[str, int, s
                 yield bound, 0, "groups are not those of all pairs that the index finds"
 
 
-def _problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
+def problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
     """Yield how many records tell what became of groups, and what is wrong with them."""
     next_label, next_change = tables.state()
-    told = next_change - tables.first_change()
+    first = tables.first_change()
+    if not (0 < next_label < END and 0 < first <= next_change < END):
+        numbers = f"{next_label:,}, {first:,} and {next_change:,}"
+        yield "", 0, f"the next group, first and next change cannot be {numbers}"
+        return
+    told = next_change - first
     largest = count = 0
     for alias, label in tables.aliases():
         largest = max(largest, alias, label)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 import simdb
 from simdb.batches.signer import Signer
 from simdb.opened import catalogue
-from simdb.storage.collection.groups import GroupWriter
+from simdb.storage.collection.groups import GroupReader, GroupWriter
 from simdb.storage.collection.manifest import ITEM
 from simdb.storage.collection.writer import CollectionWriter
 from simdb.storage.file.environment import Environment
@@ -460,6 +460,41 @@ def test_a_log_of_groups_that_says_what_cannot_be_is_found(tmp_path, changed, pr
             tables.log(1, changed(known))
         (found,) = db.check().problems
         assert problem in found.problem
+
+
+@pytest.mark.parametrize(
+    ("tag", "payload", "problem"),
+    [
+        (b"s", b"q", "have had cannot be read"),
+        (b"s", b"\xff" * 16, "the next group, first and next change cannot be"),
+        (
+            b"s",
+            bytes([1, *bytes(7), 2, *bytes(7)]),
+            "0 changes of the groups are logged, and not 1",
+        ),
+        (b"f", b"\xff" * 8, "the next group, first and next change cannot be"),
+        (b"f", b"q", "have had cannot be read"),
+        (b"a" + bytes(8), bytes(8), "there are records of groups, and none are kept"),
+        (b"l" + bytes(8), b"q", "there are records of groups, and none are kept"),
+    ],
+)
+def test_groups_that_wait_where_none_are_kept_are_found(tmp_path, tag, payload, problem):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=None, exact_floor=0.5)
+        put(db, Table.META, owner_prefix(1) + tag, payload)
+        (found,) = db.check().problems
+        assert problem in found.problem
+        if (tag, payload) == (b"s", b"q"):
+            with pytest.raises(simdb.CorruptionError, match=problem):
+                collection.rebuild(groups="chain")
+
+
+def test_what_dropped_groups_leave_behind_is_sound(tmp_path):
+    with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
+        db["c"].rebuild(drop_groups=True)
+        with db._handle.read() as snapshot:
+            assert GroupReader(snapshot, 1).first_change() > 1
+        assert db.check().sound
 
 
 @pytest.mark.parametrize("label", [2, 3, 0])

@@ -34,6 +34,7 @@ from simdb.storage.tables import layout
 from simdb.storage.tables.layout import Table, owner_prefix
 
 CHANGES_A_RECORD = 256
+END = 2**63  # of the numbers of labels and changes
 _STATE, _FIRST, _EDGES, _LABEL, _MEMBER, _ALIAS, _LOG = b"s", b"f", b"e", b"i", b"m", b"a", b"l"
 _TWO_NUMBERS = struct.Struct("<QQ")
 _NUMBER = struct.Struct("<Q")
@@ -96,14 +97,26 @@ class GroupReader:
 
     def state(self) -> tuple[int, int]:
         """Return the next label, and the number of the next change."""
-        found = self._get(_STATE)
-        label, change = (1, 1) if found is None else _TWO_NUMBERS.unpack(found)
+        label, change = self._numbers(_STATE, _TWO_NUMBERS) or (1, 1)
         return label, change
 
     def first_change(self) -> int:
         """Return the number with which the log begins; those before were of dropped groups."""
-        found = self._get(_FIRST)
-        return 1 if found is None else int(_NUMBER.unpack(found)[0])
+        (first,) = self._numbers(_FIRST, _NUMBER) or (1,)
+        return first
+
+    def _numbers(self, key: bytes, form: struct.Struct) -> tuple[int, ...]:
+        """Return the numbers of labels or changes in a record, none where it is not there."""
+        found = self._get(key)
+        if found is not None and len(found) != form.size:
+            raise layout.damage("what numbers groups and their changes have had cannot be read")
+        return () if found is None else form.unpack(found)
+
+    def has_more_than_numbers(self) -> bool:
+        """Whether there is more than dropped groups leave behind."""
+        left = self._prefix + _STATE, self._prefix + _FIRST
+        keys = self.transaction.scan(Table.META, self._prefix)
+        return any(bytes(key) not in left for key, _ in keys)
 
     def label(self, partition: int, item: int) -> int:
         """Return the label of an item, 0 if it has none."""
