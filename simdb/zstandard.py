@@ -56,10 +56,21 @@ class Codec:
     @cached_property
     def _loaded(self) -> Any:
         """The dictionary as the library takes it."""
+        if not self.dictionary:
+            return None
         try:
-            return library().ZstdDict(self.dictionary) if self.dictionary else None
-        except ValueError as error:
+            loaded = library().ZstdDict(self.dictionary)
+            library().ZstdDecompressor(loaded)  # only this looks into it
+        except (ValueError, self._error) as error:
             raise CorruptionError(f"a dictionary of compression is damaged: {error}") from error
+        return loaded
+
+    def require_sound(self) -> None:
+        """Raise CorruptionError for what is no dictionary, or of a size that none is trained to."""
+        if not 0 < len(self.dictionary) <= DICTIONARY_BYTES:
+            size = len(self.dictionary)
+            raise CorruptionError(f"a dictionary of compression has {size:,} bytes")
+        _ = self._loaded
 
     @cached_property
     def _reader(self) -> Callable[[], Any]:

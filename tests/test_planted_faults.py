@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "",
+        "zstandard.py",
+        "            library().ZstdDecompressor(loaded)  # only this looks into it\n",
+        "            pass\n",
+        "tests/upkeep/test_check.py -k dictionary_that_waits",
+    ),
+    Fault(
+        "",
+        "zstandard.py",
+        "if not 0 < len(self.dictionary) <= DICTIONARY_BYTES:",
+        "if False:",
+        "tests/upkeep/test_check.py -k dictionary_that_waits",
+    ),
+    Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "                if stored is not None:\n",
+        "                if False:\n",
+        "tests/upkeep/test_check.py -k dictionary_that_waits",
+    ),
+    Fault(
         "storage",
         "storage/collection/groups.py",
         "found is not None and len(found) != form.size",

@@ -58,6 +58,7 @@ from simdb.storage.tables.layout import (
 from simdb.storage.tables.runs import RunDirectory
 from simdb.storage.tables.views import RunView
 from simdb.upkeep.regroup import groups_problems, problems_of_log
+from simdb.zstandard import Codec
 
 MOST_PROBLEMS = 1_000
 SWEEP_ENTRIES = 262_144
@@ -244,7 +245,10 @@ class Checker:
         for key in dictionary_keys(self._collection.number):
             value = transaction.get(Table.META, key)
             try:
-                found.add(None if value is None else bytes(layout.unseal(Table.META, key, value)))
+                stored = None if value is None else bytes(layout.unseal(Table.META, key, value))
+                found.add(stored)
+                if stored is not None:
+                    Codec(stored).require_sound()
             except CorruptionError as error:
                 self._note("meta", key.hex(), str(error))
         if len(found) > 1:

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 import simdb
+from simdb import zstandard
 from simdb.batches.signer import Signer
 from simdb.opened import catalogue
 from simdb.storage.collection.groups import GroupReader, GroupWriter
@@ -495,6 +496,31 @@ def test_what_dropped_groups_leave_behind_is_sound(tmp_path):
         with db._handle.read() as snapshot:
             assert GroupReader(snapshot, 1).first_change() > 1
         assert db.check().sound
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "problem"),
+    [
+        (b"junk" * 100, "is damaged"),
+        (bytes.fromhex("37a430ec01000000") + b"\xff" * 500, "is damaged"),
+        (b"", "has 0 bytes"),
+        (bytes(zstandard.DICTIONARY_BYTES + 1), "has 32,769 bytes"),
+    ],
+)
+def test_a_dictionary_that_waits_where_nothing_is_compressed_is_found(
+    tmp_path, dictionary, problem
+):
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.8)
+        collection.add(1, range(99))
+        for key in layout.dictionary_keys(1):
+            put(db, Table.META, key, dictionary)
+        report = db.check()
+        assert {found.table for found in report.problems} == {"meta"}
+        assert all(problem in found.problem for found in report.problems)
+        if problem == "is damaged":
+            with pytest.raises(simdb.CorruptionError, match=problem):
+                collection.rebuild(compression="zstd")
 
 
 @pytest.mark.parametrize("label", [2, 3, 0])
