@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/regroup.py",
+        "    yield from problems_of_log(tables)\n",
+        "",
+        "tests/upkeep/test_check.py -k every_record_of_groups",
+    ),
+    Fault(
         "",
         "zstandard.py",
         "            library().ZstdDecompressor(loaded)  # only this looks into it\n",
@@ -1120,13 +1127,6 @@ FAULTS = (
         "map(partial(_RLock.acquire, blocking=False), [lock])",
         "map(_RLock.acquire, [lock])",
         "tests/storage/test_environment.py -k collector_gives_up",
-    ),
-    Fault(
-        "upkeep",
-        "upkeep/regroup.py",
-        "    yield from _problems_of_log(tables)\n",
-        "",
-        "tests/upkeep/test_check.py -k every_record_of_groups",
     ),
     Fault(
         "upkeep",
