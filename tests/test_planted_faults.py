@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage",
+        "storage/file/environment.py",
+        "        while self._is_unused and self._watch is not None:",
+        "        while self._is_unused and self._environment is not None:",
+        "tests/storage/test_environment.py -k unmapped_it",
+    ),
+    Fault(
         "upkeep",
         "upkeep/regroup.py",
         "    yield from problems_of_log(tables)\n",

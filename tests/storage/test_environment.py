@@ -466,6 +466,14 @@ def test_who_had_the_gate_when_the_last_left_closes_the_file(path, monkeypatch, 
     assert environment.is_finished
 
 
+def test_what_is_given_up_after_a_fork_has_unmapped_it_is_claimed_no_longer(path):
+    environment = acquire(path)
+    assert answer_of(lambda: 1) == "1"
+    assert environment.is_held
+    environments.give_up(environment, None)
+    assert not environment.is_held
+
+
 def test_a_forgotten_snapshot_is_given_back(environment):
     transaction = environment.read()
     assert environment.statistics()["snapshots"] == 1

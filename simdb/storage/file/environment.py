@@ -983,7 +983,7 @@ class Environment:
 
     def close_if_free(self) -> None:
         """Close it if it is not used; who has the gate then looks again once it has left that."""
-        while self._is_unused and self._environment is not None:
+        while self._is_unused and self._watch is not None:
             if not _if_free(self._gate, self._close_if_unused):
                 return
 
