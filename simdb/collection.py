@@ -495,7 +495,7 @@ class CollectionView(Tabular):
         limit = require_whole("limit", limit, 1)
         among = _Among.read(where, metadata=metadata)
         with self._opened() as opened:
-            items = opened.signer.items.encode_many([item])
+            items = [opened.signer.items.encode(item)]
             return _searched(opened, items, limit, asked, among)[0]
 
     def search_many(
@@ -1099,9 +1099,7 @@ class CollectionView(Tabular):
         work = Work()
         with self._sides(other, work) as (left, right):
             answers.choose.require_alike(left.settings, right.settings)
-            explained = answers.choose.explain(
-                asked.question(verb, right.settings.kind), left, right
-            )
+            explained = answers.choose.explain(asked.question(verb, right.settings), left, right)
             if not run:
                 return explained
             joined = left if verb == "join" else None
@@ -2230,7 +2228,7 @@ def _method(
     weighed: bool = True,
 ) -> Method:
     """Choose the method that answers a call; ``weighed``, by what it is expected to cost."""
-    question = asked.question(verb, opened.settings.kind)
+    question = asked.question(verb, opened.settings)
     # A join that goes on is exact, whether or not one that begins would be.
     weighed &= resume is None or verb != "join"
     method = answers.choose.choose(opened.settings, question, opened if weighed else None, left)
@@ -2282,7 +2280,7 @@ def _contained_bound(
     asked = answers.choose.Asked(
         threshold, max_distance, "exact", None, SetSimilarity.STORED_IN_PROBE
     )
-    least = answers.choose.choose(settings, asked.question("search", settings.kind)).bound
+    least = answers.choose.choose(settings, asked.question("search", settings)).bound
     assert isinstance(least, Threshold)
     return least
 

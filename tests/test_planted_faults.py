@@ -43,6 +43,20 @@ class Fault:
 FAULTS = (
     Fault(
         "storage",
+        "storage/tables/blocks.py",
+        "numbers_of_rows(self._bounds, self._places[1], before, rows)",
+        "numbers_of_rows(self._bounds, self._places[1], 0, rows)",
+        "tests/answers/test_scans.py",
+    ),
+    Fault(
+        "answers",
+        "answers/choose.py",
+        "        name = verb, self, *map(type, read)",
+        "        name = verb, self",
+        "tests/answers/test_search.py -k equal_one_of",
+    ),
+    Fault(
+        "storage",
         "storage/file/environment.py",
         "        while self._is_unused and self._watch is not None:",
         "        while self._is_unused and self._environment is not None:",

@@ -74,7 +74,7 @@ LEAST_PERMITTED = 0.01  # recall, below which there is nothing to permit
 FEW_OF_ALL = 100  # one of so many pairs of what is slow to prepare: to compare all takes longer
 
 
-class Question(Struct, frozen=True):
+class Question(Struct, frozen=True, cache_hash=True):
     """What a caller asks a collection."""
 
     verb: Verb  # the call; "add" asks whether rows to be added are duplicates
@@ -98,8 +98,25 @@ class Asked(Struct, frozen=True):
     min_recall: float | None
     measure: str = SetSimilarity.JACCARD
 
-    def question(self, verb: Verb, kind: Kind) -> Question:
-        """Read them; ConfigurationError: one is not possible for the kind, or for the call."""
+    def question(self, verb: Verb, settings: CollectionSettings) -> Question:
+        """Read them; ConfigurationError: one is not possible for the kind, or for the call.
+
+        Remembered, since to read a threshold takes a good part of a quick search.
+        """
+        read = self.threshold, self.max_distance, self.min_recall
+        name = verb, self, *map(type, read)  # True and 1 are equal, and not read alike
+        try:
+            known: Question | None = settings.questions.get(name)
+        except TypeError:  # what has no hash is refused by the name of its argument
+            return self._read(verb, settings.kind)
+        if known is None:
+            known = self._read(verb, settings.kind)
+            if len(settings.questions) >= METHODS_KEPT:
+                settings.questions.clear()
+            settings.questions[name] = known
+        return known
+
+    def _read(self, verb: Verb, kind: Kind) -> Question:
         threshold, max_distance = self.threshold, self.max_distance
         guarantee, min_recall, measure = self.guarantee, self.min_recall, self.measure
         require_choice("guarantee", guarantee, "auto", "exact", "probable")

@@ -37,6 +37,11 @@ class Ranked(Struct, frozen=True, eq=False):
     met: Int64s  # places of those within the bound
     documents: list[Document] | None  # if they had to be read
 
+    @classmethod
+    def nothing(cls) -> Ranked:
+        """What is found where nothing is within the bound."""
+        return cls(np.empty(0, np.uint32), np.empty(0), np.empty(0, np.int64), None)
+
 
 def compare_probe_with_stored(opened: Opened, probe: Any, numbers: UInt32s, bound: Bound) -> Ranked:
     """Compare the features of an item with stored items, of ascending numbers, that still exist."""

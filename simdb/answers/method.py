@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -412,13 +412,13 @@ def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
     """
     if numbers.size <= FEW:
         encoded = dict(collection.each_key(numbers))
-        found = np.array(list(encoded), np.int64)
+        found: Collection[int] = encoded.keys()
         keys: KeyColumn = list(map(decode_user_key, encoded.values()))
     else:
-        found, column = collection.keys_of(numbers)
-        keys = decode_user_keys(column)
-    if found.size < numbers.size:
-        missing = int(np.delete(numbers, found)[0])
+        places, column = collection.keys_of(numbers)
+        found, keys = places, decode_user_keys(column)
+    if len(found) < numbers.size:
+        missing = int(np.delete(numbers, [*found])[0])
         raise KeyNotFoundError(f"item number {missing} is not stored")
     return keys
 

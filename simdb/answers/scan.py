@@ -121,7 +121,7 @@ class Scan(Method, frozen=True):
         With each, how many stored items it was compared with.
         """
         finders = self._finders(opened, items, most)
-        numbers = [[np.empty(0, np.uint32)] for _ in items]
+        numbers: list[list[UInt32s]] = [[] for _ in items]
         found: list[list[Compared]] = [[] for _ in items]
         for portion in _portions(opened, len(items)):
             for own_numbers, own_found, within in zip(numbers, found, finders, strict=True):
@@ -133,12 +133,17 @@ class Scan(Method, frozen=True):
         looked_at = _looked_at(opened, finders)
         answers = []
         for own_numbers, own_found, count in zip(numbers, found, looked_at, strict=True):
-            of_all, values = np.concatenate(own_numbers), Compared.together(own_found).values()
+            if not own_found:
+                answers.append((Ranked.nothing(), count))
+                continue
+            # What lies in one piece, as most does, is not put together.
+            of_all = own_numbers[0] if len(own_numbers) == 1 else np.concatenate(own_numbers)
+            values = Compared.together(own_found).values()
             met = opened.reader.alive(of_all)
             if 0 < most < values.size:  # of what is farther than the last some were left out
                 far = values if opened.settings.kind.is_distance else -values
                 met &= far <= np.partition(far, most - 1)[most - 1]
-            answers.append((Ranked(of_all, values, np.flatnonzero(met), None), count))
+            answers.append((Ranked(of_all, values, met.nonzero()[0], None), count))
         return answers
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:

@@ -332,6 +332,26 @@ def rows_of_blocks(
 
 
 @kernel
+def numbers_of_rows(bounds: Int64s, addresses: Int64s, before: int, rows: Int64s) -> UInt32s:
+    """Return the item numbers of rows that are counted through all blocks.
+
+    Args:
+        bounds: where the rows of each block begin, and where the last ones end.
+        addresses: where the item numbers of each block lie.
+        before: is added to each row.
+        rows: ascending.
+    """
+    numbers = np.empty(rows.size, np.uint32)
+    block = 0
+    for place in range(rows.size):
+        row = rows[place] + before
+        while row >= bounds[block + 1]:
+            block += 1
+        numbers[place] = load_uint32(addresses[block], row - bounds[block])
+    return numbers
+
+
+@kernel
 def documents_of_blocks(
     firsts: UInt32s,
     lasts: UInt32s,

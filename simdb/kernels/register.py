@@ -69,6 +69,7 @@ ENTRIES = (
         "bytes of the rows; the log of the blocks for each block met",
         writes="rows held",
     ),
+    Entry("columns.numbers_of_rows", "rows and blocks"),
     Entry(
         "columns.documents_of_blocks",
         "bytes of the records; the log of the blocks for each block met",

@@ -219,7 +219,9 @@ class Compared(NamedTuple):
     @classmethod
     def whole(cls, values: npt.NDArray[Any]) -> Compared:
         """The values themselves, each over 1."""
-        return cls(values, np.ones_like(values) if values.size else values)
+        ones = np.empty_like(values)
+        ones.fill(1)
+        return Whole(values, ones)
 
     @classmethod
     def together(cls, parts: Sequence[Compared]) -> Compared:
@@ -228,6 +230,14 @@ class Compared(NamedTuple):
             return parts[0]
         nothing = cls(np.empty(0, np.int64), np.empty(0, np.int64))
         return cls(*map(np.concatenate, zip(*(parts or [nothing]), strict=True)))
+
+
+class Whole(Compared):
+    """Values each of which is over 1."""
+
+    def values(self) -> Float64s:
+        """Return the numerators as float64."""
+        return self.numerators.astype(np.float64)
 
 
 class Items(ABC):
@@ -1141,7 +1151,8 @@ def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:
     """Return a copy of stored forms of one width, uint8 (n, width); CorruptionError for another."""
     joined = bytearray().join(items)  # and not bytes, which would be a type more to compile for
-    require_sound(lengths_of(items) == width, what)
+    if len(items) > 1 or len(joined) != width:  # as of few searches
+        require_sound(lengths_of(items) == width, what)
     return np.frombuffer(joined, np.uint8).reshape(len(items), width)
 
 

@@ -283,7 +283,8 @@ class BitsItems(Items):
 
     def features(self, items: Sequence[bytes | memoryview]) -> UInt64s:
         words = rows_of(items, self.width, "bit vector").view("<u8")
-        require_sound(words[:, -1] & self._past_end == 0, "bit vector")
+        if self._past_end:
+            require_sound(words[:, -1] & self._past_end == 0, "bit vector")
         return words.astype(np.uint64, copy=False)
 
     def weights(self, items: Sequence[bytes | memoryview]) -> Int64s:

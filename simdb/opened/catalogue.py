@@ -88,6 +88,11 @@ class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
         """How questions are answered under them (answers/choose.py): no part of the settings."""
         return {}
 
+    @cached_property
+    def questions(self) -> dict[Any, Any]:
+        """What the arguments of calls ask under them (answers/choose.py): no part of them."""
+        return {}
+
     @property
     def title(self) -> str:
         """What messages call them."""

@@ -352,3 +352,15 @@ def test_of_many_candidates_a_search_finds_those_that_are_there(tmp_path, guaran
         assert answer(found) == expected
         assert [match.metadata for match in found] == [{"number": key} for key, _ in expected]
         assert answer(collection.search(probe, limit=3, **asked)) == expected[:3]
+
+
+def test_an_argument_is_not_taken_for_an_equal_one_of_another_type(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", WORDS, **SURE)
+        collection.add(1, "to be or not to be")
+        for _ in range(2):  # what was read is known from then on
+            assert len(collection.search("to be or not to be", threshold=1)) == 1
+            wrong: Any
+            for wrong in (True, [1], "one"):
+                with pytest.raises(simdb.SimdbError, match="threshold"):
+                    collection.search("to be or not to be", threshold=wrong)

@@ -207,6 +207,18 @@ def rows_out_of_blocks(random: np.random.Generator) -> None:
     assert found.tolist() == [known.get(number, [0] * 6) for number in wanted.tolist()]
 
 
+@twin_of("columns.numbers_of_rows")
+def numbers_out_of_blocks(random: np.random.Generator) -> None:
+    numbers = np.sort(random.choice(1000, 60, replace=False)).astype(np.uint32)
+    bounds = np.array([0, *np.sort(random.integers(0, 61, 3)), 60])  # of which some may be empty
+    addresses = numbers.ctypes.data + bounds[:-1] * numbers.itemsize
+    chosen = np.flatnonzero(random.random(60) < random.choice([0, 0.1, 1]))
+    before = int(random.integers(0, 61))
+    rows = chosen - before
+    found = kernels.columns.numbers_of_rows(bounds, addresses, before, rows)
+    assert found.tolist() == numbers[chosen].tolist()
+
+
 @twin_of("columns.documents_of_blocks")
 def documents_out_of_blocks(random: np.random.Generator) -> None:
     keys, items, rests = ([one[:400] for one in some_strings(random)] for _ in range(3))

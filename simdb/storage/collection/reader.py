@@ -612,7 +612,9 @@ class CollectionReader:
     def alive(self, numbers: UInt32s) -> Bools:
         """Return which of the item numbers have no tombstone."""
         if not self.manifest.tombstones:
-            return np.ones(numbers.size, np.bool_)
+            alive = np.empty(numbers.size, np.bool_)
+            alive[:] = True  # sooner than ``ones``
+            return alive
         if numbers.size > TOMBSTONES_PER_RECORD or self._tombstones is not None:
             return ~deleted(self.tombstones, numbers)
         return ~deleted_among(self.transaction, self.number, numbers)

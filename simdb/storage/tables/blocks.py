@@ -633,17 +633,8 @@ class ItemBlocks:
             yield int(self._bounds[some.start]), Pieces(counts[some], addresses[some])
 
     def numbers_at(self, before: int, rows: Int64s) -> UInt32s:
-        """Return the item numbers of rising rows, at least one, which so many rows come before."""
-        rows = rows + before
-        cuts = rows.searchsorted(self._bounds)
-        return np.concatenate(
-            [
-                self._blocks[block].numbers[
-                    rows[cuts[block] : cuts[block + 1]] - self._bounds[block]
-                ]
-                for block in np.flatnonzero(cuts[1:] > cuts[:-1]).tolist()
-            ]
-        )
+        """Return the item numbers of rising rows, which so many rows come before."""
+        return kernels.columns.numbers_of_rows(self._bounds, self._places[1], before, rows)
 
     def pick(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
