@@ -3020,13 +3020,6 @@ FAULTS = (
     Fault(
         "storage",
         "storage/tables/blocks.py",
-        "rows[cuts[block] : cuts[block + 1]] - self._bounds[block]",
-        "rows[cuts[block] : cuts[block + 1]] - self._bounds[block - 1]",
-        "tests/answers/test_scans.py",
-    ),
-    Fault(
-        "storage",
-        "storage/tables/blocks.py",
         "yield int(self._bounds[some.start]), Pieces",
         "yield int(self._bounds[some.stop]), Pieces",
         "tests/answers/test_scans.py",

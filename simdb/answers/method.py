@@ -214,16 +214,12 @@ class Method(Struct, frozen=True):
         kind = opened.settings.kind
         metadata: list[Mapping[str, Any] | None] = []
         if documents is None:
-            distinct, chosen = numbers, list(range(numbers.size))
-            if numbers.size > FEW or opened.with_metadata:  # few are read one by one, in any order
-                distinct, places = distinct_of(numbers)
-                chosen = places.tolist()
             try:
-                listed_keys = listed(key_column(opened.reader, distinct))
-                keys = [listed_keys[place] for place in chosen]
+                keys = keys_of_numbers(opened.reader, numbers)
                 if opened.with_metadata:
+                    distinct, places = distinct_of(numbers)
                     told = metadata_column(opened.reader, distinct)
-                    metadata = [told[place] for place in chosen]
+                    metadata = [told[place] for place in places.tolist()]
             except KeyNotFoundError as error:
                 raise CorruptionError(WITHOUT_DOCUMENT) from error
         else:
@@ -384,6 +380,8 @@ def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s)
 
 def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
     """Look up the keys of item numbers in any order; KeyNotFoundError if one is not stored."""
+    if numbers.size <= FEW:  # read one by one
+        return listed(key_column(collection, numbers))
     distinct, places = distinct_of(numbers)
     keys = listed(key_column(collection, distinct))
     return [keys[place] for place in places.tolist()]

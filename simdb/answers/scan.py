@@ -112,8 +112,8 @@ class Scan(Method, frozen=True):
         """Make what finds the features near each item, or so many of the nearest, if not 0."""
         measure = opened.signer.measure
         told = (most,) if most else ()  # which others need not know
-        probes = (opened.signer.features([item]) for item in items)
-        return [measure.finder(probe, self.bound, *told) for probe in probes]
+        features = opened.signer.features
+        return [measure.finder(features([item]), self.bound, *told) for item in items]
 
     def _found(self, opened: Opened, items: Sequence[bytes], most: int) -> list[tuple[Ranked, int]]:
         """Find what is within the bound of each item, or so many of the nearest, if not 0.

@@ -80,10 +80,10 @@ class Block(Struct, frozen=True, eq=False):
 
     def place(self, number: int) -> int | None:
         """Return where the record of an item number stands, or None."""
-        place = number - int(self.numbers[0])
-        if place >= self.numbers.size or int(self.numbers[place]) != number:  # there are holes
-            place = int(np.searchsorted(self.numbers, number))
-            if place == self.numbers.size or int(self.numbers[place]) != number:
+        numbers, place = self.numbers, number - int(self.numbers[0])
+        if place >= numbers.size or int(numbers[place]) != number:  # there are holes
+            place = int(numbers.searchsorted(number))
+            if place == numbers.size or int(numbers[place]) != number:
                 return None
         return place
 
@@ -596,6 +596,9 @@ class ItemBlocks:
             self._places = np.append(before._places, self._places, axis=1)
         # Where the rows of each begin, counted through all, and where the last ones end.
         self._bounds = np.append(0, self._places[0].cumsum())
+        self._width: int = self._blocks[0].rows.shape[1]
+        self._whole = Pieces(self._places[0], self._places[2])
+        self._bytes = self._width * int(self._bounds[-1])
         self.lasting: ItemBlocks | None = None
 
     @classmethod
@@ -624,12 +627,11 @@ class ItemBlocks:
 
     def pieces(self, most: int) -> Iterator[tuple[int, Pieces]]:
         """Yield how many rows come before, and rows where they lie, some bytes at a time."""
-        counts, _, addresses = self._places
-        width = self._blocks[0].rows.shape[1]
-        if width * self._bounds[-1] <= most:
-            yield 0, Pieces(counts, addresses)
+        if self._bytes <= most:
+            yield 0, self._whole
             return
-        for some in slices_of(width * counts, most):
+        counts, addresses = self._whole
+        for some in slices_of(self._width * counts, most):
             yield int(self._bounds[some.start]), Pieces(counts[some], addresses[some])
 
     def numbers_at(self, before: int, rows: Int64s) -> UInt32s:
@@ -638,7 +640,7 @@ class ItemBlocks:
 
     def pick(self, numbers: UInt32s) -> tuple[Int64s, UInt8s]:
         """Return the positions in ascending item numbers of those stored, and a copy of these."""
-        picked = np.empty((numbers.size, self._blocks[0].rows.shape[1]), np.uint8)
+        picked = np.empty((numbers.size, self._width), np.uint8)
         held = np.zeros(numbers.size, np.uint8)
         counts, of_numbers, of_rows = self._places
         kernels.columns.rows_of_blocks(
