@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt64s
-from simdb.kernels.compiler import inlined, kernel
+from simdb.kernels.compiler import fetch_ahead, inlined, kernel
 from simdb.kernels.hashes import MODULUS, mixed, multiply_add, reduced
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -25,6 +25,8 @@ _LOW_HALF = np.uint64((1 << 32) - 1)
 _MIDDLE_BITS = np.uint64(29)  # 2^32 * 2^29 = 2^61
 _MIDDLE_MASK = np.uint64((1 << 29) - 1)
 _MODULUS_BITS = np.uint64(61)
+AHEAD = 16  # pairs, whose signatures come from memory meanwhile
+LINE_BYTES = 64  # that come from memory at once
 _MANY = 16  # distinct symbols a row, of which all but e^-16 of the rows get one at once
 
 
@@ -261,7 +263,12 @@ def agreeing_rows(
 ) -> Bools:
     """Tell which signatures left[left_rows[i]] and right[right_rows[i]] agree in enough words."""
     enough = np.empty(left_rows.size, np.bool_)
+    address, width = right.ctypes.data, right.shape[1] * right.itemsize
     for pair in range(left_rows.size):
+        if pair + AHEAD < right_rows.size:  # they lie anywhere, and memory answers late
+            soon = address + right_rows[pair + AHEAD] * width
+            for line in range(0, width, LINE_BYTES):
+                fetch_ahead(soon + line)
         enough[pair] = equal_words(left[left_rows[pair]], right[right_rows[pair]]) >= needed
     return enough
 
