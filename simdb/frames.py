@@ -814,15 +814,16 @@ class _Table:
     def seed(self) -> int:
         """Return a seed that only the same items give: texts in any table, others in its kind.
 
-        Whoever writes a row to make it collide with others would have to know all of them.
+        Whoever writes a row to make it collide with others would have to know all of them. SHA-256,
+        for which processors have instructions.
         """
-        digest = hashlib.blake2b(digest_size=32)
+        digest = hashlib.sha256()
         for name in self.columns.item_names():
             if isinstance(self._read, list):
                 parts: Iterable[Any] = [[row.get(name) for row in self._read]]
             else:
                 parts = self._read.column(name).chunks
-            sizes, content = hashlib.blake2b(), hashlib.blake2b()
+            sizes, content = hashlib.sha256(), hashlib.sha256()
             for part in parts:
                 lengths, values = arrow.bytes_of(part)
                 sizes.update(lengths.astype(np.int64).tobytes())

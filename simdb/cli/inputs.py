@@ -435,14 +435,14 @@ def content_seed(sources: Iterable[str], pattern: str | None) -> int | None:
 
     Hash functions that are known before a row is written allow rows that are made to collide with
     those of others. Whoever writes a row here would have to know all other rows, and with every
-    try the functions become others.
+    try the functions become others. SHA-256, for which processors have instructions.
     """
-    digest = hashlib.blake2b(digest_size=32)
+    digest = hashlib.sha256()
     for name in (name for source in sources for name in files_behind(source, pattern)):
         if _place_of(name) is None:
             return None
         with Path(name).open("rb") as file:
-            digest.update(hashlib.file_digest(file, "blake2b").digest())
+            digest.update(hashlib.file_digest(file, "sha256").digest())
     return int.from_bytes(digest.digest())
 
 
