@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "files",
+        "files/texts.py",
+        'raise RowProblemError(f"the path is {problem}") from None',
+        "raise RowProblemError(str(problem)) from None",
+        "tests/files/test_reading.py",
+    ),
+    Fault(
         "storage",
         "storage/tables/blocks.py",
         "numbers_of_rows(self._bounds, self._places[1], before, rows)",

@@ -117,7 +117,7 @@ class TextReader(RowReader):
             key = whole_number(path) if self.options.integer_keys else path
             item: Item = self.options.kind.item_of_text(self._text(name))
         except (RowProblemError, BadItemError) as problem:
-            return Row(number, key, None, None, raw, f"{path!a}: {problem}")
+            return Row(number, key, None, None, raw, f"{self.naming(path)}{problem}")
         return Row(number, key, item, None, raw)
 
     def _text(self, name: str) -> str:
@@ -151,4 +151,7 @@ class TextReader(RowReader):
 def _check_path(raw: bytes) -> None:
     if raw.splitlines(keepends=True) != [raw]:
         raise RowProblemError("the path contains a line break, which a list of files cannot hold")
-    decoded(raw)
+    try:
+        decoded(raw)
+    except RowProblemError as problem:
+        raise RowProblemError(f"the path is {problem}") from None

@@ -67,6 +67,11 @@ def test_files_of_a_folder_that_cannot_be_texts_are_problems(tmp_path):
     ]
     assert "damaged" in (rows[2].problem or "")
     assert "line break" in (rows[3].problem or "")
+    told = "the path is not UTF-8: byte 0xff at position 1"
+    assert rows[4].problem == f"'e\\udcff.txt': {told}"
+    with open_rows(os.fsdecode(bytes(tmp_path) + b"/e\xff.txt")) as reader:
+        (alone,) = reader
+    assert (alone.problem or "").startswith("the path is not UTF-8")  # which names it already
 
 
 def test_a_pattern_chooses_the_files_of_a_folder(tmp_path):
