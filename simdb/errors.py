@@ -66,7 +66,7 @@ class SimdbError(Exception):
         remedies: what would avoid the error; the message ends with them.
     """
 
-    def __init__(self, problem: str, *, remedies: Sequence[Remedy] = ()) -> None:
+    def __init__(self, problem: str = "", *, remedies: Sequence[Remedy] = ()) -> None:
         super().__init__(_message(problem, remedies))
         self.problem = problem
         self.remedies = tuple(remedies)

@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "upkeep",
+        "upkeep/check.py",
+        "for place in np.flatnonzero(alive).tolist() if self._deep else ():",
+        "for place in range(alive.size) if self._deep else ():",
+        "tests/upkeep/test_check.py -k refuses_since",
+    ),
+    Fault(
         "files",
         "files/texts.py",
         'raise RowProblemError(f"the path is {problem}") from None',

@@ -120,7 +120,8 @@ class Fingerprint(Kind, frozen=True):
         tolerance: the largest distance at which two aligned minutiae match.
         direction_tolerance: the largest difference of their directions, in degrees, once the prints
             are aligned. Directions are rounded to 1/64 degree; with 0 they may differ by half of
-            that.
+            that, so a turned print matches only where the turn, which is fitted to positions, is
+            found as exactly: seldom where these are whole pixels.
         rotation: the largest turn between two prints of a finger, in degrees: by no larger one is a
             print laid on another. Directions may differ by ``direction_tolerance`` more.
     """

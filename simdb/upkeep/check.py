@@ -282,8 +282,9 @@ class Checker:
             return
         for block, alive in self._live_blocks("items", self._collection.items):
             self._live_items ^= _told(block.numbers[alive])
-            for place, number in enumerate(block.numbers.tolist() if self._deep else ()):
-                self._check_form(number, bytes(block.record(place)))
+            # Deleted ones may be of a kind that the collection was of before a rebuild.
+            for place in np.flatnonzero(alive).tolist() if self._deep else ():
+                self._check_form(int(block.numbers[place]), bytes(block.record(place)))
         if self._live_items:
             self._note("items", "", "are of other item numbers than the documents")
 

@@ -363,3 +363,10 @@ def test_a_key_that_comes_again_with_other_content_is_told_from_a_stored_one(col
     ]
     assert "is stored with other content" in str(outcomes[0].problem)
     assert "came earlier" in str(outcomes[2].problem)
+
+
+def test_an_error_of_ones_own_needs_no_message():
+    class OwnError(simdb.SimdbError):
+        pass
+
+    assert (str(OwnError()), OwnError().remedies) == ("", ())

@@ -548,3 +548,12 @@ def test_what_a_caller_raises_ends_a_check_and_is_no_problem(path: Path, error: 
         with pytest.raises(error, match="of the caller"):
             database.check(progress=raises)
         assert not database.check().problems
+
+
+def test_a_deleted_item_that_its_kind_refuses_since_a_rebuild_is_no_damage(tmp_path):
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.create_collection("c", simdb.Vector(3, "euclidean"), max_distance=1)
+        collection.add_many([*((number, [1, number, 2]) for number in range(50)), (99, [0, 0, 0])])
+        collection.delete(99)
+        collection.rebuild(simdb.Vector(3, "cosine"), max_distance=0.2)
+        assert db.check(deep=True).problems == ()
