@@ -31,8 +31,6 @@ class Places:
 
     def of(self, numbers: UInt32s) -> UInt32s:
         """Return the places of items that have one."""
-        if self._numbers is None:
-            return numbers
         places, found = self.find(numbers)
         if not found.all():
             lost = int(numbers[~found][0])

@@ -42,6 +42,59 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "places",
+        "places.py",
+        '        """Return the places of items that have one."""\n        places',
+        '        """Return the places of items that have one."""\n'
+        "        if self._numbers is None:\n"
+        "            return numbers\n"
+        "        places",
+        "tests/upkeep/test_check.py -k never_was",
+    ),
+    Fault(
+        "groups",
+        "storage/collection/groups.py",
+        "    form = [int, str, int, int, list]\n"
+        "    is_one = isinstance(change, list) and list(map(type, change)) == form\n",
+        "    is_one = isinstance(change, list) and len(change) == 5\n",
+        "tests/upkeep/test_check.py -k log_of_groups",
+    ),
+    Fault(
+        "storage",
+        "storage/file/creation.py",
+        "        if not isinstance(one, bytes) or len(one) != IDENTIFIER_BYTES:\n",
+        "        if len(one) != IDENTIFIER_BYTES:\n",
+        "tests/storage/test_environment_files.py -k identifier",
+    ),
+    Fault(
+        "storage",
+        "storage/file/log.py",
+        "    if any(key == layout.HEADER_KEY for _, key, _ in changes):\n",
+        "    if any(key == HEAD_KEY for _, key, _ in changes):\n",
+        "tests/storage/test_log.py -k could_have_written",
+    ),
+    Fault(
+        "check",
+        "upkeep/check.py",
+        "            if bytes(key) != label_key(self._collection.number, label.name):\n",
+        "            if not label:\n",
+        "tests/upkeep/test_check.py -k label_that_nobody",
+    ),
+    Fault(
+        "check",
+        "upkeep/check.py",
+        "any(owner > used[table in INDEX_TABLES] for table, owner in garbage)",
+        "not garbage",
+        "tests/upkeep/test_check.py -k would_harm",
+    ),
+    Fault(
+        "catalogue",
+        "opened/catalogue.py",
+        "_is_owner(owner) if table in layout.INDEX_TABLES else _is_collection(owner)",
+        "_is_owner(owner)",
+        "tests/upkeep/test_check.py -k would_harm",
+    ),
+    Fault(
         "upkeep",
         "upkeep/check.py",
         "for place in np.flatnonzero(alive).tolist() if self._deep else ():",

@@ -159,7 +159,7 @@ class CollectionSettings(Recipe, frozen=True, kw_only=True, dict=True):
 def _values(payload: bytes) -> dict[str, Any]:
     """Read settings, all of whose values are frozen; those of a kind may hold many words."""
     values = restored(layout.unpack(payload))
-    if not _is_owner(values["number"]):
+    if not _is_collection(values["number"]):
         raise ValueError(f"{values['number']!r} is no number of a collection")
     values["key_sources"] = tuple(map(str, values.get("key_sources", ())))
     if "groups" in values:
@@ -251,7 +251,10 @@ def names(transaction: ReadTransaction) -> list[str]:
 def numbers(transaction: ReadTransaction) -> list[int]:
     """Return the numbers of all collections, also of kinds that are not known here."""
     manifests = transaction.scan(Table.META, layout.MANIFEST_PREFIX)
-    return [int.from_bytes(key[1:], "big") for key, _ in manifests]
+    found = [int.from_bytes(key[1:], "big") for key, _ in manifests]
+    if not all(map(_is_collection, found)):
+        raise CorruptionError("the state of a collection has a number that no collection has")
+    return found
 
 
 def named_numbers(transaction: ReadTransaction) -> list[int]:
@@ -261,7 +264,7 @@ def named_numbers(transaction: ReadTransaction) -> list[int]:
         found = [layout.unpack(settings or b"")["number"] for settings in stored]
     except (KeyError, TypeError):
         found = [None]
-    if not all(map(_is_owner, found)):
+    if not all(map(_is_collection, found)):
         raise CorruptionError("the settings of a collection have no number")
     return found
 
@@ -329,8 +332,12 @@ def _load(transaction: ReadTransaction, key: bytes) -> Any:
     return [] if value is None else layout.unpack(layout.unseal(Table.META, key, value))
 
 
-def _is_owner(number: object) -> bool:
-    return type(number) is int and 0 <= number <= layout.LARGEST_OWNER
+def _is_collection(number: object) -> bool:
+    return _is_owner(number, layout.LARGEST_COLLECTION)
+
+
+def _is_owner(number: object, most: int = layout.LARGEST_OWNER) -> bool:
+    return type(number) is int and 0 <= number <= most
 
 
 def new_index(transaction: WriteTransaction, settings: CollectionSettings) -> IndexManifest:
@@ -376,7 +383,8 @@ def _new_numbers(
     removed = [owner for _, owner in garbage(transaction)]
     first = 1 + max([used[which], *taken, *removed])
     used[which] = first + count - 1
-    if used[which] > layout.LARGEST_OWNER:
+    is_collection = which == _COLLECTIONS
+    if used[which] > (layout.LARGEST_COLLECTION if is_collection else layout.LARGEST_OWNER):
         raise StorageError("no number is left for another collection or index; dump and load")
     _store(transaction, layout.NUMBERS_KEY, layout.pack(used))
     return first
@@ -385,7 +393,8 @@ def _new_numbers(
 def used_numbers(transaction: ReadTransaction) -> list[int]:
     """Return the last numbers that were given to a collection, and to an index or an epoch."""
     used = _load(transaction, layout.NUMBERS_KEY) or [0, 0]
-    if not isinstance(used, list) or len(used) != 2 or not all(map(_is_owner, used)):
+    is_pair = isinstance(used, list) and len(used) == 2
+    if not is_pair or not (_is_collection(used[_COLLECTIONS]) and _is_owner(used[_OWNERS])):
         raise CorruptionError("what numbers collections have had cannot be read")
     return used
 
@@ -435,7 +444,11 @@ def garbage(transaction: ReadTransaction) -> list[tuple[Table, int]]:
         owned = [(Table(table), owner) for table, owner in listed]
     except (TypeError, ValueError):
         owned = [(Table.META, -1)]
-    if not all(_is_owner(owner) for _, owner in owned):
+    # What begins as the number of no collection is not its groups, but what all need.
+    if not all(
+        _is_owner(owner) if table in layout.INDEX_TABLES else _is_collection(owner)
+        for table, owner in owned
+    ):
         raise CorruptionError("what is to be removed cannot be read")
     return owned
 

@@ -7,12 +7,13 @@ store has is dropped.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import xxhash
 
-from simdb.errors import CorruptionError
+from simdb.errors import BadItemError, CorruptionError
 from simdb.results import Key
 from simdb.storage.file.environment import ReadTransaction, WriteTransaction
 from simdb.storage.tables import layout
@@ -53,6 +54,10 @@ class Label(NamedTuple):
         fits = isinstance(plain, list) and list(map(type, plain[:1] + plain[3:])) == [str, bool]
         if not fits or not all(type(key) in (int, str) for key in plain[1:3]):
             raise CorruptionError("a stored label is not one")
+        try:
+            deque(map(encode_user_key, plain[1:3]), 0)
+        except BadItemError as error:
+            raise CorruptionError(f"a stored label is not one: {error}") from error
         return cls(*plain)
 
 

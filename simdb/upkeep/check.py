@@ -86,6 +86,8 @@ def store_problems(transaction: ReadTransaction) -> Iterator[str]:
         yield "two collections have the same index"
     if not set(owned).isdisjoint(garbage):
         yield "what is in use is listed to be removed"
+    if any(used) and any(owner > used[table in INDEX_TABLES] for table, owner in garbage):
+        yield "what is listed to be removed was never there"
     last = list(used)  # number of a collection, and of an index or an epoch
     for table, owner in (*owned, *garbage):
         last[table in INDEX_TABLES] = max(last[table in INDEX_TABLES], owner)
@@ -259,9 +261,12 @@ class Checker:
         prefix = label_key(self._collection.number)
         for key, value in self._collection.transaction.scan(Table.META, prefix):
             try:
-                Label.decode(layout.unseal(Table.META, bytes(key), value))
+                label = Label.decode(layout.unseal(Table.META, bytes(key), value))
             except CorruptionError as error:
                 self._note("meta", bytes(key).hex(), str(error))
+                continue
+            if bytes(key) != label_key(self._collection.number, label.name):
+                self._note("meta", bytes(key).hex(), "a label is kept as that of another pair")
 
     def _check_document(self, document: Document) -> None:
         """Note a key that leads elsewhere, and contents that nobody could have stored."""

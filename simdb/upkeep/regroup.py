@@ -259,12 +259,12 @@ def problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
 
 
 def _is_change(change: Any) -> bool:
+    action, bound, label, other, keys = change
     try:
-        action, bound, label, other, keys = change
         deque(map(decode_user_key, keys), 0)
         is_known = action in range(len(ACTIONS)) and label >= 1 and other >= 0
-        return bool(is_known and _read_bound(bound) == bound)
-    except (TypeError, ValueError, CorruptionError):
+        return is_known and _read_bound(bound) == bound
+    except (ValueError, CorruptionError):
         return False
 
 

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 from simdb.answers.buckets import Buckets, as_probes
 from simdb.answers.choose import Question, choose
 from simdb.answers.evidence import MOST_ROWS_BY_SIZE, meets
-from simdb.answers.method import Method, keys_of_numbers, number_of
+from simdb.answers.method import WITHOUT_DOCUMENT, Method, keys_of_numbers, number_of
 from simdb.arrays import Bools, Float64s, UInt32s
 from simdb.batches.signer import Signer
-from simdb.errors import ThresholdTooLowError
+from simdb.errors import CorruptionError, ThresholdTooLowError
 from simdb.exact.thresholds import Bound, MaximumDistance, Threshold, admits
 from simdb.lsh.planning import Plan
 from simdb.opened.opened import Opened
@@ -227,13 +227,11 @@ def _weights(
 def _unions(opened: Opened, single: Float64s, lefts: UInt32s, rights: UInt32s) -> Float64s:
     """Return how many symbols the items of each pair have together: (s + t) / (1 + J)."""
     numbers = np.unique(np.concatenate([lefts, rights]))
-    documents = opened.reader.documents_of(numbers)
-    sizes = np.array(
-        [
-            np.unique(opened.signer.symbols([bytes(document.item)]).values).size
-            for _, document in documents
-        ]
-    )
+    documents = [document for _, document in opened.reader.documents_of(numbers)]
+    if len(documents) < numbers.size:
+        raise CorruptionError(WITHOUT_DOCUMENT)
+    symbols = (opened.signer.symbols([bytes(document.item)]).values for document in documents)
+    sizes = np.array([np.unique(some).size for some in symbols])
     both = sizes[np.searchsorted(numbers, lefts)] + sizes[np.searchsorted(numbers, rights)]
     unions: Float64s = both / (1 + single)
     return unions

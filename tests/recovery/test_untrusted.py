@@ -206,11 +206,12 @@ def test_a_record_of_another_form_is_a_problem_and_no_fault(
     store: Path, forked_reader: None
 ) -> None:
     with simdb.open(store, threads=1) as database:
-        with database["c"]._handle.write() as transaction:
-            for key, value in [*transaction.scan(Table.KEYS, b"")]:
-                sealed = layout.seal(Table.KEYS, bytes(key), b"")
-                assert len(sealed) < len(value)
-                transaction.put(Table.KEYS, bytes(key), sealed)
+        grouped = database.collection("g", simdb.Set(), threshold=0.5, groups="chain")
+        grouped.add_many([(1, {1, 2, 3}), (2, {1, 2, 3})])
+        edges = layout.owner_prefix(2) + b"e"
+        with grouped._handle.write() as transaction:
+            for key in [bytes(key) for key, _ in transaction.scan(Table.META, edges)]:
+                transaction.put(Table.META, key, layout.seal(Table.META, key, b""))
         told = database.check().problems
     assert any("a record has another form" in one.problem for one in told), told
     with pytest.raises(CorruptionError, match="a record has another form"):

@@ -12,6 +12,7 @@ import lmdb
 import pytest
 
 from simdb.errors import (
+    CorruptionError,
     DatabaseBusyError,
     DatabaseNotFoundError,
     FormatVersionError,
@@ -124,6 +125,15 @@ def test_another_magic_is_refused(path):
     environments.release(acquire(path))
     change_header(path, magic="other")
     with pytest.raises(NotADatabaseError):
+        acquire(path)
+
+
+@pytest.mark.parametrize("field", ["uuid", "history"])
+@pytest.mark.parametrize("told", [None, 0.5, b"", "z" * 16, [1] * 16])
+def test_a_header_without_an_identifier_is_damaged(path, field, told):
+    environments.release(acquire(path))
+    change_header(path, **{field: told})
+    with pytest.raises(CorruptionError, match="the header of the store has no identifier"):
         acquire(path)
 
 

@@ -15,6 +15,7 @@ import simdb
 from simdb import zstandard
 from simdb.batches.signer import Signer
 from simdb.opened import catalogue
+from simdb.places import Places
 from simdb.storage.collection.groups import GroupReader, GroupWriter
 from simdb.storage.collection.manifest import ITEM
 from simdb.storage.collection.writer import CollectionWriter
@@ -312,6 +313,24 @@ FORGED_NOTES = {
         layout.pack([[1, "x"]]),
         "what is to be removed cannot be read",
     ),
+    "garbage that is the states of all collections": (
+        Table.META,
+        GARBAGE_KEY,
+        layout.pack([[int(Table.META), int.from_bytes(layout.manifest_key(0)[:4])]]),
+        "what is to be removed cannot be read",
+    ),
+    "garbage of a collection to come": (
+        Table.META,
+        GARBAGE_KEY,
+        layout.pack([[int(Table.DOCUMENTS), 3]]),
+        "what is listed to be removed was never there",
+    ),
+    "numbers of collections that would begin as their states do": (
+        Table.META,
+        NUMBERS_KEY,
+        layout.pack([layout.LARGEST_COLLECTION + 1, 9]),
+        "what numbers collections have had cannot be read",
+    ),
     "numbers that are none": (
         Table.META,
         NUMBERS_KEY,
@@ -429,7 +448,7 @@ def test_an_index_of_two_collections_is_found(database):
 
 def test_numbers_that_have_all_been_used_are_told(tmp_path):
     with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
-        put(db, Table.META, NUMBERS_KEY, layout.pack([2**32 - 1, 5]))
+        put(db, Table.META, NUMBERS_KEY, layout.pack([layout.LARGEST_COLLECTION, 5]))
         with pytest.raises(simdb.StorageError, match="no number is left"):
             db.collection("new", simdb.Set())
         assert list(db) == ["c"]
@@ -444,6 +463,10 @@ def _first(change: list[Any], place: int, value: Any) -> list[Any]:
     [
         (lambda changes: [_first(changes[0], 0, 99), *changes[1:]], "change 1 of the groups"),
         (lambda changes: [_first(changes[0], 1, "half"), *changes[1:]], "change 1 of the groups"),
+        (lambda changes: [_first(changes[0], 0, 0.0), *changes[1:]], "from 1 on cannot be read"),
+        (lambda changes: [_first(changes[0], 2, True), *changes[1:]], "from 1 on cannot be read"),
+        (lambda changes: [_first(changes[0], 4, {}), *changes[1:]], "from 1 on cannot be read"),
+        (lambda changes: [changes[0][:4], *changes[1:]], "from 1 on cannot be read"),
         (lambda changes: [_first(changes[0], 1, "1/0"), *changes[1:]], "change 1 of the groups"),
         (lambda changes: [changes[0], _first(changes[1], 4, [b"?"]), *changes[2:]], "change 2"),
         (lambda changes: changes[1:], "are logged, and not"),
@@ -557,3 +580,47 @@ def test_a_deleted_item_that_its_kind_refuses_since_a_rebuild_is_no_damage(tmp_p
         collection.delete(99)
         collection.rebuild(simdb.Vector(3, "cosine"), max_distance=0.2)
         assert db.check(deep=True).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("told", "problem"),
+    [
+        (["", 1, 9, True], "a label is kept as that of another pair"),
+        (["", 1, 2**63, True], "a stored label is not one: key 9223372036854775808"),
+        (["", "", 2, True], "a stored label is not one: key '' takes 0 bytes"),
+    ],
+)
+def test_a_label_that_nobody_could_have_given_is_found(database, told, problem):
+    collection = database["c"]
+    collection.label([(1, 2, True)])
+    with database._handle.read() as transaction:
+        ((key, _),) = transaction.scan(Table.META, layout.label_key(1))
+    put(database, Table.META, bytes(key), layout.pack(told))
+    (found,) = database.check().problems
+    assert found.problem.startswith(problem)
+    if told[1:3] != [1, 9]:
+        with pytest.raises(simdb.CorruptionError, match="a stored label is not one"):
+            list(collection.labels())
+
+
+@pytest.mark.parametrize(("tag", "payload"), [(b"i", b"\1" * 12), (b"l", layout.pack([[7]]))])
+def test_what_is_stored_of_groups_in_another_form_is_no_raw_error(tmp_path, tag, payload):
+    with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
+        with db._handle.read() as transaction:
+            key = next(bytes(key) for key, _ in transaction.scan(Table.META, owner_prefix(1) + tag))
+        put(db, Table.META, key, payload)
+        with pytest.raises(simdb.CorruptionError, match="of groups"):
+            db.dump(tmp_path / "dump")
+
+
+def test_a_key_that_leads_to_no_number_is_no_raw_error(database):
+    key = owner_prefix(1) + layout.encode_user_key(5)
+    put(database, Table.KEYS, key, b"\5\0\0")
+    with pytest.raises(simdb.CorruptionError, match="leads to no item number"):
+        database["c"].get(5)
+
+
+@pytest.mark.parametrize("live", [None, np.array([0, 5], np.uint32)])
+def test_an_item_number_that_never_was_has_no_place(live):
+    with pytest.raises(simdb.CorruptionError, match="item number 7 is of no stored item"):
+        Places(2, live).of(np.array([0, 7], np.uint32))

@@ -121,23 +121,23 @@ class GroupReader:
     def label(self, partition: int, item: int) -> int:
         """Return the label of an item, 0 if it has none."""
         found = self._get(_LABEL + _OF_ITEM.pack(partition, item))
-        return 0 if found is None else int(_NUMBER.unpack(found)[0])
+        return 0 if found is None else _one(_NUMBER, found)
 
     def members(self, partition: int, label: int) -> UInt32s:
         """Return the items of a label, ascending."""
         found = self._scan(_MEMBER + _OF_LABEL.pack(partition, label))
-        return np.array([_ITEM.unpack(key)[0] for key, _ in found], np.uint32)
+        return np.array([_one(_ITEM, key) for key, _ in found], np.uint32)
 
     def labels(self, partition: int) -> Iterator[tuple[int, int]]:
         """Yield every item that has a label, ascending, with that."""
         for key, value in self._scan(_LABEL + bytes([partition])):
-            yield _ITEM.unpack(key)[0], _NUMBER.unpack(value)[0]
+            yield _one(_ITEM, key), _one(_NUMBER, value)
 
     def all_members(self, partition: int, after: int = 0) -> Iterator[tuple[int, int]]:
         """Yield every label greater than ``after`` with each of its items, ascending."""
         first = _OF_LABEL.pack(partition, min(after + 1, 2**64 - 1))
         for key, _ in self._scan(_MEMBER + bytes([partition]), _MEMBER + first):
-            yield _LONG.unpack(key[:8])[0], _ITEM.unpack(key[8:])[0]
+            yield _one(_LONG, key[:8]), _one(_ITEM, key[8:])
 
     def edges(self, level: int, item: int) -> Edges:
         """Return what is noted of an item that it is similar to."""
@@ -152,7 +152,7 @@ class GroupReader:
     def edge_items(self, level: int) -> Iterator[int]:
         """Yield every item of which edges are noted."""
         for key, _ in self._scan(_EDGES + bytes([level])):
-            yield _ITEM.unpack(key)[0]
+            yield _one(_ITEM, key)
 
     def alias(self, label: int) -> int:
         """Return the label that one is an alias of, in the end; itself if of none.
@@ -160,7 +160,7 @@ class GroupReader:
         CorruptionError: one is not of an earlier label, so that they might lead round in a circle.
         """
         while (found := self._get(_ALIAS + _LONG.pack(label))) is not None:
-            later, label = label, int(_NUMBER.unpack(found)[0])
+            later, label = label, _one(_NUMBER, found)
             if label >= later:
                 raise layout.damage(f"group {later:,} is an alias of {label:,}, which is no older")
         return label
@@ -168,16 +168,32 @@ class GroupReader:
     def aliases(self) -> Iterator[tuple[int, int]]:
         """Yield every alias and the earlier label that it stands for, which may be one too."""
         for key, value in self._scan(_ALIAS):
-            yield _LONG.unpack(key)[0], _NUMBER.unpack(value)[0]
+            yield _one(_LONG, key), _one(_NUMBER, value)
 
     def changes(self, since: int) -> Iterator[tuple[int, list[Any]]]:
         """Yield the changes from a number on, as they were logged, with their numbers."""
         first = min(max(0, since - CHANGES_A_RECORD), 2**64 - 1)
         for key, value in self._scan(_LOG, _LOG + _LONG.pack(first)):
-            number = int(_LONG.unpack(key)[0])
-            for place, change in enumerate(layout.unpack(value), number):
+            number, changes = _one(_LONG, key), layout.unpack(value)
+            if not isinstance(changes, list) or not all(map(_is_change, changes)):
+                raise layout.damage(f"the changes of groups from {number:,} on cannot be read")
+            for place, change in enumerate(changes, number):
                 if place >= since:
                     yield place, change
+
+
+def _one(form: struct.Struct, data: memoryview | bytes) -> int:
+    """Return the number that a key or a value is."""
+    if len(data) != form.size:
+        raise layout.damage("a record of groups is of another size than it can be")
+    return int(form.unpack(data)[0])
+
+
+def _is_change(change: Any) -> bool:
+    """Whether something is of the form in which changes are logged, whatever they say."""
+    form = [int, str, int, int, list]
+    is_one = isinstance(change, list) and list(map(type, change)) == form
+    return is_one and all(isinstance(key, bytes) for key in change[4])
 
 
 class GroupWriter(GroupReader):

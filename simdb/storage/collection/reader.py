@@ -289,7 +289,10 @@ class CollectionReader:
         value = self.transaction.get(Table.KEYS, name)
         if value is None:
             return None
-        number: int = ITEM_NUMBER.unpack(layout.unseal(Table.KEYS, name, value))[0]
+        stored = layout.unseal(Table.KEYS, name, value)
+        if len(stored) != ITEM_NUMBER.size:
+            raise layout.damage("a stored key leads to no item number")
+        number: int = ITEM_NUMBER.unpack(stored)[0]
         return number
 
     def has_keys(self, tag: bytes) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import lmdb
 
 from simdb.errors import (
+    CorruptionError,
     DatabaseFullError,
     DatabaseNotFoundError,
     FormatVersionError,
@@ -210,6 +211,7 @@ class Room:
 _HELD = "-held"
 MAGIC = "simdb"
 FORMAT_VERSION = 3
+IDENTIFIER_BYTES = 16  # of a store, and of its history
 FORMAT_WITHOUT_LOG = 2  # which is else the same; a log that is written to such a file makes it one
 
 
@@ -238,7 +240,7 @@ def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, b
         if record is None:
             raise foreign(path)
         header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
-    if header.get("magic") != MAGIC:
+    if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise NotADatabaseError(f"{path} is not a simdb store")
     if header.get("format") not in (FORMAT_VERSION, FORMAT_WITHOUT_LOG):
         raise FormatVersionError(
@@ -246,7 +248,12 @@ def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, b
             f"{FORMAT_WITHOUT_LOG} and {FORMAT_VERSION}; use the simdb that wrote it "
             f"({header.get('created_by')})"
         )
-    return uuid.UUID(bytes=header["uuid"]), header.get("history", header["uuid"])
+    identity: Any = header.get("uuid")
+    history: Any = header.get("history", identity)
+    for one in (identity, history):
+        if not isinstance(one, bytes) or len(one) != IDENTIFIER_BYTES:
+            raise CorruptionError(f"{path}: the header of the store has no identifier of it")
+    return uuid.UUID(bytes=identity), history
 
 
 def note_log(transaction: Any, meta: Any) -> None:

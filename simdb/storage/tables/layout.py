@@ -101,7 +101,9 @@ TEXT_TAG = b"\x02"
 SMALLEST_INTEGER = -(2**63)
 LARGEST_INTEGER = 2**63 - 1
 
-LARGEST_OWNER = 2**32 - 1  # number of a collection, or of an index or an epoch
+LARGEST_OWNER = 2**32 - 1  # number of an index or an epoch
+# Number of a collection: in META its groups come before all that begins with a letter.
+LARGEST_COLLECTION = int.from_bytes(MANIFEST_PREFIX + bytes(3)) - 1
 
 _OWNER = struct.Struct(">I")
 _OWNER_NUMBER = struct.Struct(">II")
