@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "frames",
+        "frames.py",
+        "return _without_views(self._data)[kept]",
+        "return self._data[kept]",
+        "tests/frames/test_one_call.py -k pandas_with_views",
+    ),
+    Fault(
         "places",
         "places.py",
         '        """Return the places of items that have one."""\n        places',
@@ -223,7 +230,7 @@ FAULTS = (
     Fault(
         "upkeep",
         "opened/catalogue.py",
-        '    if not _is_owner(values["number"]):',
+        '    if not _is_collection(values["number"]):',
         "    if False:",
         "tests/upkeep/test_check.py -k a_number_of_a_collection",
     ),
@@ -494,8 +501,8 @@ FAULTS = (
     Fault(
         "upkeep",
         "opened/catalogue.py",
-        "    if used[which] > layout.LARGEST_OWNER:",
-        "    if False:",
+        "(layout.LARGEST_COLLECTION if is_collection else layout.LARGEST_OWNER)",
+        "2**33",
         "tests/upkeep/test_check.py -k have_all_been_used",
     ),
     Fault(

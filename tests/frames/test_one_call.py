@@ -1240,6 +1240,22 @@ def test_columns_encoded_by_runs_are_read_and_given_back_plain():
 
 
 VIEW = pa.string_view()
+
+
+def test_a_frame_of_pandas_with_views_gives_back_kept_rows(tmp_path):
+    columns = {"text": [*TEXTS[:2], TEXTS[0]], "tags": [["a"], None, []], "n": [1, 2, 3]}
+    types = {"text": VIEW, "tags": pa.list_(VIEW), "n": pa.int64()}
+    table = pa.table({name: pa.array(columns[name], kind) for name, kind in types.items()})
+    frame = table.to_pandas(types_mapper=pd.ArrowDtype).set_index(pd.Index([7, 8, 9]))
+    for options in ({}, {"key": "n", "store": tmp_path / "s.simdb"}):
+        kept = simdb.dedupe(frame, item="text", **options)
+        assert kept.index.tolist() == [7, 8]
+        assert kept.text.tolist() == TEXTS[:2]
+        assert pa.array(kept.tags).to_pylist() == [["a"], None]
+        assert str(kept.text.dtype) == "large_string[pyarrow]"
+    assert frame.dtypes.text.pyarrow_dtype == VIEW
+
+
 CODES = pa.array(["en", "de", "en"], pa.dictionary(pa.int8(), pa.string()))
 RUNS = pa.RunEndEncodedArray.from_arrays(pa.array([1, 2, 3], pa.int32()), [3, None, 1])
 
