@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/output.py",
+        "    except OSError:\n        drop(sys.stderr)\n",
+        "    except BlockingIOError:\n        drop(sys.stderr)\n",
+        "tests/cli/test_failures.py -k keeps_nothing_from",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "return _without_views(self._data)[kept]",

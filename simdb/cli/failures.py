@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -204,13 +204,20 @@ def _tell(message: str) -> None:
 
 
 def _drop_output() -> None:
-    # What is still buffered would fail again when the interpreter ends.
-    with contextlib.suppress(OSError, ValueError):
+    try:
         sys.stdout.flush()
-        return
+    except (OSError, ValueError):
+        drop(sys.stdout)
+
+
+def drop(stream: TextIO) -> None:
+    """Let a stream that cannot be written lead nowhere.
+
+    What is still buffered would fail again when the interpreter ends.
+    """
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
 
 

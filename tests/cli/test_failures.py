@@ -211,6 +211,25 @@ def test_a_message_that_cannot_be_written_leaves_the_exit_code(store):
     assert done.returncode == 2
 
 
+@pytest.mark.parametrize("gone", ["full", pytest.param("ended", marks=pytest.mark.slow)])
+def test_a_note_that_cannot_be_written_keeps_nothing_from_being_done(store, tmp_path, gone):
+    """On standard error, as where the disk of a log is full or its reader has ended."""
+    if gone == "full" and not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "bad"}\n' + THREE_ROWS.replace('"id": "', '"id": "new'))
+    reading, writing = os.pipe()
+    os.close(reading)
+    with Path("/dev/full").open("w") if gone == "full" else os.fdopen(writing, "w") as errors:
+        options = "--id-field", "id", "--on-bad", "skip"
+        done = program("add", store, "news", rows, *options, stderr=errors)
+    if gone == "full":
+        os.close(writing)
+    assert done.returncode == 0
+    with simdb.open(store) as db:
+        assert len(db["news"]) == 6
+
+
 @pytest.mark.parametrize(
     ("closed", "command", "code", "told"),
     [
