@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "recovery",
+        "recovery/restore.py",
+        "            transaction.change_header(history=uuid4().bytes)\n",
+        "            pass\n",
+        "tests/recovery/test_restore.py -k full_disk_opens",
+    ),
+    Fault(
+        "check",
+        "upkeep/check.py",
+        "        if identity != file.uuid:\n",
+        "        if not identity:\n",
+        "tests/upkeep/test_check.py -k would_harm",
+    ),
+    Fault(
         "cli",
         "cli/output.py",
         "    except OSError:\n        drop(sys.stderr)\n",
@@ -79,13 +93,6 @@ FAULTS = (
         "        if not isinstance(one, bytes) or len(one) != IDENTIFIER_BYTES:\n",
         "        if len(one) != IDENTIFIER_BYTES:\n",
         "tests/storage/test_environment_files.py -k identifier",
-    ),
-    Fault(
-        "storage",
-        "storage/file/log.py",
-        "    if any(key == layout.HEADER_KEY for _, key, _ in changes):\n",
-        "    if any(key == HEAD_KEY for _, key, _ in changes):\n",
-        "tests/storage/test_log.py -k could_have_written",
     ),
     Fault(
         "check",

@@ -26,7 +26,6 @@ from simdb.recovery.untrusted import require_sound
 from simdb.results import Progress
 from simdb.storage.file import creation, environment, preflight
 from simdb.storage.file.errors import translated
-from simdb.storage.tables.layout import HEADER_KEY, Table
 from simdb.unfinished import sync_folder
 
 _AT_ONCE = 2**20  # bytes
@@ -122,11 +121,7 @@ def _begin_history(temporary: Path) -> None:
     opened = environment.acquire(temporary, read_only=False, sync="full", map_size=None)
     try:
         with opened.write(None) as transaction:
-            transaction.fold()  # the header is read without the log
-            header = transaction.get(Table.META, HEADER_KEY)
-            assert header is not None
-            made = creation.changed_header(header, history=uuid4().bytes)
-            transaction.put(Table.META, HEADER_KEY, made)
+            transaction.change_header(history=uuid4().bytes)
     finally:
         environment.release(opened)
 

@@ -18,6 +18,7 @@ from simdb.errors import (
     ConfigurationError,
     CorruptionError,
     SimdbError,
+    StorageError,
     ThresholdTooLowError,
 )
 from simdb.ingest.postings import posting_columns
@@ -38,11 +39,13 @@ from simdb.storage.collection.reader import (
     stored_signatures,
 )
 from simdb.storage.collection.tombstones import count_of, deleted, read_all
+from simdb.storage.file import creation
 from simdb.storage.file.environment import ReadTransaction
 from simdb.storage.tables import layout
 from simdb.storage.tables.blocks import Block, BlockReader
 from simdb.storage.tables.layout import (
     DICTIONARY_PREFIX,
+    HEADER_KEY,
     INDEX_TABLES,
     LABEL_PREFIX,
     LARGEST_OWNER,
@@ -68,6 +71,13 @@ SIGNATURES_AT_ONCE = 65_536  # or fewer, where they and their keys are large
 
 def store_problems(transaction: ReadTransaction) -> Iterator[str]:
     """Yield what is wrong with what is noted of all collections together."""
+    file = transaction.environment
+    try:  # by way of the log, which is folded into the table that openings read it in
+        identity, _ = creation.identity_of(file.path, transaction.get(Table.META, HEADER_KEY))
+        if identity != file.uuid:
+            yield "the header among the last commits is that of another store"
+    except StorageError as error:
+        yield str(error)
     try:
         used, garbage = catalogue.used_numbers(transaction), catalogue.garbage(transaction)
         numbers, indexes = catalogue.numbers(transaction), catalogue.indexes(transaction)

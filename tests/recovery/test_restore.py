@@ -15,7 +15,7 @@ import pytest
 
 import simdb
 from simdb.errors import DatabaseFullError
-from simdb.storage.file import environment, log
+from simdb.storage.file import environment, log, preflight
 from tests.support.commands import run
 from tests.support.processes import Child
 
@@ -56,6 +56,18 @@ def test_a_restored_store_is_the_backup_and_the_backup_stays(store, backup):
         database["c"].add("new", [9])
     assert (count(store), count(backup)) == (4, 3)
     assert not [name for name in names(store) if ".tmp" in name]
+
+
+def test_a_store_restored_on_a_full_disk_opens_and_has_a_history_of_its_own(
+    store, backup, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(preflight, "is_full", lambda path, needed: True)
+        simdb.restore(backup, store)
+    assert count(store) == 3
+    with simdb.open(store, threads=1) as restored, simdb.open(backup, threads=1) as old:
+        histories = [database._handle.environment.history for database in (restored, old)]
+    assert histories[0] != histories[1]
 
 
 def test_a_store_that_is_lost_or_damaged_is_restored(store, backup):

@@ -471,7 +471,6 @@ def test_a_segment_that_is_gone_is_told(logged):
     "changes",
     [
         *([(9, b"k", b"v")], [(0, b"", b"v")], [(0, b"k" * 512, None)], [(0, b"k")], 7),
-        [(int(Table.META), layout.HEADER_KEY, b"v")],
     ],
 )
 def test_a_log_that_nobody_could_have_written_is_refused(changes):

@@ -236,10 +236,14 @@ def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, b
         NotADatabaseError, FormatVersionError, CorruptionError: it is not a header of this format.
     """
     with environment.begin(buffers=True) as transaction:
-        record = transaction.get(HEADER_KEY, None, meta)
-        if record is None:
-            raise foreign(path)
-        header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
+        return identity_of(path, transaction.get(HEADER_KEY, None, meta))
+
+
+def identity_of(path: Path, record: memoryview | None) -> tuple[uuid.UUID, bytes]:
+    """Return what ``read_identity`` does of the record of a header, or of none."""
+    if record is None:
+        raise foreign(path)
+    header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
     if not isinstance(header, dict) or header.get("magic") != MAGIC:
         raise NotADatabaseError(f"{path} is not a simdb store")
     if header.get("format") not in (FORMAT_VERSION, FORMAT_WITHOUT_LOG):
@@ -256,16 +260,12 @@ def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, b
     return uuid.UUID(bytes=identity), history
 
 
-def note_log(transaction: Any, meta: Any) -> None:
-    """Note in the header that the file has a log, so that no version before reads past it."""
+def change_header(transaction: Any, meta: Any, **fields: object) -> None:
+    """Change fields of the header in its table: it is read without the log."""
     record = transaction.get(HEADER_KEY, None, meta)
-    transaction.put(HEADER_KEY, changed_header(record, format=FORMAT_VERSION), db=meta)
-
-
-def changed_header(record: memoryview, **fields: object) -> bytes:
-    """Return the record of a header with other fields."""
     header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
-    return layout.seal(Table.META, HEADER_KEY, layout.pack({**header, **fields}))
+    sealed = layout.seal(Table.META, HEADER_KEY, layout.pack({**header, **fields}))
+    transaction.put(HEADER_KEY, sealed, db=meta)
 
 
 def create(path: Path, mode: int | None = None) -> None:

@@ -549,6 +549,10 @@ class WriteTransaction(ReadTransaction):
         else:
             self._hold_back(table, key, None)
 
+    def change_header(self, **fields: object) -> None:
+        """Change fields of the header, which is never logged."""
+        creation.change_header(self._transaction, self._handles[Table.META], **fields)
+
     # -- the log ---------------------------------------------------------------------------
 
     def _hold_back(self, table: Table, key: bytes, value: bytes | None) -> None:
@@ -578,7 +582,8 @@ class WriteTransaction(ReadTransaction):
             self._fold()
             return
         if not held.checksum:
-            creation.note_log(self._transaction, self._handles[Table.META])
+            # No version before reads past the log.
+            self.change_header(format=creation.FORMAT_VERSION)
         for key, record in held.written(self.identity):
             self._transaction.put(key, record)
 

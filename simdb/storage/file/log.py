@@ -75,12 +75,9 @@ def decode(key: bytes, record: bytes) -> tuple[Place, list[Change]]:
     try:
         payload = layout.unseal(CHECKSUM_SEED, key, memoryview(record))
         place = Place(*_PLACE.unpack_from(payload))
-        changes = _decoder.decode(payload[_PLACE.size :])
+        return place, _decoder.decode(payload[_PLACE.size :])
     except (CorruptionError, struct.error, msgspec.DecodeError) as error:
         raise layout.damage("the log of the last commits is damaged") from error
-    if any(key == layout.HEADER_KEY for _, key, _ in changes):
-        raise layout.damage("the log of the last commits holds a header, which no commit changes")
-    return place, changes
 
 
 def encode(key: bytes, place: Place, changes: list[Change]) -> bytes:
