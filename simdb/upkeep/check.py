@@ -96,7 +96,8 @@ def store_problems(transaction: ReadTransaction) -> Iterator[str]:
         yield "two collections have the same index"
     if not set(owned).isdisjoint(garbage):
         yield "what is in use is listed to be removed"
-    if any(used) and any(owner > used[table in INDEX_TABLES] for table, owner in garbage):
+    # Stores of earlier versions have no such note, or half of one.
+    if any(0 < used[table in INDEX_TABLES] < owner for table, owner in garbage):
         yield "what is listed to be removed was never there"
     last = list(used)  # number of a collection, and of an index or an epoch
     for table, owner in (*owned, *garbage):

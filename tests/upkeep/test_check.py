@@ -638,3 +638,12 @@ def test_a_key_that_leads_to_no_number_is_no_raw_error(database):
 def test_an_item_number_that_never_was_has_no_place(live):
     with pytest.raises(simdb.CorruptionError, match="item number 7 is of no stored item"):
         Places(2, live).of(np.array([0, 7], np.uint32))
+
+
+def test_garbage_of_a_store_without_a_note_of_numbers_is_no_problem(tmp_path):
+    """As earlier versions left one; what is rebuilt then has its half of the note alone."""
+    with simdb.open(grouped(tmp_path / "s.simdb"), threads=1) as db:
+        put(db, Table.META, GARBAGE_KEY, layout.pack([[int(Table.DOCUMENTS), 2]]))
+        for used in ([0, 0], [0, 9]):
+            put(db, Table.META, NUMBERS_KEY, layout.pack(used))
+            assert db.check(deep=True).sound
