@@ -632,6 +632,8 @@ def test_a_key_that_leads_to_no_number_is_no_raw_error(database):
     put(database, Table.KEYS, key, b"\5\0\0")
     with pytest.raises(simdb.CorruptionError, match="leads to no item number"):
         database["c"].get(5)
+    with pytest.raises(simdb.CorruptionError, match="leads to no item number"):
+        database["c"].add_many([(5, "other words"), (6, "of two rows")], on_existing="replace")
 
 
 @pytest.mark.parametrize("live", [None, np.array([0, 5], np.uint32)])

@@ -186,6 +186,13 @@ class Documents(Struct, frozen=True, eq=False):
             yield place, layout.unpacked(number, frame, flag, size, self.codec), size
 
 
+def _led_to(stored: memoryview) -> int:
+    """Return the item number that a key leads to."""
+    if len(stored) != ITEM_NUMBER.size:
+        raise layout.damage("a stored key leads to no item number")
+    return int(ITEM_NUMBER.unpack(stored)[0])
+
+
 def _state_name(number: int) -> OwnedName:
     return "state", Table.DOCUMENTS, number
 
@@ -289,11 +296,7 @@ class CollectionReader:
         value = self.transaction.get(Table.KEYS, name)
         if value is None:
             return None
-        stored = layout.unseal(Table.KEYS, name, value)
-        if len(stored) != ITEM_NUMBER.size:
-            raise layout.damage("a stored key leads to no item number")
-        number: int = ITEM_NUMBER.unpack(stored)[0]
-        return number
+        return _led_to(layout.unseal(Table.KEYS, name, value))
 
     def has_keys(self, tag: bytes) -> bool:
         """Whether any encoded user key begins so."""
@@ -327,8 +330,7 @@ class CollectionReader:
         if found:
             for name, place in zip(names.listed, names.order.tolist(), strict=True):
                 if name in found:
-                    value = layout.unseal(Table.KEYS, name, found[name])
-                    numbers[place] = ITEM_NUMBER.unpack(value)[0]
+                    numbers[place] = _led_to(layout.unseal(Table.KEYS, name, found[name]))
         return numbers
 
     def document(self, number: int) -> Document | None:
