@@ -57,9 +57,9 @@ FAULTS = (
     ),
     Fault(
         "cli",
-        "cli/output.py",
-        "    except OSError:\n        drop(sys.stderr)\n",
-        "    except BlockingIOError:\n        drop(sys.stderr)\n",
+        "cli/failures.py",
+        "    except OSError:\n        _drop(sys.stderr)\n",
+        "    except BlockingIOError:\n        _drop(sys.stderr)\n",
         "tests/cli/test_failures.py -k keeps_nothing_from",
     ),
     Fault(

@@ -85,11 +85,7 @@ def _is_interruption(error: BaseException) -> bool:
 
 def tell_of_compiling() -> None:
     """Say on standard error why nothing happens for a while."""
-    with contextlib.suppress(OSError):
-        print(
-            "compiling for this processor, once: up to a minute ('simdb warm' does it ahead)",
-            file=sys.stderr,
-        )
+    say("compiling for this processor, once: up to a minute ('simdb warm' does it ahead)\n")
 
 
 def _reported(error: Exception, about: Mapping[str, str] | None = None) -> int:
@@ -101,7 +97,7 @@ def _reported(error: Exception, about: Mapping[str, str] | None = None) -> int:
         return EXIT_INTERRUPTED
     if os.environ.get("SIMDB_TRACEBACK", "0") not in ("", "0"):
         report = "".join(traceback.format_exception(error))
-        print(printable(report, "\n\t"), end="", file=sys.stderr)
+        say(printable(report, "\n\t"))
     message, code = _message(error, about or {})
     if code == EXIT_STORAGE:
         _drop_output()
@@ -199,18 +195,26 @@ def _command_line(remedy: Remedy, about: Mapping[str, str]) -> str:
 
 
 def _tell(message: str) -> None:
-    with contextlib.suppress(OSError):  # the exit code tells it all the same
-        print(f"simdb: {printable(message)}", file=sys.stderr)
+    say(f"simdb: {printable(message)}\n")
+
+
+def say(text: str) -> None:
+    """Write on standard error, which is no answer: a command does not fail for want of it."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        _drop(sys.stderr)
 
 
 def _drop_output() -> None:
     try:
         sys.stdout.flush()
     except (OSError, ValueError):
-        drop(sys.stdout)
+        _drop(sys.stdout)
 
 
-def drop(stream: TextIO) -> None:
+def _drop(stream: TextIO) -> None:
     """Let a stream that cannot be written lead nowhere.
 
     What is still buffered would fail again when the interpreter ends.

@@ -22,7 +22,7 @@ import typer
 from msgspec import Struct
 
 from simdb import starting
-from simdb.cli.failures import drop, left_alone, told_when_interrupted
+from simdb.cli.failures import left_alone, say, told_when_interrupted
 from simdb.cli.stores import settings_of
 from simdb.cli.tables import drawn
 from simdb.errors import UsageError
@@ -289,21 +289,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> None:
 
 def note(text: str) -> None:
     """Print one line on standard error."""
-    _say(f"{printable(text)}\n")
+    say(f"{printable(text)}\n")
 
 
 def note_json(fields: Mapping[str, Any]) -> None:
     """Print one object as a JSON line on standard error."""
-    _say(json_line(fields).decode())
-
-
-def _say(text: str) -> None:
-    """Write on standard error, which is no answer: a command does not fail for want of it."""
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        drop(sys.stderr)
+    say(json_line(fields).decode())
 
 
 def print_reasons(told: PairExplanation) -> None:

@@ -73,7 +73,8 @@ def store_problems(transaction: ReadTransaction) -> Iterator[str]:
     """Yield what is wrong with what is noted of all collections together."""
     file = transaction.environment
     try:  # by way of the log, which is folded into the table that openings read it in
-        identity, _ = creation.identity_of(file.path, transaction.get(Table.META, HEADER_KEY))
+        header = transaction.get(Table.META, HEADER_KEY)
+        identity, _ = creation.identifiers_in(file.path, header)
         if identity != file.uuid:
             yield "the header among the last commits is that of another store"
     except StorageError as error:

@@ -247,7 +247,7 @@ def problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
             yield "", 0, f"group {alias:,} is an alias of {label:,}, which is no older group"
     for number, change in tables.changes(1):
         count += 1
-        if not _is_change(change):
+        if not _can_have_been(change):
             yield "", count, f"change {number:,} of the groups cannot be read"
             return
         largest = max(largest, *change[2:4])
@@ -258,7 +258,8 @@ def problems_of_log(tables: GroupReader) -> Iterator[tuple[str, int, str]]:
     yield "", 1 + count, ""
 
 
-def _is_change(change: Any) -> bool:
+def _can_have_been(change: Any) -> bool:
+    """Whether a logged change says what can have become of groups."""
     action, bound, label, other, keys = change
     try:
         deque(map(decode_user_key, keys), 0)

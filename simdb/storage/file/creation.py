@@ -236,10 +236,10 @@ def read_identity(path: Path, environment: Any, meta: Any) -> tuple[uuid.UUID, b
         NotADatabaseError, FormatVersionError, CorruptionError: it is not a header of this format.
     """
     with environment.begin(buffers=True) as transaction:
-        return identity_of(path, transaction.get(HEADER_KEY, None, meta))
+        return identifiers_in(path, transaction.get(HEADER_KEY, None, meta))
 
 
-def identity_of(path: Path, record: memoryview | None) -> tuple[uuid.UUID, bytes]:
+def identifiers_in(path: Path, record: memoryview | None) -> tuple[uuid.UUID, bytes]:
     """Return what ``read_identity`` does of the record of a header, or of none."""
     if record is None:
         raise foreign(path)
