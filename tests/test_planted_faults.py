@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage/file",
+        "storage/file/environment.py",
+        "        if layout.HEADER_KEY in logged.tables[Table.META].values:\n",
+        "        if layout.HEADER_KEY in ():\n",
+        "tests/recovery/test_restore.py -k no_later_one",
+    ),
+    Fault(
         "recovery",
         "recovery/restore.py",
         "            transaction.change_header(history=uuid4().bytes)\n",

@@ -16,6 +16,8 @@ import pytest
 import simdb
 from simdb.errors import DatabaseFullError
 from simdb.storage.file import environment, log, preflight
+from simdb.storage.tables import layout
+from simdb.storage.tables.layout import Table
 from tests.support.commands import run
 from tests.support.processes import Child
 
@@ -68,6 +70,28 @@ def test_a_store_restored_on_a_full_disk_opens_and_has_a_history_of_its_own(
     with simdb.open(store, threads=1) as restored, simdb.open(backup, threads=1) as old:
         histories = [database._handle.environment.history for database in (restored, old)]
     assert histories[0] != histories[1]
+
+
+def test_a_history_that_an_earlier_version_logged_takes_the_place_of_no_later_one(store, backup):
+    opened = environment.acquire(backup, read_only=False, sync="full", map_size=None)
+    try:
+        with opened.write(None) as transaction:
+            record = transaction.get(Table.META, layout.HEADER_KEY)
+            assert record is not None
+            header = layout.unpack(layout.unseal(Table.META, layout.HEADER_KEY, record))
+            packed = layout.pack({**header, "history": bytes(16)})
+            sealed = layout.seal(Table.META, layout.HEADER_KEY, packed)
+            transaction.put(Table.META, layout.HEADER_KEY, sealed)
+    finally:
+        environment.release(opened)
+    simdb.restore(backup, store)
+    histories = []
+    for _ in range(2):
+        with simdb.open(store, threads=1) as database:
+            histories.append(database._handle.environment.history)
+            with database._handle.environment.write(None) as transaction:
+                transaction.fold()
+    assert histories[0] == histories[1] != bytes(16)
 
 
 def test_a_store_that_is_lost_or_damaged_is_restored(store, backup):

@@ -260,12 +260,13 @@ def identifiers_in(path: Path, record: memoryview | None) -> tuple[uuid.UUID, by
     return uuid.UUID(bytes=identity), history
 
 
-def change_header(transaction: Any, meta: Any, **fields: object) -> None:
-    """Change fields of the header in its table: it is read without the log."""
+def change_header(transaction: Any, meta: Any, **fields: object) -> bytes:
+    """Change fields of the header in its table, and return it: it is read without the log."""
     record = transaction.get(HEADER_KEY, None, meta)
     header = layout.unpack(layout.unseal(Table.META, HEADER_KEY, record))
     sealed = layout.seal(Table.META, HEADER_KEY, layout.pack({**header, **fields}))
     transaction.put(HEADER_KEY, sealed, db=meta)
+    return sealed
 
 
 def create(path: Path, mode: int | None = None) -> None:

@@ -550,8 +550,13 @@ class WriteTransaction(ReadTransaction):
             self._hold_back(table, key, None)
 
     def change_header(self, **fields: object) -> None:
-        """Change fields of the header, which is never logged."""
-        creation.change_header(self._transaction, self._handles[Table.META], **fields)
+        """Change fields of the header, which is not logged."""
+        meta = self._handles[Table.META]
+        header = creation.change_header(self._transaction, meta, **fields)
+        logged = self._log or self._read_log()
+        if layout.HEADER_KEY in logged.tables[Table.META].values:
+            # As earlier versions restored: once folded it would take the place of this one.
+            self._hold_back(Table.META, layout.HEADER_KEY, header)
 
     # -- the log ---------------------------------------------------------------------------
 
