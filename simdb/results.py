@@ -1109,9 +1109,9 @@ def source_of_keys(field: str) -> str:
 
 def listed(keys: KeyColumn) -> list[Key]:
     """Return keys of any form as a list."""
-    if isinstance(keys, ByteStrings):
-        return [str(key, "utf-8") for key in keys]
-    return keys if isinstance(keys, list) else keys.tolist()
+    if isinstance(keys, list):
+        return keys
+    return [str(key, "utf-8") for key in keys] if isinstance(keys, ByteStrings) else keys.tolist()
 
 
 def _found_and_places(

@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "storage/collection",
+        "storage/collection/reader.py",
+        "            if key:\n                yield position, key\n                continue\n",
+        "            yield position, key\n            continue\n",
+        "tests/storage/test_known_blocks.py -k is_told",
+    ),
+    Fault(
+        "kernels",
+        "kernels/columns.py",
+        "        if position > 0 and number < wanted[position - 1]:\n            block = 0\n",
+        "",
+        "tests/storage/test_known_blocks.py -k one_call",
+    ),
+    Fault(
+        "storage/tables",
+        "storage/tables/blocks.py",
+        "        if 5 * len(self._placed[0]) <= 4 * len(self._blocks):\n",
+        "        if not self._placed[0]:\n",
+        "tests/storage/test_known_blocks.py -k one_call",
+    ),
+    Fault(
         "storage/file",
         "storage/file/environment.py",
         "        if layout.HEADER_KEY in logged.tables[Table.META].values:\n",

@@ -26,6 +26,7 @@ BLOCK_HEAD = 16  # bytes before the item numbers of a block
 DOCUMENT_HEAD = 6  # bytes before the key of a document
 DOCUMENT_FLAGS = 0xC0  # of the higher byte of the key's length
 _OWNER_BITS = np.uint64(32)
+_ALL_BYTES = 2**62
 
 
 @inlined
@@ -369,7 +370,7 @@ def documents_of_blocks(
             how many it has.
         addresses: where its item numbers lie; the rest of the block follows, as ``blocks`` has it.
         sizes: bytes of its records, which no record goes beyond whatever memory says of its end.
-        wanted: ascending item numbers.
+        wanted: item numbers, ascending, or few in any order.
         most_bytes: it stops when the records so far have as many.
         owner: of the blocks.
 
@@ -386,9 +387,11 @@ def documents_of_blocks(
         if read >= most_bytes:
             return parts, position, True
         number = wanted[position]
+        if position > 0 and number < wanted[position - 1]:
+            block = 0
         block = _block_of(lasts, block, number)
         if block == lasts.size:
-            return parts, wanted.size, True
+            continue
         count = counts[block]
         first, last = np.int64(firsts[block]), np.int64(lasts[block])
         place = _place_of(first, last, count, addresses[block], np.int64(number))
@@ -420,3 +423,23 @@ def documents_of_blocks(
         parts[5, position] = flags
         read += size
     return parts, wanted.size, True
+
+
+@kernel
+def keys_of_documents(
+    firsts: UInt32s,
+    lasts: UInt32s,
+    counts: Int64s,
+    addresses: Int64s,
+    sizes: Int64s,
+    wanted: UInt32s,
+    owner: np.uint64,
+) -> tuple[UInt8s, Int64s]:
+    """Return the keys of documents as a column, as ``documents_of_blocks`` finds them.
+
+    They are empty where no block has the number, and from the first record on that is damaged.
+    """
+    parts, _, _ = documents_of_blocks(
+        firsts, lasts, counts, addresses, sizes, wanted, _ALL_BYTES, owner
+    )
+    return copied(parts[0], parts[1])

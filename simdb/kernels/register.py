@@ -74,6 +74,10 @@ ENTRIES = (
         "columns.documents_of_blocks",
         "bytes of the records; the log of the blocks for each block met",
     ),
+    Entry(
+        "columns.keys_of_documents",
+        "bytes of the records; the log of the blocks for each item met",
+    ),
     Entry("elements.element_symbols", "bytes"),
     Entry("elements.bag_parts", "bytes; at most `largest` occurrences a bag", "3.1.3"),
     Entry("elements.occurrence_symbols", "occurrences", "3.1.3"),

@@ -5,13 +5,16 @@
 from __future__ import annotations
 
 import random
+import re
 from bisect import bisect_right
 
 import numpy as np
+import pytest
 
 import simdb
 from simdb.storage.collection.reader import CollectionReader, stored_signatures
-from simdb.storage.tables import blocks
+from simdb.storage.tables import blocks, layout
+from simdb.storage.tables.layout import Table
 
 ROWS = 800  # their signatures are a large block and a small one
 
@@ -29,8 +32,8 @@ def signatures_by_number(collection, numbers):
     with collection._handle.read() as snapshot:
         reader = CollectionReader(snapshot, collection._present.settings.number)
         index = reader.manifest.index
-        reader.signatures = Counted(
-            snapshot, reader.signatures._table, index.number, width=index.signature_width
+        reader._signatures = Counted(
+            snapshot, Table.SIGNATURES, index.number, width=index.signature_width
         )
         together, present = stored_signatures(reader, numbers)
         for some in np.array_split(np.arange(numbers.size), -(-numbers.size // 16)):
@@ -130,3 +133,50 @@ def test_known_blocks_that_another_thread_begins_anew_meanwhile_are_looked_up_al
 
     monkeypatch.setattr(blocks, "bisect_right", forgotten)
     assert known.find(9) is None
+
+
+def test_keys_in_blocks_that_are_known_are_read_in_one_call(tmp_path, monkeypatch):
+    looked_up = []
+    read = blocks.Block.verified_record
+
+    def counted(block, place):
+        looked_up.append(place)
+        return read(block, place)
+
+    monkeypatch.setattr(blocks.Block, "verified_record", counted)
+    with simdb.open(tmp_path / "s.simdb") as db:
+        collection = db.collection("c", simdb.Set(), threshold=0.8)
+        for commit in range(20):
+            collection.add_many((f"key {one}", [one]) for one in range(5 * commit, 5 * commit + 5))
+        for last in (12, 60, 99):  # in blocks that are found one after the other
+            numbers = np.array([last, 3, 200, last - 5, 3, 0], np.uint32)
+            expected = {0: last, 1: 3, 3: last - 5, 4: 3, 5: 0}
+            for _ in range(3):
+                looked_up.clear()
+                with collection._handle.read() as snapshot:
+                    reader = CollectionReader(snapshot, collection._present.settings.number)
+                    found = {place: bytes(key) for place, key in reader.each_key(numbers)}
+                assert found == {
+                    place: layout.TEXT_TAG + b"key %d" % one for place, one in expected.items()
+                }
+            assert not looked_up
+
+
+def test_a_key_in_a_known_block_that_is_damaged_is_told(tmp_path):
+    path = tmp_path / "s.simdb"
+    with simdb.open(path) as db:
+        collection = db.collection("c", simdb.Bits(64), max_distance=1)
+        collection.add_many((f"key {one:03}", one << 8) for one in range(100))
+        db.compact()  # what the log has is held in memory
+
+        def keys_near(number):
+            return [match.key for match in collection.search(number << 8, max_distance=0)]
+
+        assert keys_near(7) == keys_near(7) == ["key 007"]
+        with path.open("r+b") as file:
+            for found in re.finditer(b"key 007", path.read_bytes()):
+                file.seek(found.start())
+                file.write(b"kex")
+        with pytest.raises(simdb.errors.CorruptionError, match="item number 7 is damaged"):
+            keys_near(7)
+        assert keys_near(8) == ["key 008"]

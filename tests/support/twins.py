@@ -219,7 +219,7 @@ def numbers_out_of_blocks(random: np.random.Generator) -> None:
     assert found.tolist() == numbers[chosen].tolist()
 
 
-@twin_of("columns.documents_of_blocks")
+@twin_of("columns.documents_of_blocks", "columns.keys_of_documents")
 def documents_out_of_blocks(random: np.random.Generator) -> None:
     keys, items, rests = ([one[:400] for one in some_strings(random)] for _ in range(3))
     flags = random.choice([0, 0x40, 0x80], len(keys)).tolist()
@@ -263,6 +263,14 @@ def documents_out_of_blocks(random: np.random.Generator) -> None:
     assert list(map(tuple, parts.T.tolist())) == expected
     nothing = (np.empty(0, np.uint32),) * 2 + (np.empty(0, np.int64),) * 3
     assert not read(*nothing, wanted, every, known)[0].any()
+    mixed = random.permutation(np.append(wanted, wanted[:2]))
+    by_number = dict(zip(wanted.tolist(), expected, strict=True))
+    in_turn, _, _ = read(*places, mixed, every, known)
+    assert list(map(tuple, in_turn.T.tolist())) == [by_number[one] for one in mixed.tolist()]
+    keys_found, key_bounds = kernels.columns.keys_of_documents(*places, mixed, known)
+    own_keys = [keys[place_of[one]] if one in place_of else b"" for one in mixed.tolist()]
+    cut = [keys_found[begin:end].tobytes() for begin, end in pairwise(key_bounds)]
+    assert cut == own_keys
     # It stops when it has read so much, and goes on where it stopped.
     most, begin, some = int(random.choice([1, 500, 5_000])), 0, []
     while begin < wanted.size:
@@ -282,7 +290,10 @@ def documents_out_of_blocks(random: np.random.Generator) -> None:
     worse = int(random.choice(present))
     at_byte = begins[place_of[worse]] + 3
     values[at_byte] ^= 1
-    assert read(*places, wanted, every, known)[1:] == (wanted.tolist().index(worse), False)
+    until = wanted.tolist().index(worse)
+    assert read(*places, wanted, every, known)[1:] == (until, False)
+    _, key_bounds = kernels.columns.keys_of_documents(*places, wanted, known)
+    assert (key_bounds[until:] == key_bounds[-1]).all()
     values[at_byte] ^= 1
     for stored in ((8).to_bytes(4, "little") + (3).to_bytes(2, "little") + b"key", b"short"):
         both = np.array([5, 6], np.uint32)

@@ -218,12 +218,9 @@ class CollectionReader:
         self.items = None
         if manifest.item_width:
             self.items = self._open(Table.ITEMS, manifest.item_width)
-        of_index = manifest.index
-        self.signatures = BlockReader(
-            transaction, Table.SIGNATURES, of_index.number, width=of_index.signature_width
-        )
         self._verified_items: set[bytes] = set()
         self._bands: RunView | None = None
+        self._signatures: BlockReader | None = None
         self._tombstones: UInt8s | None = None
         self._last_named: tuple[ByteStrings, Names] | None = None
 
@@ -279,6 +276,16 @@ class CollectionReader:
 
     def _open(self, table: Table, width: int) -> BlockReader:
         return BlockReader(self.transaction, table, self.number, width=width)
+
+    @property
+    def signatures(self) -> BlockReader:
+        """The blocks of signatures of the index."""
+        if self._signatures is None:
+            index = self.manifest.index
+            self._signatures = BlockReader(
+                self.transaction, Table.SIGNATURES, index.number, width=index.signature_width
+            )
+        return self._signatures
 
     @property
     def bands(self) -> RunView:
@@ -530,11 +537,28 @@ class CollectionReader:
             positions, keys = self.keys_of(numbers)
             yield from zip(positions.tolist(), as_bytes(keys), strict=True)
             return
-        for position, number in enumerate(numbers.tolist()):
+        for position, key in enumerate(self._known_keys(numbers)):
+            if key:
+                yield position, key
+                continue
+            number = int(numbers[position])
             block = self.documents.find(number)
             place = None if block is None else block.place(number)
             if block is not None and place is not None:
                 yield position, document_key(number, block.verified_record(place))
+
+    def _known_keys(self, numbers: UInt32s) -> list[bytes]:
+        """Return encoded keys of items in blocks that are known, empty ones of the others.
+
+        They are empty from the first on that is damaged, too, which is told when it is read.
+        """
+        known = self.documents.known()
+        if known is None:
+            return [b""] * numbers.size
+        _kept, places = known.placed
+        values, bounds = kernels.columns.keys_of_documents(*places, numbers, np.uint64(self.number))
+        whole, ends = values.tobytes(), bounds.tolist()
+        return list(map(whole.__getitem__, map(slice, ends, ends[1:])))
 
     def metadata_of(self, numbers: UInt32s) -> tuple[Int64s, list[bytes]]:
         """Return the positions in ascending item numbers of those stored, and encoded metadata.

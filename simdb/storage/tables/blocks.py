@@ -151,6 +151,18 @@ class KnownBlocks:
     def __init__(self) -> None:
         self._firsts: list[int] = []  # ascending
         self._blocks: dict[int, Block] = {}
+        self._placed: tuple[list[Block], BlockPlaces] = [], BlockPlaces.of([])
+
+    @property
+    def placed(self) -> tuple[list[Block], BlockPlaces]:
+        """The blocks, or most of them, and where they lie as long as these are kept.
+
+        They are placed anew as they grow by a quarter: so each is a few times at most.
+        """
+        if 5 * len(self._placed[0]) <= 4 * len(self._blocks):
+            found = sorted(self._blocks.copy().values(), key=lambda block: int(block.numbers[0]))
+            self._placed = found, BlockPlaces.of(found)
+        return self._placed
 
     def find(self, number: int) -> Block | None:
         """Return the block whose range holds an item number, if it is known."""
@@ -162,7 +174,7 @@ class KnownBlocks:
     def note(self, block: Block) -> None:
         """Keep a block; beyond ``MOST_KNOWN`` it begins anew. Threads may do so at once."""
         if len(self._firsts) >= MOST_KNOWN:
-            self._firsts, self._blocks = [], {}
+            self._firsts, self._blocks, self._placed = [], {}, ([], BlockPlaces.of([]))
         first = int(block.numbers[0])
         self._blocks[first] = block
         insort(self._firsts, first)
@@ -199,18 +211,25 @@ class BlockReader:
 
     def find(self, number: int) -> Block | None:
         """Return the block whose range holds an item number, or None."""
-        if not self._transaction.remembers:
+        known = self.known()
+        if known is None:
             return self._found(number)
-        if self._known is None:
-            name = "blocks", self._table, self._owner
-            self._known = self._transaction.remembered(name, KnownBlocks)
-        self._transaction.require_open()
-        block = self._known.find(number)
+        block = known.find(number)
         if block is None:
             block = self._found(number)
             if block is not None:
-                self._known.note(block)
+                known.note(block)
         return block
+
+    def known(self) -> KnownBlocks | None:
+        """Return the blocks that were found in this commit; None where none are kept."""
+        if self._known is None:
+            if not self._transaction.remembers:
+                return None
+            name = "blocks", self._table, self._owner
+            self._known = self._transaction.remembered(name, KnownBlocks)
+        self._transaction.require_open()
+        return self._known
 
     def _found(self, number: int) -> Block | None:
         found = self._transaction.floor(self._table, pack_numbered(self._owner, number))
