@@ -1260,12 +1260,7 @@ class Environment:
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = max(
-                    [
-                        int.from_bytes(watch.pages[offset : offset + 8], "little")
-                        for offset in watch.commit_offsets
-                    ]
-                )
+                newest = watch.newest_commit()
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()
@@ -1339,7 +1334,9 @@ class Environment:
         even if nobody else got it: one that waits might never.
         """
         taken = time.monotonic() - self._turn_began
-        if taken <= (TURN if self._live or self._waits_for_turn else LONGEST_TURN):
+        if taken <= TURN:
+            return
+        if taken <= LONGEST_TURN and not (self._live or self._waits_for_turn):
             return
         self._turn_began += taken
         if threading.active_count() == 1:

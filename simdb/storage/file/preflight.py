@@ -481,7 +481,8 @@ class FileWatch:
         page_size = int.from_bytes(os.pread(self.descriptor, 4, 40), "little")
         # Read at every snapshot, by way of memory: a system call would hand the GIL over.
         self.pages = mmap.mmap(self.descriptor, 2 * page_size, prot=mmap.PROT_READ)
-        self.commit_offsets = _COMMIT_OFFSET, page_size + _COMMIT_OFFSET
+        # Each number in one piece, as a writer stores it: so the form is the machine's own.
+        self._commits = struct.Struct(f"Q{page_size - 8}xQ")
 
     def claim(self) -> bool:
         """Claim the file for the lock file that is used with it; return whether that could be done.
@@ -507,11 +508,8 @@ class FileWatch:
 
     def newest_commit(self) -> int:
         """Number of the last commit by the meta pages."""
-        pages, (first, second) = self.pages, self.commit_offsets
-        return max(
-            int.from_bytes(pages[first : first + 8], "little"),
-            int.from_bytes(pages[second : second + 8], "little"),
-        )
+        newest: int = max(self._commits.unpack_from(self.pages, _COMMIT_OFFSET))
+        return newest
 
     def is_being_written(self) -> bool:
         """Whether a writer, of whatever process, has the writer lock."""
