@@ -112,7 +112,7 @@ class DumpedCollection:
         arrow = tables.library()
         kind = self.settings.kind
         try:
-            with tables.parquet().ParquetFile(self.file) as source:
+            with tables.parquet().ParquetFile(_plain(self.file)) as source:
                 batches = _batches(source)
                 for batch in batches if given is None else given.passing(batches):
                     keys, items, metadata = (batch.column(name).to_pylist() for name in _COLUMNS)
@@ -257,7 +257,7 @@ def _write_items(
         types[_SIGNATURE] = arrow.binary()
     schema = arrow.schema(types)
     done = 0
-    with tables.parquet().ParquetWriter(file, schema, compression="zstd") as target:
+    with tables.parquet().ParquetWriter(_plain(file), schema, compression="zstd") as target:
         for rows in tables.parts_of(map(told, chain(first, entries)), tables.column_size):
             if keys == _NATIVE and any(isinstance(key, str) != of_texts for key, _, _ in rows):
                 return None
@@ -301,6 +301,11 @@ def _written(file: Path, groups: Any) -> str:
     beside = file.with_suffix(".groups.json")
     beside.write_text(json.dumps(groups), encoding="utf-8")
     return beside.name
+
+
+def _plain(file: Path) -> Path:
+    """Return a path in which pyarrow takes no folder ``~`` for the user's."""
+    return file.absolute()
 
 
 def read(folder: str | os.PathLike[str]) -> list[DumpedCollection]:

@@ -264,6 +264,22 @@ def test_keys_of_both_types_come_back(tmp_path):
         assert [entry.key for entry in new["texts"].items()] == ["1", 1, 2]
 
 
+def test_a_folder_with_the_name_of_a_tilde_is_that_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "~").mkdir()
+    with simdb.open("old.simdb", threads=1) as old:
+        collection = old.collection("items", simdb.Set(), threshold=0.5)
+        collection.add("a", [1, 2])
+        old.dump("~/dump")
+        with pytest.raises(simdb.StorageError, match="~/dump already exists"):
+            old.dump("~/dump")
+    simdb.load("~/dump", "~/new.simdb")
+    with simdb.open(tmp_path / "~" / "new.simdb", read_only=True) as new:
+        assert list(new["items"]) == ["a"]
+    assert not (tmp_path / "home").exists()
+
+
 def test_an_empty_store_comes_back(tmp_path):
     with simdb.open(tmp_path / "s.simdb") as database:
         database.collection("none", simdb.Set(), threshold=0.5)
