@@ -276,7 +276,7 @@ def test_a_folder_with_the_name_of_a_tilde_is_that_folder(tmp_path, monkeypatch)
             old.dump("~/dump")
     simdb.load("~/dump", "~/new.simdb")
     with simdb.open(tmp_path / "~" / "new.simdb", read_only=True) as new:
-        assert list(new["items"]) == ["a"]
+        assert "a" in new["items"]
     assert not (tmp_path / "home").exists()
 
 
