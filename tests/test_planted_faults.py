@@ -42,6 +42,27 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/export.py",
+        "        if metadata_field in (id_field, *item_fields):\n",
+        "        if metadata_field == id_field:\n",
+        "tests/cli/test_answers_in_files.py",
+    ),
+    Fault(
+        "cli",
+        "cli/dedupe.py",
+        '        if self.recall is not None and self.measure != "jaccard":\n',
+        '        if self.recall is not None and self.measure == "both":\n',
+        "tests/cli/test_failures.py -k need_others",
+    ),
+    Fault(
+        "cli",
+        "cli/options.py",
+        '        if self.min_recall is not None and (self.exact or self.guarantee == "exact"):\n',
+        "        if self.min_recall is not None and self.exact:\n",
+        "tests/cli/test_failures.py -k need_others",
+    ),
+    Fault(
         "storage/collection",
         "storage/collection/reader.py",
         "            if key:\n                yield position, key\n                continue\n",

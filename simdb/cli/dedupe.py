@@ -502,6 +502,10 @@ class _Wanted(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.containment is not None and self.measure != "both":
             raise UsageError("--containment needs --measure both")
+        if self.recall is not None and self.measure != "jaccard":
+            raise UsageError(
+                f"--recall is not for --measure {self.measure}, by which nothing is missed"
+            )
 
     def _require_measure(self, kind: kinds.Kind) -> None:
         if self.measure != "jaccard" and not kind.has_symbols:

@@ -71,6 +71,11 @@ def export(
                 "the key and the item cannot both go to one field: name the item's field too"
             )
         item_fields = source.kind.field_names or [text_field or source.kind.name]
+        if metadata_field in (id_field, *item_fields):
+            of = "key" if metadata_field == id_field else "item"
+            raise UsageError(
+                f"the {of} goes to the field {metadata_field!r}: name another with --metadata-field"
+            )
         # A record may lack one, which no metadata may stand for.
         of_item = "--metadata-field" if item_field is None else "--text-field"
         taken = {"--id-field": [id_field], of_item: item_fields}

@@ -211,6 +211,8 @@ class Question(Bound, frozen=True):
         Bound.__post_init__(self)
         if self.exact and self.guarantee == "probable":
             raise UsageError("--exact and --guarantee probable contradict each other")
+        if self.min_recall is not None and (self.exact or self.guarantee == "exact"):
+            raise UsageError("--min-recall is not for exact answers, in which nothing is missing")
 
     def of(self, kind: Kind) -> dict[str, Any]:
         """Return it for a method of a collection of this kind, as ``Bound.of`` does."""

@@ -53,6 +53,9 @@ def read(path: Path) -> pa.Table:
 def test_the_key_and_the_item_go_to_two_fields(store):
     assert "cannot both go to one field" in failed("export", store, "news", "--id-field", "text")
     assert '"record": "a"' in done("export", store, "news", "--id-field", "record").stdout
+    for field, of in (("id", "key"), ("text", "item")):
+        told = failed("export", store, "news", "--metadata-field", field)
+        assert f"the {of} goes to the field '{field}': name another with --metadata-field" in told
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])

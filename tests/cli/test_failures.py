@@ -101,6 +101,12 @@ def test_options_that_need_others_name_them(store, tmp_path):
     assert "--apart needs --one-to-one" in failed("link", given, given, *output, *apart)
     told = failed("dedupe", given, *output, "--containment", "0.9")
     assert "--containment needs --measure both" in told
+    for measure in ("containment", "both"):
+        told = failed("dedupe", given, *output, "--measure", measure, "--recall", "0.9")
+        assert f"--recall is not for --measure {measure}" in told
+    for exact in (["--exact"], ["--guarantee", "exact"]):
+        told = failed("pairs", store, "news", *exact, "--min-recall", "0.9")
+        assert "--min-recall is not for exact answers" in told
     of_vectors = ["--kind", "vector:2", "--max-distance", "1", "--measure", "containment"]
     told = failed("dedupe", given, *output, *of_vectors)
     assert "vectors are not compared by containment: leave out --measure containment" in told
