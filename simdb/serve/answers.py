@@ -170,16 +170,17 @@ class Service:
             items = _items(view, given, field) if keys is None else _stored(view, keys, field)
             while True:  # also without items, for what is wrong besides
                 begin, left = len(answers), room.left
-                found = view.search_many(
-                    list(islice(items, at_once)),
-                    **_bound(view.kind, asked),
-                    limit=limit + (keys is not None),
-                    guarantee=asked.guarantee,
-                    min_recall=asked.min_recall,
-                    measure=asked.measure,
-                    where=_where(asked.where),
-                    metadata=asked.metadata,
-                )
+                with _in_items(field, begin):
+                    found = view.search_many(
+                        list(islice(items, at_once)),
+                        **_bound(view.kind, asked),
+                        limit=limit + (keys is not None),
+                        guarantee=asked.guarantee,
+                        min_recall=asked.min_recall,
+                        measure=asked.measure,
+                        where=_where(asked.where),
+                        metadata=asked.metadata,
+                    )
                 metadata = _Metadata()
                 for answer, key in zip(found, own[begin : begin + at_once], strict=True):
                     answers.append(_matches(answer, key, limit, metadata, room))
@@ -440,13 +441,31 @@ def _items(view: simdb.CollectionView, given: Iterable[Raw], field: str) -> Iter
     elements: Elements = _held(view) if kind.of_counts else "auto"
     options = ReadingOptions(text_fields=names, kind=kind, elements=elements)
     for place, raw in enumerate(given):
-        where = field if field == "item" else f"{field}[{place}]"
+        where = _place(field, place)
         try:
             yield item_of_json(bytes(raw).decode(), options, where)
         except UsageError as error:
-            raise RefusedError(
-                HTTPStatus.UNPROCESSABLE_ENTITY, error.problem, field=where, name="BadItemError"
-            ) from error
+            raise _bad_item(error.problem, where) from error
+
+
+@contextmanager
+def _in_items(field: str, begin: int) -> Iterator[None]:
+    """Let an error about an item to be searched for, of those from a place on, say which it is."""
+    try:
+        yield
+    except BadItemError as error:
+        row = error.row or 0
+        problem = error.problem.removeprefix(f"row {row}: ")
+        raise _bad_item(problem, _place(field, begin + row)) from error
+
+
+def _place(field: str, place: int) -> str:
+    """Return where a request has an item: in a field of its own, or at a place of a list."""
+    return field if field == "item" else f"{field}[{place}]"
+
+
+def _bad_item(problem: str, where: str) -> RefusedError:
+    return RefusedError(HTTPStatus.UNPROCESSABLE_ENTITY, problem, field=where, name="BadItemError")
 
 
 def _stored(view: simdb.CollectionView, keys: Sequence[messages.Key], field: str) -> Iterator[Any]:

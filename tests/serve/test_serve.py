@@ -330,6 +330,28 @@ def test_nobody_who_reads_waits_for_those_who_write(tmp_path: Path) -> None:
 # -- what is refused -------------------------------------------------------------------------------
 
 
+def test_an_item_that_the_kind_refuses_is_told_with_its_place_in_the_request(
+    tmp_path: Path,
+) -> None:
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        db.collection("c", simdb.Vector(2), max_distance=1).add("a", [1, 2])
+    wrong = {"key": "k", "item": [1, 2, 3]}
+    cases: dict[str, list[tuple[str, Any]]] = {
+        "item": [("search", {"item": [1, 2, 3]}), ("items", wrong)],
+        "items[3]": [("search", {"items": [[1, 2]] * 3 + [[1, 2, 3], [1]]})],
+        "items[0]": [("search", {"items": [[1, 2, 3]]})],
+        "rows[1]": [("items", {"rows": [{"key": "b", "item": [1, 1]}, wrong]})],
+    }
+    with served(tmp_path / "s.simdb") as client:
+        for field, asked in cases.items():
+            for call, body in asked:
+                refused = client.post(f"/collections/c/{call}", body)
+                assert (refused.status, refused.error["type"]) == (422, "BadItemError")
+                assert refused.error["field"] == field
+                assert ("row" in refused.error["message"]) == field.startswith("rows")
+        assert client.get("/collections/c/items/b").status == 404
+
+
 @pytest.mark.parametrize(
     ("path", "body", "wanted"),
     [
