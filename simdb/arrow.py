@@ -343,14 +343,7 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     """
     for place, name in enumerate(whole.column_names):
         if library().types.is_run_end_encoded(whole.column(place).type):
-            found = whole.column(place)
-            try:
-                plain = import_module("pyarrow.compute").run_end_decode(found)
-            except library().ArrowNotImplementedError as error:
-                raise UsageError(
-                    f"pyarrow cannot pick rows of the column {name!r} of {found.type}: decode it, "
-                    "or leave it out"
-                ) from error
+            plain = _run_end_decoded(whole.column(place), name)
             field = whole.schema.field(place).with_type(plain.type)
             whole = whole.set_column(place, field, plain)
     whole = as_types_of(whole, without_views(whole.schema))
@@ -360,6 +353,28 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
         chosen.append(rows_at(library().Table.from_batches([batch]), places))
         first += batch.num_rows
     return library().concat_tables(chosen)
+
+
+def pickable(column: Any, name: Any) -> Any:
+    """Return a column that pyarrow can pick rows of: as it is, or else as ``selected`` has it."""
+    try:
+        column.take(numbers(np.empty(0, np.int64)))
+    except library().ArrowNotImplementedError:
+        if library().types.is_run_end_encoded(column.type):
+            column = _run_end_decoded(column, name)
+        return column.cast(_cast_to(column.type, _without_view))
+    return column
+
+
+def _run_end_decoded(column: Any, name: Any) -> Any:
+    """Return a run-end-encoded column as a plain one; UsageError if pyarrow cannot decode it."""
+    try:
+        return import_module("pyarrow.compute").run_end_decode(column)
+    except library().ArrowNotImplementedError as error:
+        raise UsageError(
+            f"pyarrow cannot pick rows of the column {name!r} of {column.type}: decode it, or "
+            "leave it out"
+        ) from error
 
 
 def as_types_of(table: Any, schema: Any) -> Any:

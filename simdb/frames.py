@@ -836,7 +836,7 @@ class _Table:
         if not self._library:
             return list(compress(self._data, kept.tolist()))
         if self._library == "pandas":
-            return _without_views(self._data)[kept]
+            return _pickable(self._data)[kept]
         if self._library == "polars":
             return self._data[np.flatnonzero(kept)]
         if self._library == "datasets" and hasattr(self._data, "select"):  # no stream of one
@@ -950,17 +950,14 @@ class _Table:
         return made
 
 
-def _without_views(frame: Any) -> Any:
-    """Return a frame of pandas, which cannot pick from views either (``arrow.without_views``)."""
-    held = [(name, getattr(kind, "pyarrow_dtype", None)) for name, kind in frame.dtypes.items()]
-    held = [(name, kind) for name, kind in held if kind is not None]
-    if not held:
-        return frame
-    library = arrow.library()
-    plain = arrow.without_views(library.schema([("", kind) for _, kind in held]))
+def _pickable(frame: Any) -> Any:
+    """Return a frame of pandas with columns that rows can be picked of (``arrow.pickable``)."""
     whole = frame.copy(deep=False)
-    for (name, kind), field in zip(held, plain, strict=True):
-        if field.type != kind:
-            column = library.chunked_array(library.array(frame[name])).cast(field.type)
-            whole[name] = type(frame[name].array)(column)
+    for place, (name, kind) in enumerate(frame.dtypes.items()):
+        if hasattr(kind, "pyarrow_dtype"):
+            values = frame.iloc[:, place].array
+            held = arrow.library().chunked_array(arrow.library().array(values))
+            column = arrow.pickable(held, name)
+            if column is not held:
+                whole.isetitem(place, type(values)(column))
     return whole
