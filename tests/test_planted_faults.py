@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "cli",
+        "cli/proposing.py",
+        "        settle = partial(_settle, feed)\n",
+        "        settle = None\n",
+        "tests/cli/test_link.py -k left_out_and_told",
+    ),
+    Fault(
         "frames",
         "frames.py",
         "                whole.isetitem(place, type(values)(column))\n",

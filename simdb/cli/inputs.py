@@ -61,6 +61,12 @@ Inputs = Annotated[
 ]
 
 
+OnBadRow = Annotated[
+    Literal["error", "skip"] | None,
+    typer.Option("--on-bad", help="What to do with a row that cannot be read or stored (error)."),
+]
+
+
 class InputOptions(Struct, frozen=True):
     """How inputs are read."""
 
@@ -184,12 +190,7 @@ class InputOptions(Struct, frozen=True):
             help="With --ratings: the field of the rating (rating).",
         ),
     ] = None
-    on_bad: Annotated[
-        Literal["error", "skip"] | None,
-        typer.Option(
-            "--on-bad", help="What to do with a row that cannot be read or stored (error)."
-        ),
-    ] = None
+    on_bad: OnBadRow = None
     bad: Annotated[
         str | None,
         typer.Option(

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 import simdb
 from simdb.arrow import with_column
 from simdb.cli.dedupe import Places
-from simdb.cli.inputs import UnstoredInputs, require_again, require_no_input
+from simdb.cli.feed import Feed
+from simdb.cli.inputs import OnBadRow, UnstoredInputs, require_again, require_no_input
 from simdb.cli.options import ApartPairs, rational
 from simdb.cli.output import ProgressBar, Working, counted, measured
 from simdb.cli.proposing import (
@@ -81,6 +82,7 @@ class LinkedInputs(UnstoredInputs, frozen=True):
             help="The field of the key in RIGHT, if it differs.",
         ),
     ] = None
+    on_bad: OnBadRow = None
     pattern: str | None = None
     elements: Literal["auto", "integers", "strings"] | None = None
     separator: str | None = None
@@ -203,6 +205,7 @@ def link(
     require_no_input(outputs, [left, right, *apart.files(), *given])
     reading = replace(reading, integer_keys=apart.integer_keys)
     keys = (reading.id_field, reading.right_id_field or reading.id_field)
+    feeds: list[Feed] = []
     sides = [
         looked_at([name], replace(reading, id_field=key, right_id_field=None), sample, keyed=True)
         for name, key in zip((left, right), keys, strict=True)
@@ -214,30 +217,25 @@ def link(
         likely = None if least is not None else probability or 0.5
         try:
             how: dict[str, Any] = {"likely": likely, "one_to_one": one_to_one}
-            how |= {"telling": telling, "bar": bar}
+            how |= {"telling": telling, "bar": bar, "feeds": feeds}
             made = _stored(database, sides, choices, settings, least, **how)
         except NothingAlikeError as error:
             if save_settings is not None:
                 raise
             names = None if settings is None else settings.field_names
-            made = _stored_whole(database, of_whole_rows(sides, error, names), bar)
+            feeds.clear()
+            made = _stored_whole(database, of_whole_rows(sides, error, names), bar, feeds)
         own, other = made.tables
         for side, table, keys in zip(sides, made.tables, zip(*never, strict=True), strict=False):
-            unknown = next((key for key in keys if key not in table), None)
-            if unknown is not None:
-                is_number = isinstance(unknown, str) and unknown.isdecimal()
-                is_there = is_number and int(unknown) in table
-                remedy = (
-                    ", but the number is: a .jsonl file of objects with left and right has keys as "
-                    "they are, and --integer-keys reads those of both tables as numbers"
-                )
-                told = f"{unknown!r} is no key of {side.name}{remedy if is_there else ''}"
-                raise UsageError(f"{apart.apart}: {told}")
+            _require_known(keys, table, side, apart)
         found = own.join(other, threshold=made.least, one_to_one=one_to_one, apart=never)
         count = _write(outputs, found, made, bar)
-    fields = {"output": output, "pairs": count, "threshold": float(made.least)}
+    bad = sum(feed.bad for feed in feeds)
+    fields = {"output": output, "pairs": count, "threshold": float(made.least), "bad": bad}
+    fields["bad_rows"] = [row for feed in feeds for row in feed.bad_rows]
     where = "" if output == STANDARD_STREAM else f" in {output}"
-    telling.tell(fields, f"{counted(count, 'pair', 'pairs')}{where}")
+    left_out = f"; {counted(bad, 'bad row', 'bad rows')} left out" if bad else ""
+    telling.tell(fields, f"{counted(count, 'pair', 'pairs')}{where}{left_out}")
 
 
 # -- what is read ----------------------------------------------------------------------------------
@@ -252,6 +250,23 @@ def _require_columns(sides: Sequence[Side], kind: simdb.Record) -> None:
                 raise UsageError(
                     f"{side.name}: column {name!r}, which the settings name, is missing"
                 )
+
+
+def _require_known(
+    keys: Sequence[Any], table: simdb.Collection, side: Side, apart: ApartPairs
+) -> None:
+    """Raise UsageError unless all keys that are to stay apart are those of rows of a table."""
+    unknown = next((key for key in keys if key not in table), None)
+    if unknown is None:
+        return
+    is_number = isinstance(unknown, str) and unknown.isdecimal()
+    is_there = is_number and int(unknown) in table
+    remedy = (
+        ", but the number is: a .jsonl file of objects with left and right has keys as "
+        "they are, and --integer-keys reads those of both tables as numbers"
+    )
+    told = f"{unknown!r} is no key of {side.name}{remedy if is_there else ''}"
+    raise UsageError(f"{apart.apart}: {told}")
 
 
 class _Stored(NamedTuple):
@@ -279,11 +294,13 @@ def _stored(
     one_to_one: bool,
     telling: Working,
     bar: ProgressBar,
+    feeds: list[Feed],
 ) -> _Stored:
     """Store the tables under settings that are given or proposed; learn weights without a bound.
 
     Args:
         likely: the lowest probability of a match; None where there is the lowest similarity.
+        feeds: takes the rows of both, with the bad ones among them.
 
     Raises:
         NothingAlikeError: there are no rows, or nothing can be proposed, or learnt.
@@ -296,7 +313,7 @@ def _stored(
     else:
         kind = kind.counted(row for side in sides for row in side.samples(kind))
     tell_choice(telling, [], proposal)
-    tables = [stored(database, side, kind, least, bar) for side in sides]
+    tables = [stored(database, side, kind, least, bar, feeds=feeds) for side in sides]
     weights = None
     if least is None:
         how: dict[str, Any] = {"proposal": proposal, "one_to_one": one_to_one}
@@ -307,12 +324,15 @@ def _stored(
     return _Stored(tables, least, weights, _described(kind, proposal, weights, least))
 
 
-def _stored_whole(database: simdb.Database, sides: Sequence[Side], bar: ProgressBar) -> _Stored:
+def _stored_whole(
+    database: simdb.Database, sides: Sequence[Side], bar: ProgressBar, feeds: list[Feed]
+) -> _Stored:
     """Store tables of whole rows, in the place of what was stored."""
     for name in list(database):
         database.drop_collection(name)
     least = Fraction(1)
-    return _Stored([stored(database, side, simdb.Set(), least, bar) for side in sides], least)
+    kind = simdb.Set()
+    return _Stored([stored(database, side, kind, least, bar, feeds=feeds) for side in sides], least)
 
 
 # -- what is done ----------------------------------------------------------------------------------

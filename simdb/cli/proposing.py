@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from fractions import Fraction
+from functools import partial
 from typing import Annotated, Any, ClassVar, cast
 
 import typer
@@ -34,6 +35,7 @@ from simdb.kinds.records.proposal import (
 )
 from simdb.kinds.records.rules import rule_of
 from simdb.kinds.whole import told_of_whole_rows, whole_rows
+from simdb.results import Outcomes
 
 _BY_SIMILARITY = ("exact", "jaro-winkler", "words", "overlap", "intersect", "cosine")
 ANY_RECORD = simdb.Record([simdb.Field("id")])
@@ -359,8 +361,13 @@ def stored(
     kind: Kind,
     least: Fraction | None,
     bar: ProgressBar,
+    *,
+    feeds: list[Feed] | None = None,
 ) -> simdb.Collection:
-    """Store a table, under its keys or the numbers of its rows."""
+    """Store a table, under its keys or the numbers of its rows.
+
+    Its bad rows are told if its rows are to be noted among ``feeds``; others tell them later.
+    """
     name = "left" if "left" not in database else "right"
     seed = content_seed(side.sources, None) or 0
     target = database.create_collection(name, kind, threshold=least or Fraction(1, 2), seed=seed)
@@ -370,8 +377,13 @@ def stored(
     rows: Any = feed
     if side.key is None:
         rows = ((number, row[1]) for number, row in enumerate(feed))
+    settle: Any = None
+    if feeds is not None:
+        feeds.append(feed)
+        settle = partial(_settle, feed)
     try:
-        target.add_many(rows, on_bad=side.reading.when_bad, progress=bar.callback)
+        how: dict[str, Any] = {"on_bad": side.reading.when_bad, "outcomes": settle}
+        target.add_many(rows, progress=bar.callback, **how)
     except KeyExistsError as error:
         told = feed.placed(error).problem
         option = "--right-id-field" if name == "right" else "--id-field"
@@ -381,6 +393,12 @@ def stored(
     except UsageError as error:
         raise feed.placed(error) from error
     return target
+
+
+def _settle(feed: Feed, outcomes: Outcomes) -> None:
+    """Tell the bad rows of a commit."""
+    for _ in feed.settled(outcomes):
+        pass
 
 
 def learnt(

@@ -457,6 +457,33 @@ def test_a_bad_row_is_named_where_settings_are_given(tables, tmp_path):
     assert f"{tables / 'left.csv'}, line 2: the field 'street' is compared as a date" in told
 
 
+@pytest.mark.parametrize("options", [[], ["--threshold", "0.8"]])
+def test_bad_rows_are_left_out_and_told_with_their_places_if_that_is_asked(
+    tables, tmp_path, options
+):
+    left, right, output = tmp_path / "left.csv", tmp_path / "right.jsonl", tmp_path / "out.csv"
+    whole, lines = (tables / name for name in (left.name, right.name))
+    left.write_text(whole.read_text().replace("\n61,", '\n61,"a",b,c,d,"x"y\n61,', 1))
+    rows = lines.read_text().splitlines()
+    large = json.dumps({"key": "large", "name": "x" * 70_000})
+    right.write_text("\n".join([rows[0], "no row", *rows[1:], large, '{"name": "x"}']) + "\n")
+    asked = ("link", left, right, "-o", output, "--right-id-field", "key", *options)
+    assert "left.csv, line 63: " in failed(*asked)
+    assert not output.exists()
+    told = done(*asked, "--on-bad", "skip", "--json")
+    found = json.loads(told.stdout)
+    assert found["bad"] == 4
+    places = [row["place"] for row in found["bad_rows"]]
+    assert places == [f"{left}, line 63", *(f"{right}, line {line}" for line in (2, 122, 123))]
+    assert all(place in told.stderr for place in places)
+    assert found_in(output) == MATCHES
+    assert found["pairs"] == len(MATCHES)
+    told = done(*asked, "--on-bad", "skip")
+    assert f"{len(MATCHES)} pairs in {output}; 4 bad rows left out" in told.stderr
+    done("link", whole, lines, "-o", output, "--right-id-field", "key", *options)
+    assert found_in(output) == MATCHES
+
+
 def test_where_nothing_is_learnt_tables_of_any_format_are_linked(tmp_path):
     left, right, output = tmp_path / "left.csv", tmp_path / "right.parquet", tmp_path / "out.csv"
     left.write_text("id,name,year\n1,Jos\u00e9,1999\n2,ann,\n3,bob,2000\n")
