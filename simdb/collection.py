@@ -577,8 +577,9 @@ class CollectionView(Tabular):
                 loaded again (in memory), or the postings are read again. Only for Jaccard
                 similarity.
             budget: the most pairs to look at, None for any number: a pair counts as often as it
-                meets in a bucket or in postings, or once if no index serves. Beyond it the call
-                ends with an error; no pair is dropped.
+                meets in a bucket or in postings, or once if no index serves; of equal sets, in
+                an exact answer, none is looked at. Beyond it the call ends with an error; no pair
+                is dropped.
 
         Returns:
             An iterable of ``Pair``; its ``batches()`` yields columns instead, which is faster.
