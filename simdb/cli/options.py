@@ -382,7 +382,8 @@ def _rows_of_keys(name: str, *fields: str, integer_keys: bool) -> Iterator[tuple
             row = []
         if len(row) != len(fields):
             form = "a JSON object with" if is_json else "tabs between"
-            raise UsageError(f"{place}: expected {form} {', '.join(fields)}")
+            told = f", not {len(row)} fields" if len(row) > 1 else ""
+            raise UsageError(f"{place}: expected {form} {', '.join(fields)}{told}")
         try:
             keys = [key_from(key, integer_keys=integer_keys) for key in row[:2]]
         except UsageError as error:
