@@ -42,6 +42,13 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "serve",
+        "serve/processes.py",
+        "                self._listener.close()  # else",
+        "                pass  # else",
+        "tests/serve/test_serve.py -k workers_answer_until",
+    ),
+    Fault(
         "cli",
         "cli/proposing.py",
         "        settle = partial(_settle, feed)\n",

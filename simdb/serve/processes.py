@@ -96,6 +96,7 @@ class Workers:
                 self._ends = True
                 for one in self._workers:
                     one.end()
+                self._listener.close()  # else connections that no worker takes wait until the end
                 while living := [one for one in self._workers if one.lives()]:
                     for one in living if self._is_forced else ():
                         one.process.kill()

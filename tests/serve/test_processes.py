@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -27,7 +27,6 @@ from tests.support.serving import Client, served
 LINUX = pytest.mark.skipif(
     sys.platform != "linux", reason="reads the children of a process in /proc"
 )
-NO_PORT: Any = None
 
 
 def filled(path: Path, item: str = "an item") -> Path:
@@ -142,7 +141,7 @@ def _left(monkeypatch: pytest.MonkeyPatch, *made: _Pretended) -> tuple[bool, int
 
     monkeypatch.setattr(processes, "TICK", 0.0)
     monkeypatch.setattr(processes, "_Process", another)
-    workers = Workers(2, Settings(Path("none")), NO_PORT)
+    workers = Workers(2, Settings(Path("none")), socket.socket())
     return workers.answer(), len(waiting)
 
 

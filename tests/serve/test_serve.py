@@ -892,6 +892,18 @@ def test_answers_do_not_wait_for_the_client_to_acknowledge_their_headers() -> No
         accepted.close()
 
 
+def refuses_soon(client: Client) -> bool:
+    """Whether connections that come later than a few seconds are refused, and not lost."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", client.port)).close()
+        except ConnectionRefusedError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
 @pytest.mark.parametrize(
     ("number", "workers"),
     [
@@ -924,7 +936,8 @@ def test_workers_answer_until_a_signal_ends_them(
                 writer.start()
                 time.sleep(0.3)
                 process.send_signal(number)
-                time.sleep(0.3)
+                assert refuses_soon(client)
+                assert process.poll() is None
             writer.join()
             assert told == [200]  # what is under way is answered
         said = process.communicate(timeout=30)  # ends when the last worker has
