@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import sys
 import reprlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -216,8 +217,9 @@ class JsonLinesReader(NamedFieldsReader):
             raise RowProblemError("nested too deeply") from None
         except json.JSONDecodeError as error:
             raise RowProblemError(f"not JSON: {error.msg} at position {error.pos}") from None
-        except ValueError as error:
-            raise RowProblemError(f"JSON that cannot be read: {error}") from None
+        except ValueError:
+            most = sys.get_int_max_str_digits()
+            raise RowProblemError(f"a whole number of more than {most:,} digits") from None
         return value
 
     def _part(self, name: str, value: Any) -> Item:
