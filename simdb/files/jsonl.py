@@ -6,8 +6,8 @@ import json
 import math
 import os
 import re
-import sys
 import reprlib
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
