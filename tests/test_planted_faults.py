@@ -42,6 +42,20 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "answers",
+        "answers/costs.py",
+        "    if opened.settings.kind.has_symbols or measure.is_slow_to_prepare:\n",
+        "    if opened.settings.kind.has_symbols:\n",
+        "tests/answers/test_costs.py -k among_many",
+    ),
+    Fault(
+        "answers",
+        "answers/scan.py",
+        '        is_together = task.verb != "search" and task',
+        '        is_together = task.verb == "join" and task',
+        "tests/answers/test_costs.py -k among_many",
+    ),
+    Fault(
         "serve",
         "serve/processes.py",
         "                self._listener.close()  # else",

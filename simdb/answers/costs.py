@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -25,6 +25,7 @@ from simdb.arrays import UInt32s, UInt64s
 from simdb.exact import joins
 from simdb.exact.order import SymbolOrder
 from simdb.exact.thresholds import Bound, Threshold
+from simdb.kinds import Measure
 from simdb.lsh.family import Family
 from simdb.opened.opened import Opened
 from simdb.storage.collection.manifest import open_postings
@@ -45,6 +46,7 @@ MET_AT_MOST = 8_192  # entries of one bucket that are counted
 SHOWN_OF_BUCKET = 16  # whose signatures are compared with that of the first
 JOINED_ITEMS = 1_024  # that are joined with each other
 SAMPLED_ITEMS = 256  # whose features are made, or that are picked
+PAIRED, SHORT = 32, 0.01  # times as many pairs if those take less seconds: a call is some itself
 SAMPLED_BYTES = 2**20  # of them, whose symbols are held at once
 
 
@@ -76,7 +78,7 @@ class Counts(Struct, frozen=True):
 class Rates(Struct, frozen=True):
     """Seconds an item takes: compared where it lies; picked by an index; in a join of batches.
 
-    ``paired`` is a comparison of two items of a batch whose features are there.
+    ``paired`` is a comparison of two items of a batch whose features are there, if it was measured.
     """
 
     scanned: float
@@ -271,10 +273,10 @@ def _measured(opened: Opened, bound: Bound) -> Rates:
     if opened.settings.kind.share_looked_at(bound.fraction) is not None and len(some) > 1:
         seconds = _seconds(lambda: deque(measure.near_pairs(some, None, bound, Work()), 0))
         joined = seconds / (len(some) * (len(some) - 1) / 2)
-    if opened.settings.kind.has_symbols:
-        places = np.arange(len(some))
-        seconds = _seconds(lambda: measure.compare_pairs(some, places, places[::-1].copy()))
-        paired = seconds / len(some)
+    if opened.settings.kind.has_symbols or measure.is_slow_to_prepare:
+        paired = _paired(measure, some, numbers.size)
+        if measure.is_slow_to_prepare and paired * numbers.size < SHORT:
+            paired = _paired(measure, some, PAIRED * numbers.size)
     picked: UInt32s = numbers[:: -(-numbers.size // SAMPLED_ITEMS)]
     return Rates(
         _seconds(scan) / numbers.size,
@@ -282,6 +284,12 @@ def _measured(opened: Opened, bound: Bound) -> Rates:
         joined,
         paired,
     )
+
+
+def _paired(measure: Measure, some: Any, pairs: int) -> float:
+    """Measure how long a pair of some features takes, of so many that are compared in one call."""
+    left, right = np.random.default_rng(0).integers(len(some), size=(2, pairs))
+    return _seconds(lambda: measure.compare_pairs(some, left, right)) / pairs
 
 
 def sampled_join_of(opened: Opened, threshold: Threshold) -> SampledJoin:

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 
 from simdb.answers.compare import PAIRS_COMPARED, Ranked, live_features
+from simdb.answers.costs import Task
 from simdb.answers.method import Batches, Method
 from simdb.arrays import Float64s, Int64s, UInt32s
 from simdb.batches.signer import Signer
@@ -145,6 +146,12 @@ class Scan(Method, frozen=True):
                 met &= far <= np.partition(far, most - 1)[most - 1]
             answers.append((Ranked(of_all, values, met.nonzero()[0], None), count))
         return answers
+
+    def seconds(self, task: Task) -> float:
+        """Estimate how long it takes to compare all, those of batches as ``_met_together`` does."""
+        rates = task.rates(self.bound)
+        is_together = task.verb != "search" and task.right.signer.measure.is_slow_to_prepare
+        return self.looked_at(task) * (rates.paired if is_together else rates.scanned)
 
     def pairs(self, opened: Opened, *, since: int = 0) -> Batches:
         """Compare each item with every later one, in the order of the slices they are read in."""

@@ -161,6 +161,23 @@ def test_what_is_asked_for_is_taken(database, little_is_much, same_rates, asked)
     assert collection.search(collection.get(7).item, **asked).guarantee == "probable"
 
 
+def test_of_batches_of_records_a_pair_costs_what_it_takes_among_many(database, monkeypatch):
+    kind = simdb.Record([simdb.Field("a"), simdb.Field("b")], candidates=[["a"]])
+    collection = database.collection("r", kind, threshold=0.5)
+    collection.add_many((n, {"a": f"a{n // 2}", "b": f"b{n}"}) for n in range(100))
+
+    def told(verb: str) -> dict[str, Any]:
+        return {one.method: one for one in collection.explain(verb).alternatives}
+
+    assert told("pairs")["scan"].seconds > 0  # as measured
+    monkeypatch.setattr(costs, "rates_of", lambda *_: costs.Rates(1e-3, 1e-3, 0.0, 1e-6))
+    everything = 100 * 99 / 2
+    assert told("pairs")["scan"].looked_at == everything
+    assert told("pairs")["scan"].seconds == pytest.approx(everything * 1e-6)
+    assert told("pairs")["buckets"].seconds < 2 * 100 * 1e-3  # each is read once
+    assert told("search")["scan"].seconds == pytest.approx(100 * 1e-3)
+
+
 def test_the_choice_is_made_anew_when_the_collection_has_grown(database, monkeypatch, same_rates):
     monkeypatch.setattr(choose, "FEW_PAIRS", 1_000)
     collection = crowded(database, 4)
