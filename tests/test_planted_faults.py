@@ -43,6 +43,13 @@ class Fault:
 FAULTS = (
     Fault(
         "answers",
+        "answers/scan.py",
+        "        if len(items) > 1 and opened.signer.measure.is_slow_to_prepare:\n",
+        "        if len(items) > 10**9 and opened.signer.measure.is_slow_to_prepare:\n",
+        "tests/answers/test_search_many.py -k many_probes",
+    ),
+    Fault(
+        "answers",
         "answers/costs.py",
         "    if opened.settings.kind.has_symbols or measure.is_slow_to_prepare:\n",
         "    if opened.settings.kind.has_symbols:\n",

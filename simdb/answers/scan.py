@@ -21,7 +21,7 @@ from simdb.batches.signer import Signer
 from simdb.kinds import Compared, Measure
 from simdb.kinds.base import Finder
 from simdb.opened.opened import Opened
-from simdb.ragged import Ragged
+from simdb.ragged import ByteStrings, Ragged
 from simdb.results import Matches, PairBatch
 from simdb.storage.collection.reader import LiveBatch, live_batches
 
@@ -46,7 +46,25 @@ class Scan(Method, frozen=True):
         self, opened: Opened, items: Sequence[bytes], limit: int | None
     ) -> list[Matches]:
         """Compare several items with all stored ones, of which each slice is read once."""
+        if len(items) > 1 and opened.signer.measure.is_slow_to_prepare:
+            return self._searched_together(opened, items, limit)
         return self._searched(opened, items, limit, self.nearest(opened, limit))
+
+    def _searched_together(
+        self, opened: Opened, items: Sequence[bytes], limit: int | None
+    ) -> list[Matches]:
+        """Search for items whose features cost more than comparing, many pairs in one call."""
+        probes = LiveBatch(np.arange(len(items), dtype=np.uint32), ByteStrings.of(items))
+
+        def found() -> Iterator[tuple[Int64s, UInt32s, Float64s]]:
+            for stored in live_features(opened):
+                met = self._met_together(opened.signer, probes, stored, ordered=False)
+                for own, numbers, values in met:
+                    yield own.astype(np.int64), numbers, values
+
+        live = opened.reader.manifest.live
+        opened.work.looked_at += len(items) * live
+        return self.matches_of_many(opened, found(), [live] * len(items), limit)
 
     def nearest(self, opened: Opened, limit: int | None) -> int:
         """Tell how many of the nearest a finder is to find; 0 if it finds all within the bound."""

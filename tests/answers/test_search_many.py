@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +33,35 @@ def test_many_searches_answer_as_single_ones_do(tmp_path, monkeypatch, name, man
     assert list(answers) == single
     assert [one.candidates for one in answers] == [one.candidates for one in single]
     assert sum(map(len, answers)) > len(probes)
+
+
+def test_records_are_compared_with_many_probes_in_one_call(tmp_path, monkeypatch):
+    monkeypatch.setattr("simdb.answers.scan.PAIRS_COMPARED", 100)
+    kind = simdb.Record([simdb.Field("a", compare="words"), simdb.Field("b")], candidates=[["b"]])
+    rows = [{"a": f"x{n % 3} y{n % 7} z", "b": f"b{n % 5}"} for n in range(40)]
+    calls: list[int] = []
+    options: dict[str, Any] = {"guarantee": "exact", "metadata": True}
+    with simdb.open(tmp_path / "s.simdb", threads=1) as db:
+        collection = db.collection("c", kind, threshold=0.5)
+        collection.add_many((n, row, {"even": n % 2 == 0}) for n, row in enumerate(rows))
+        collection.delete_many([0, 9, 20])
+        measure = type(collection._present.signer.measure)
+        compared = measure.compare_between
+
+        def counted(self, ones, others, left, right):
+            calls.append(left.size)
+            return compared(self, ones, others, left, right)
+
+        monkeypatch.setattr(measure, "compare_between", counted)
+        asks: list[dict[str, Any]] = [{}, {"limit": 3}, {"where": {"even": True}, "limit": 2}]
+        for asked in asks:
+            single = [collection.search(row, **options, **asked) for row in rows]
+            calls.clear()
+            answers = collection.search_many(rows, **options, **asked)
+            assert list(answers) == single
+            assert [one.candidates for one in answers] == [37] * 40
+            assert max(calls) == 2 * 37  # of probes that are compared with all
+            assert sum(calls) == 40 * 37
 
 
 def test_many_searches_read_a_bucket_of_equal_items_in_parts(tmp_path, monkeypatch):
