@@ -105,6 +105,7 @@ def _warm_up(*, quiet: bool) -> None:
             pass
         functions.groups()
         functions.search(texts[0], limit=3)
+        functions.search(texts[0], limit=3, guarantee="exact")  # of which the keys are looked up
 
 
 def _fill(

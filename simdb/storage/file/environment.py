@@ -1260,7 +1260,7 @@ class Environment:
             transaction = self._environment.begin(write=write, buffers=True)
             try:
                 commit = transaction.id() - 1 if write else transaction.id()
-                newest = watch.newest_commit()
+                newest = max(watch.commits())
                 # The meta page is written before the lock file is: a commit may be between.
                 if newest == commit or (
                     newest == commit + 1 and not write and watch.is_being_written()

@@ -25,6 +25,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import FileIO
 from pathlib import Path
 from typing import TypeAlias
@@ -482,7 +483,9 @@ class FileWatch:
         # Read at every snapshot, by way of memory: a system call would hand the GIL over.
         self.pages = mmap.mmap(self.descriptor, 2 * page_size, prot=mmap.PROT_READ)
         # Each number in one piece, as a writer stores it: so the form is the machine's own.
-        self._commits = struct.Struct(f"Q{page_size - 8}xQ")
+        form = struct.Struct(f"Q{page_size - 8}xQ")
+        self.commits: Callable[[], tuple[int, int]]
+        self.commits = partial(form.unpack_from, self.pages, _COMMIT_OFFSET)
 
     def claim(self) -> bool:
         """Claim the file for the lock file that is used with it; return whether that could be done.
@@ -508,8 +511,7 @@ class FileWatch:
 
     def newest_commit(self) -> int:
         """Number of the last commit by the meta pages."""
-        newest: int = max(self._commits.unpack_from(self.pages, _COMMIT_OFFSET))
-        return newest
+        return max(self.commits())
 
     def is_being_written(self) -> bool:
         """Whether a writer, of whatever process, has the writer lock."""
