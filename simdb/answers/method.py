@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias, TypeVar
@@ -380,8 +380,8 @@ def keys_of_live(collection: CollectionReader, numbers: Sequence[int] | UInt32s)
 
 def keys_of_numbers(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
     """Look up the keys of item numbers in any order; KeyNotFoundError if one is not stored."""
-    if numbers.size <= FEW:  # read one by one
-        return listed(key_column(collection, numbers))
+    if numbers.size <= FEW:
+        return _few_keys(collection, numbers)
     distinct, places = distinct_of(numbers)
     keys = listed(key_column(collection, distinct))
     return [keys[place] for place in places.tolist()]
@@ -398,8 +398,7 @@ def metadata_column(
     """Look up the metadata of ascending item numbers; KeyNotFoundError if one is not stored."""
     found, encoded = collection.metadata_of(numbers)
     if found.size < numbers.size:
-        missing = int(np.delete(numbers, found)[0])
-        raise KeyNotFoundError(f"item number {missing} is not stored")
+        raise _missing(numbers, found)
     return [unpack(one) if one else None for one in encoded]
 
 
@@ -409,16 +408,26 @@ def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
     Up to ``FEW`` may come in any order, and repeat.
     """
     if numbers.size <= FEW:
-        encoded = dict(collection.each_key(numbers))
-        found: Collection[int] = encoded.keys()
-        keys: KeyColumn = list(map(decode_user_key, encoded.values()))
-    else:
-        places, column = collection.keys_of(numbers)
-        found, keys = places, decode_user_keys(column)
-    if len(found) < numbers.size:
-        missing = int(np.delete(numbers, [*found])[0])
-        raise KeyNotFoundError(f"item number {missing} is not stored")
-    return keys
+        return _few_keys(collection, numbers)
+    places, column = collection.keys_of(numbers)
+    if places.size < numbers.size:
+        raise _missing(numbers, places)
+    return decode_user_keys(column)
+
+
+def _few_keys(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
+    encoded = collection.known_keys(numbers)
+    if b"" in encoded:
+        found = dict(collection.each_key(numbers))
+        if len(found) < numbers.size:
+            raise _missing(numbers, [*found])
+        encoded = list(map(bytes, found.values()))
+    return list(map(decode_user_key, encoded))
+
+
+def _missing(numbers: UInt32s, found: Int64s | list[int]) -> KeyNotFoundError:
+    """Return what to raise of item numbers of which only those at some places are found."""
+    return KeyNotFoundError(f"item number {np.delete(numbers, found)[0]} is not stored")
 
 
 def best_first(order: Float64s, limit: int | None = None) -> Int64s:

@@ -537,7 +537,7 @@ class CollectionReader:
             positions, keys = self.keys_of(numbers)
             yield from zip(positions.tolist(), as_bytes(keys), strict=True)
             return
-        for position, key in enumerate(self._known_keys(numbers)):
+        for position, key in enumerate(self.known_keys(numbers)):
             if key:
                 yield position, key
                 continue
@@ -547,7 +547,7 @@ class CollectionReader:
             if block is not None and place is not None:
                 yield position, document_key(number, block.verified_record(place))
 
-    def _known_keys(self, numbers: UInt32s) -> list[bytes]:
+    def known_keys(self, numbers: UInt32s) -> list[bytes]:
         """Return encoded keys of items in blocks that are known, empty ones of the others.
 
         They are empty from the first on that is damaged, too, which is told when it is read.

@@ -155,11 +155,12 @@ class KnownBlocks:
 
     @property
     def placed(self) -> tuple[list[Block], BlockPlaces]:
-        """The blocks, or most of them, and where they lie as long as these are kept.
+        """The blocks, or most of many, and where they lie as long as these are kept.
 
-        They are placed anew as they grow by a quarter: so each is a few times at most.
+        Many are placed anew as they grow by a quarter: so each is a few times at most.
         """
-        if 5 * len(self._placed[0]) <= 4 * len(self._blocks):
+        known, placed = len(self._blocks), len(self._placed[0])
+        if placed < known and (known <= FEW_KNOWN or 5 * placed <= 4 * known):
             found = sorted(self._blocks.copy().values(), key=lambda block: int(block.numbers[0]))
             self._placed = found, BlockPlaces.of(found)
         return self._placed
@@ -180,6 +181,7 @@ class KnownBlocks:
         insort(self._firsts, first)
 
 
+FEW_KNOWN = 64  # blocks of an owner that are placed with each that is found
 MOST_KNOWN = 4_096  # blocks of an owner, about a kilobyte each
 TARGET_BYTES = 131_072
 BLOCKS_AT_ONCE = 8  # are made in memory that a processor's own cache holds
