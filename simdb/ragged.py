@@ -173,7 +173,7 @@ def slices_of(weights: npt.NDArray[np.int64], most: int) -> Iterator[slice]:
 
 
 def read_only(array: Array) -> Array:
-    """Return an array as one that cannot be written to: kernels are compiled for either kind."""
+    """Return an array as one that cannot be written to."""
     if not array.flags.writeable:
         return array
     view = array.view()

@@ -44,7 +44,6 @@ from simdb.kinds.sets import (
 )
 from simdb.lsh.curves import Curve, SumCurve
 from simdb.lsh.family import SymbolSets, secret_words
-from simdb.ragged import read_only
 
 LARGEST_BAG = 1_000_000  # occurrences
 LARGEST_SUM = Fraction(1, 2)
@@ -218,7 +217,7 @@ class BagItems(Items):
         parts = kernels.elements.bag_parts(data, bounds[1:], LARGEST_BAG)
         sets, set_ends, counts, offsets = parts
         require_found(offsets, "bag")
-        elements, found = kernels.elements.element_symbols(read_only(sets), set_ends, self._keys)
+        elements, found = kernels.elements.element_symbols(sets, set_ends, self._keys)
         require_found(found, "bag")
         return SymbolSets(
             *kernels.elements.occurrence_symbols(elements, counts, offsets, self._secret)

@@ -1150,7 +1150,7 @@ def joined(items: Sequence[Stored]) -> tuple[UInt8s, Int64s]:
 
 def rows_of(items: Sequence[Stored], width: int, what: str) -> UInt8s:
     """Return a copy of stored forms of one width, uint8 (n, width); CorruptionError for another."""
-    joined = bytearray().join(items)  # and not bytes, which would be a type more to compile for
+    joined = b"".join(items)
     if len(items) > 1 or len(joined) != width:  # as of few searches
         require_sound(lengths_of(items) == width, what)
     return np.frombuffer(joined, np.uint8).reshape(len(items), width)

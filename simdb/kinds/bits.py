@@ -50,11 +50,12 @@ from simdb.lsh.curves import Curve, HammingCurve, WithinCurve
 from simdb.lsh.family import Family, SketchScheme, SymbolSets, secret_words
 from simdb.lsh.planning import Plan, PlanRequest
 from simdb.lsh.projections import BitSampling
-from simdb.ragged import ByteStrings, Column, Pieces, cut_rows, read_only
+from simdb.ragged import ByteStrings, Column, Pieces, cut_rows
 from simdb.work import Work
 
 MAXIMUM_LENGTH = 8 * MAXIMUM_ITEM_BYTES
 _WORD_BITS = 64
+_STORED_WORDS = np.dtype("<u8")
 _HEXADECIMAL = re.compile(r"(0[xX])?([0-9a-fA-F]+)")
 
 
@@ -218,7 +219,7 @@ class BitsItems(Items):
         self._secret = secret_words(secret, b"simdb.bits", 1)[0]
         # The bits of the last word that lie past the end.
         past_end = np.arange(8 * self.width - _WORD_BITS, 8 * self.width) >= settings.length
-        self._past_end = np.packbits(past_end).view("<u8")[0]
+        self._past_end = np.packbits(past_end).view(_STORED_WORDS)[0]
 
     def encode(self, item: object) -> bytes:
         if isinstance(item, np.ndarray):
@@ -282,7 +283,7 @@ class BitsItems(Items):
         return vectors
 
     def features(self, items: Sequence[bytes | memoryview]) -> UInt64s:
-        words = rows_of(items, self.width, "bit vector").view("<u8")
+        words = rows_of(items, self.width, "bit vector").view(_STORED_WORDS)
         if self._past_end:
             require_sound(words[:, -1] & self._past_end == 0, "bit vector")
         return words.astype(np.uint64, copy=False)
@@ -402,7 +403,7 @@ class TanimotoFinder:
 
     def __init__(self, measure: BitsMeasure, probe: UInt64s, threshold: Threshold) -> None:
         length = _WORD_BITS * probe.shape[1]
-        size = int(kernels.bits.counts_of_rows(read_only(probe))[0])
+        size = int(kernels.bits.counts_of_rows(probe)[0])
         self._measure = measure
         self._probe = probe
         self._size = size
@@ -420,20 +421,16 @@ class TanimotoFinder:
         start, stop = np.searchsorted(counts, (self._fewest, self._most + 1)).tolist()
         self.looked_at += stop - start
         rows, common = kernels.bits.scan_columns(
-            self._words, columns, counts, start, stop, self._fullest, self._needed
+            self._probe[0], columns, counts, start, stop, self._fullest, self._needed
         )
         rising = np.argsort(places[rows])
         rows, common = rows[rising], common[rising]
         return places[rows], Compared(common, self._size + counts[rows] - common)
 
     @cached_property
-    def _words(self) -> UInt64s:
-        return read_only(self._probe[0])
-
-    @cached_property
     def _fullest(self) -> Int64s:
         """The words with set bits, the fullest first: most of these tell that all is unlike."""
-        counts = np.bitwise_count(self._words).astype(np.int64)
+        counts = np.bitwise_count(self._probe[0]).astype(np.int64)
         return np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
 
 
@@ -455,7 +452,7 @@ class BitsMeasure(PairedMeasure):
         length = _WORD_BITS * probe.shape[1]
         if isinstance(bound, MaximumDistance):
             limit = min(int(bound.fraction), length)
-            return partial(self.scan, read_only(probe[0]), limit=limit, most=most)
+            return partial(self.scan, probe[0], limit=limit, most=most)
         return TanimotoFinder(self, probe, bound)
 
     def near_pairs(
@@ -476,7 +473,7 @@ class BitsMeasure(PairedMeasure):
         """
         if self._hamming:
             return features
-        counts = kernels.bits.counts_of_rows(read_only(features))
+        counts = kernels.bits.counts_of_rows(features)
         places = np.argsort(counts, kind="stable")
         return ByCount(features.T.take(places, axis=1), counts[places], places)
 
@@ -494,15 +491,13 @@ class BitsMeasure(PairedMeasure):
         self, probe: UInt64s, features: UInt64s, needed: Int64s
     ) -> tuple[Int64s, Compared]:
         """Find the rows with as many common bits as a table says are needed, and how similar."""
-        rows, common, united = kernels.bits.scan_tanimoto(
-            read_only(probe[0]), read_only(features), needed
-        )
+        rows, common, united = kernels.bits.scan_tanimoto(probe[0], features, needed)
         return rows, Compared(common, united)
 
     def compare_between(
         self, ones: UInt64s, others: UInt64s, left: Int64s, right: Int64s
     ) -> Compared:
-        common, united = kernels.bits.compare_rows(read_only(ones), read_only(others), left, right)
+        common, united = kernels.bits.compare_rows(ones, others, left, right)
         if self._hamming:
             return Compared.whole(united - common)
         return Compared(common, united)

@@ -61,7 +61,7 @@ from simdb.lsh.family import (
     secret_words,
 )
 from simdb.lsh.planning import Plan, PlanRequest
-from simdb.ragged import offsets_of, read_only
+from simdb.ragged import offsets_of
 
 MAXIMUM_SIDE = 4_095  # the largest x in 1/16 fits into 16 bits
 MAXIMUM_SQUARES = 65_536
@@ -578,11 +578,7 @@ class FingerprintMeasure(PairedMeasure):
         self, ones: Prints, others: Prints, left: Int64s, right: Int64s
     ) -> Compared:
         if self._squares:
-            return Compared(
-                *kernels.bits.compare_rows(
-                    read_only(ones.grids), read_only(others.grids), left, right
-                )
-            )
+            return Compared(*kernels.bits.compare_rows(ones.grids, others.grids, left, right))
         minutiae, offsets = others.minutiae, others.offsets
         if ones is not others:
             minutiae = np.concatenate((minutiae, ones.minutiae))

@@ -45,7 +45,7 @@ from simdb.kinds.base import (
 from simdb.lsh.curves import AngleCurve, Curve, LineCurve, UnstatedCurve, bucket_width_for
 from simdb.lsh.family import Family, SketchScheme
 from simdb.lsh.projections import RandomHyperplanes, RandomLines
-from simdb.ragged import ByteStrings, Column, Pieces, cut_rows, read_only
+from simdb.ragged import ByteStrings, Column, Pieces, cut_rows
 from simdb.work import Work
 
 VectorMeasureName: TypeAlias = Literal["cosine", "euclidean", "manhattan", "maximum"]
@@ -324,7 +324,7 @@ class VectorMeasure(PairedMeasure):
 
     def finder(self, probe: Float32s, bound: Bound, most: int = 0) -> Finder:
         """The finder: it reads all at about the speed of memory, and writes only what matches."""
-        return partial(self.scan, read_only(probe[0]), limit=float(bound.fraction), most=most)
+        return partial(self.scan, probe[0], limit=float(bound.fraction), most=most)
 
     def scan(
         self, probe: Float32s, features: Float32s | Pieces, limit: float, most: int = 0
@@ -339,9 +339,7 @@ class VectorMeasure(PairedMeasure):
     def compare_between(
         self, ones: Float32s, others: Float32s, left: Int64s, right: Int64s
     ) -> Compared:
-        distances = kernels.vectors.compare_rows(
-            read_only(ones), read_only(others), left, right, self._number
-        )
+        distances = kernels.vectors.compare_rows(ones, others, left, right, self._number)
         return Compared.whole(distances)
 
 

@@ -59,7 +59,7 @@ from simdb import kernels
 from simdb.arguments import short
 from simdb.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from simdb.errors import BadItemError, CorruptionError, WrongTypeError
-from simdb.ragged import ByteStrings, cut_rows, picked, read_only, sizes_of
+from simdb.ragged import ByteStrings, cut_rows, picked, sizes_of
 from simdb.results import Key, KeyColumn
 from simdb.zstandard import Codec
 
@@ -289,7 +289,7 @@ def seal_numbers(table: int, keys: ByteStrings, numbers: UInt32s) -> list[bytes]
     sealed = np.empty((numbers.size, CHECKSUM_SIZE + ITEM_NUMBER.size), np.uint8)
     sealed[:, CHECKSUM_SIZE:] = numbers[:, np.newaxis].view(np.uint8)
     begins = np.arange(CHECKSUM_SIZE, sealed.size, sealed.shape[1])
-    columns = read_only(sealed.reshape(-1)), begins, begins + ITEM_NUMBER.size, seeds
+    columns = sealed.reshape(-1), begins, begins + ITEM_NUMBER.size, seeds
     checksums = kernels.checksums.checksums(*columns)
     sealed[:, :CHECKSUM_SIZE] = checksums[:, np.newaxis].view(np.uint8)
     return cut_rows(sealed)
