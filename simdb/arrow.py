@@ -355,15 +355,13 @@ def selected(whole: Any, kept: npt.NDArray[np.bool_]) -> Any:
     return library().concat_tables(chosen)
 
 
-def pickable(column: Any, name: Any) -> Any:
-    """Return a column that pyarrow can pick rows of: as it is, or else as ``selected`` has it."""
+def can_pick(column: Any) -> bool:
+    """Whether pyarrow can pick rows of a column as it is."""
     try:
         column.take(numbers(np.empty(0, np.int64)))
     except library().ArrowNotImplementedError:
-        if library().types.is_run_end_encoded(column.type):
-            column = _run_end_decoded(column, name)
-        return column.cast(_cast_to(column.type, _without_view))
-    return column
+        return False
+    return True
 
 
 def _run_end_decoded(column: Any, name: Any) -> Any:

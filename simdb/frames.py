@@ -836,7 +836,7 @@ class _Table:
         if not self._library:
             return list(compress(self._data, kept.tolist()))
         if self._library == "pandas":
-            return _pickable(self._data)[kept]
+            return _rows_of_pandas(self._data, kept)
         if self._library == "polars":
             return self._data[np.flatnonzero(kept)]
         if self._library == "datasets" and hasattr(self._data, "select"):  # no stream of one
@@ -950,14 +950,18 @@ class _Table:
         return made
 
 
-def _pickable(frame: Any) -> Any:
-    """Return a frame of pandas with columns that rows can be picked of (``arrow.pickable``)."""
-    whole = frame.copy(deep=False)
+def _rows_of_pandas(frame: Any, kept: npt.NDArray[np.bool_]) -> Any:
+    """Return rows of a frame of pandas, as ``arrow.selected`` does where pyarrow cannot pick."""
+    library, whole, apart = arrow.library(), frame.copy(deep=False), {}
     for place, (name, kind) in enumerate(frame.dtypes.items()):
         if hasattr(kind, "pyarrow_dtype"):
             values = frame.iloc[:, place].array
-            held = arrow.library().chunked_array(arrow.library().array(values))
-            column = arrow.pickable(held, name)
-            if column is not held:
-                whole.isetitem(place, type(values)(column))
-    return whole
+            column = library.chunked_array(library.array(values))
+            if not arrow.can_pick(column):
+                picked = arrow.selected(library.table({str(name): column}), kept)
+                apart[place] = type(values)(picked.column(0))
+                whole.isetitem(place, range(len(frame)))  # in its place
+    rows = whole[kept]
+    for place, values in apart.items():
+        rows.isetitem(place, values)
+    return rows

@@ -79,8 +79,8 @@ FAULTS = (
     Fault(
         "frames",
         "frames.py",
-        "                whole.isetitem(place, type(values)(column))\n",
-        "                whole[name] = type(values)(column)\n",
+        "        rows.isetitem(place, values)\n",
+        "        pass\n",
         "tests/frames/test_one_call.py -k back_its_columns_by_place",
     ),
     Fault(
@@ -163,7 +163,7 @@ FAULTS = (
     Fault(
         "frames",
         "frames.py",
-        "return _pickable(self._data)[kept]",
+        "return _rows_of_pandas(self._data, kept)",
         "return self._data[kept]",
         "tests/frames/test_one_call.py -k pandas_with_views",
     ),

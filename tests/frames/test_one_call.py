@@ -1259,18 +1259,19 @@ def test_a_frame_of_pandas_with_views_gives_back_kept_rows(tmp_path):
 def test_a_frame_of_pandas_gives_back_its_columns_by_place_and_as_they_were_if_it_can(tmp_path):
     codes = pa.DictionaryArray.from_arrays(pa.array([0, None, 1]), pa.array(["x", "y"], VIEW))
     runs = pa.RunEndEncodedArray.from_arrays([2, 3], ["a", "b"])
-    held = [codes, runs, pa.array(["1", "2", "3"], VIEW), pa.array([1, None, 3])]
+    both = pa.StructArray.from_arrays([runs], ["r"])
+    held = [codes, runs, pa.array(["1", "2", "3"], VIEW), pa.array([1, None, 3]), both]
     columns = [pd.array(one, dtype=pd.ArrowDtype(one.type)) for one in held]
     frame = pd.concat([pd.Series([*TEXTS[:2], TEXTS[0]]), *map(pd.Series, columns)], axis=1)
-    frame.columns = ["text", *"acca"]
+    frame.columns = ["text", *"accab"]
     frame.index = pd.Index(["i", "j", "i"])
     kept = simdb.dedupe(frame, item="text")
-    assert kept.columns.tolist() == ["text", *"acca"]
+    assert kept.columns.tolist() == ["text", *"accab"]
     assert kept.index.tolist() == ["i", "j"]
-    found = [pa.chunked_array(pa.array(kept.iloc[:, place].array)) for place in range(1, 5)]
-    told = [codes.type, pa.string(), pa.large_string(), pa.int64()]
+    found = [pa.chunked_array(pa.array(kept.iloc[:, place].array)) for place in range(1, 6)]
+    told = [codes.type, pa.string(), pa.large_string(), pa.int64(), both.type]
     assert [one.type for one in found] == told
-    wanted = [["x", None], ["a", "a"], ["1", "2"], [1, None]]
+    wanted = [["x", None], ["a", "a"], ["1", "2"], [1, None], [{"r": "a"}] * 2]
     assert [one.to_pylist() for one in found] == wanted
 
 
