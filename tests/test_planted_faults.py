@@ -43,6 +43,20 @@ class Fault:
 FAULTS = (
     Fault(
         "answers",
+        "answers/buckets.py",
+        "        rows, least = places.astype(np.uint32), 0\n",
+        "        rows, least = places.astype(np.uint32), 1\n",
+        "tests/answers/test_search_many.py -k single_ones",
+    ),
+    Fault(
+        "kernels",
+        "kernels/sketches.py",
+        "        if items[hit] <= horizon[probe] and present[row]:\n",
+        "        if present[row]:\n",
+        "tests/kernels/test_register.py -k hits_of_queries",
+    ),
+    Fault(
+        "answers",
         "answers/scan.py",
         "        if len(items) > 1 and opened.signer.measure.is_slow_to_prepare:\n",
         "        if len(items) > 10**9 and opened.signer.measure.is_slow_to_prepare:\n",
@@ -2428,8 +2442,8 @@ FAULTS = (
     Fault(
         "answers",
         "answers/buckets.py",
-        "probe_of, items, agree = probe_of[promising], items[promising], False",
-        "probe_of, items, agree = probe_of[promising], items[~promising], False",
+        "hits, items, agree = hits[near], items[near], False",
+        "hits, items, agree = hits[near], items[~near], False",
         "tests/answers/test_search_many.py -k single_ones",
     ),
     Fault(

@@ -71,7 +71,8 @@ SHARE_OF_MET = 1_024  # bytes of the memory setting for an entry of a large buck
 SHARE_OF_FILTER = 16  # of the memory setting, for what tells which bucket keys are stored
 MANY_KEYS = 32  # of a search
 FEW_MET = 32  # entries of the buckets of a search
-MANY_MET = 32  # entries of the buckets of each of many probes, of which few are near it
+MANY_MET = 8  # entries of the buckets of each of many probes, of which few are near it
+ITEMS_MET = 4  # times each item of a range is met, where all of the range are read
 MARKED_A_KEY = 64  # keys that are marked in the time that one is looked up, about
 NEW_SHARE = 32  # new items are looked up if at most this part of all is new
 PROBES_AT_ONCE = 2_000  # items of the left collection
@@ -455,27 +456,29 @@ def propose(
         return usable[buckets.owners(asked if places is None else places[asked])]
 
     # Of one probe no entry needs to be told whose it is.
-    probe_of = np.zeros(items.size, np.int64)
+    owners = np.zeros(queries.size, np.int64)
     if probes_count > 1:
-        probe_of = owners_of(np.arange(queries.size)).take(found.queries)
+        owners = owners_of(np.arange(queries.size))
+    hits, horizon = found.queries, np.full(cut.size, np.iinfo(np.uint32).max)
     if limit != NO_LIMIT:
-        full = np.flatnonzero(np.bincount(found.queries, minlength=queries.size) >= limit)
-        owners = owners_of(full)
-        cut[owners] = True
+        full = np.flatnonzero(np.bincount(hits, minlength=queries.size) >= limit)
+        cut[owners[full]] = True
         # What a bucket was cut at is all that is known of it. Beyond the smallest such item number
         # an item of another bucket might not be the next candidate, so it is left for another time.
         last_items = np.zeros(queries.size, np.uint32)
-        np.maximum.at(last_items, found.queries, items)
-        horizon = np.full(cut.size, np.iinfo(np.uint32).max)
-        np.minimum.at(horizon, owners, last_items[full])
-        near = items <= horizon[probe_of]
-        probe_of, items = probe_of[near], items[near]
+        np.maximum.at(last_items, hits, items)
+        np.minimum.at(horizon, owners[full], last_items[full])
     agree = needed.words > 0 or needed.family is not None
+    is_much = probes_count > 1 and buckets.groups is None and items.size > MANY_MET * probes_count
+    if agree and is_much:
+        # Most of so many agree in a band alone: they go before they are sorted.
+        near = _agreeing_hits((reader, hits, items), signed, owners, horizon, needed)
+        hits, items, agree = hits[near], items[near], False
+    elif limit != NO_LIMIT:
+        near = items <= horizon[owners.take(hits)]
+        hits, items = hits[near], items[near]
+    probe_of = owners.take(hits)
     if buckets.groups is None:
-        if agree and probes_count > 1 and items.size > MANY_MET * probes_count:
-            # Most of so many agree in a band alone: they go before they are sorted.
-            promising = _agreeing(reader, signed, probe_of, items, needed)
-            probe_of, items, agree = probe_of[promising], items[promising], False
         packed = _distinct(probe_of, items)
     else:
         groups = buckets.groups[found.queries]
@@ -580,6 +583,34 @@ def _distinct(probes: Int64s, numbers: UInt32s) -> UInt64s:
 
 def _unpacked(packed: UInt64s) -> tuple[Int64s, UInt32s]:
     return (packed >> np.uint64(32)).astype(np.int64), packed.astype(np.uint32)
+
+
+def _agreeing_hits(
+    found: tuple[CollectionReader, UInt32s, UInt32s],
+    signed: Signed,
+    owners: Int64s,
+    horizon: Int64s,
+    needed: Agreement,
+) -> Bools:
+    """Tell which entries of buckets agree with their probe in as much as is needed.
+
+    ``owners`` are the probes of queries, ``horizon`` is the last item of each that counts.
+    """
+    reader, queries, items = found
+    least, most = int(items.min()), int(items.max())
+    numbers, rows = np.arange(least, most + 1, dtype=np.uint32), items
+    if ITEMS_MET * numbers.size > items.size:
+        numbers, places = distinct_of(items)
+        rows, least = places.astype(np.uint32), 0
+    own, (words, present) = signed.signatures, stored_signatures(reader, numbers)
+    near = kernels.sketches.agreeing_hits(
+        queries, items, rows, least, owners, horizon, own, words, present, needed.words
+    )
+    if needed.family is not None:
+        chosen = near.nonzero()[0]
+        others = words[rows[chosen].astype(np.int64) - least]
+        near[chosen] = needed.holds(own[owners[queries[chosen]]], others)
+    return near
 
 
 def _agreeing(

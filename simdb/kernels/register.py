@@ -141,6 +141,7 @@ ENTRIES = (
     Entry("sketches.sketches_of_minima", "n rows"),
     Entry("sketches.bucket_keys", "n bands rows; collisions below (rows + 1) / 2^58", "3.4.1"),
     Entry("sketches.matching_rows", "m rows", "3.3.3"),
+    Entry("sketches.agreeing_hits", "hits; rows of those that count", "3.4.3"),
     Entry("sketches.agreeing_rows", "m rows", "3.4.3"),
     Entry("strings.gathered", "characters", "3.5.5"),
     Entry("strings.compare_rows", "m, the distance squared or the characters each", "3.5.5"),

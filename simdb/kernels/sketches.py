@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt64s
+from simdb.arrays import Bools, Int32s, Int64s, UInt16s, UInt32s, UInt64s
 from simdb.kernels.compiler import fetch_ahead, inlined, kernel
 from simdb.kernels.hashes import MODULUS, mixed, multiply_add, reduced
 
@@ -271,6 +271,40 @@ def agreeing_rows(
                 fetch_ahead(soon + line)
         enough[pair] = equal_words(left[left_rows[pair]], right[right_rows[pair]]) >= needed
     return enough
+
+
+@kernel
+def agreeing_hits(
+    queries: UInt32s,
+    items: UInt32s,
+    rows: UInt32s,
+    least: int,
+    owners: Int64s,
+    horizon: Int64s,
+    left: UInt16s,
+    right: UInt16s,
+    present: Bools,
+    needed: int,
+) -> Bools:
+    """Tell which hits of queries agree with the probe of the query in enough words.
+
+    Args:
+        queries, items, rows: of each hit; its signature is ``right[rows[i] - least]``.
+        owners: the probe of each query; its signature is ``left[owners[queries[i]]]``.
+        horizon: of each probe, the last item that counts.
+        present: whether there is a signature.
+    """
+    near = np.zeros(queries.size, np.bool_)
+    address, width = right.ctypes.data, right.shape[1] * right.itemsize
+    for hit in range(queries.size):
+        if hit + AHEAD < rows.size:  # they lie anywhere, and memory answers late
+            soon = address + (np.int64(rows[hit + AHEAD]) - least) * width
+            for line in range(0, width, LINE_BYTES):
+                fetch_ahead(soon + line)
+        probe, row = owners[queries[hit]], np.int64(rows[hit]) - least
+        if items[hit] <= horizon[probe] and present[row]:
+            near[hit] = equal_words(left[probe], right[row]) >= needed
+    return near
 
 
 @kernel

@@ -1355,6 +1355,28 @@ def bands_of_signatures(random: np.random.Generator) -> None:
     assert enough.tolist() == (equal >= rows).tolist()
 
 
+@twin_of("sketches.agreeing_hits")
+def hits_of_queries(random: np.random.Generator) -> None:
+    left, right = (random.integers(0, 2, (count, 40)).astype(np.uint16) for count in (9, 30))
+    owners, least = random.integers(0, 9, 25), int(random.choice([0, 100]))
+    queries = random.integers(0, 25, 70).astype(np.uint32)
+    rows = (least + random.integers(0, 30, 70)).astype(np.uint32)
+    items = random.permutation(200)[:70].astype(np.uint32)
+    horizon = random.choice([0, 90, 2**32 - 1], 9)
+    present = random.random(30) < 0.8
+    needed = int(random.integers(15, 25))
+    told = (queries, items, rows, least, owners, horizon, left, right, present, needed)
+    near = [
+        bool(
+            items[hit] <= horizon[owners[query]]
+            and present[rows[hit] - least]
+            and (left[owners[query]] == right[rows[hit] - least]).sum() >= needed
+        )
+        for hit, query in enumerate(queries.tolist())
+    ]
+    assert kernels.sketches.agreeing_hits(*told).tolist() == near
+
+
 # -- strings -------------------------------------------------------------------------------------
 
 
