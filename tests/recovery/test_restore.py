@@ -165,10 +165,12 @@ def test_a_child_of_a_fork_keeps_nobody_from_restoring_until_it_uses_the_store(s
     database = simdb.open(store, threads=1)
 
     def work(child):
+        child.say("begun")
         child.hear()
         child.say("alive")
 
     child = Child(work)  # which has inherited it
+    assert child.hear() == "begun"  # and has put down what it was forked with
     database.close()
     simdb.restore(backup, store)
     child.say("are you?")

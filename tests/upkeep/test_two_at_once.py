@@ -228,8 +228,13 @@ def test_a_child_that_was_forked_in_a_rebuild_keeps_nothing_of_it(tmp_path):
         collection.delete(0)
         children = []
 
+        def waits(child: Child) -> None:
+            child.say("begun")
+            child.hear()
+
         def fails(_: simdb.Progress) -> None:
-            children.append(Child(lambda child: child.hear()))
+            children.append(Child(waits))
+            assert children[0].hear() == "begun"  # until then it has what it was forked with
             raise RuntimeError
 
         with pytest.raises(RuntimeError):
