@@ -416,6 +416,7 @@ def key_column(collection: CollectionReader, numbers: UInt32s) -> KeyColumn:
 
 
 def _few_keys(collection: CollectionReader, numbers: UInt32s) -> list[Key]:
+    """Look up the keys of ``FEW`` item numbers at most, as ``key_column`` does."""
     encoded = collection.known_keys(numbers)
     if b"" in encoded:
         found = dict(collection.each_key(numbers))
